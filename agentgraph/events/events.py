@@ -305,14 +305,14 @@ class AgentEvent:
         return f"event: {kind}\n{line_id}data: {json.dumps(self.to_dict())}\n\n"
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return how pydantic validates and serializes events: as `from_dict` and `to_dict` do."""
         data = handler.generate_schema(AgentEventData)
         to_dict = core_schema.plain_serializer_function_ser_schema(cls.to_dict, return_schema=data)
         return core_schema.no_info_wrap_validator_function(_validated, data, serialization=to_dict)
 
 
-def _validated(value: Any, validate: ValidatorFunctionWrapHandler) -> AgentEvent:
+def _validated(value: object, validate: ValidatorFunctionWrapHandler) -> AgentEvent:
     """Return an event, or that of its JSON form; raise a `ValueError` where it does not fit."""
     if isinstance(value, AgentEvent):
         return value

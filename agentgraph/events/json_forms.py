@@ -36,7 +36,7 @@ _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _AT = re.compile(r" at 0x[0-9a-fA-F]+")
 """The memory address in the `repr` of an object."""
 
-_TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+_TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], object]]] = {
     "float": (float, repr, float),
     "int": (int, hex, lambda text: int(text, 16)),
     "str": (
@@ -74,7 +74,7 @@ _TAGS = {kind: tag for tag, (kind, *_) in _TEXTS.items()}
 _LISTS: dict[str, type] = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": deque}
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> Any:
     """Return a value as JSON data, from which `from_json` makes it again; it never fails.
 
     >>> as_json({"when": date(2026, 11, 1), "sizes": (1, 2)})
@@ -83,7 +83,7 @@ def as_json(value: Any) -> Any:
     return _form(value, ())
 
 
-def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[str, Any]:
+def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[str, object]:
     """Return a message in LangChain's form, `{"type": ..., "data": ...}`, with its fields as JSON.
 
     A message of a user's subclass becomes one of LangChain's class.
@@ -93,17 +93,17 @@ def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[
         around: The `id`s of the values that it lies in.
     """
     ours = (kind for kind in type(message).__mro__ if kind.__module__.startswith(_MESSAGES))
-    found = next(ours).model_fields["type"].default  # type: ignore[attr-defined]
-    name = found if isinstance(found, str) else message.type
+    default = next(ours).model_fields["type"].default  # type: ignore[attr-defined]
+    name = default if isinstance(default, str) else message.type
     return {"type": name, "data": _object({**dict(message), "type": name}, around)}
 
 
-def message_from_json(data: Mapping[str, Any]) -> BaseMessage:
+def message_from_json(data: Mapping[str, object]) -> BaseMessage:
     """Return the message from the form of `message_as_json`."""
     return messages_from_dict([{"type": data["type"], "data": from_json(data["data"])}])[0]
 
 
-def from_json(value: Any) -> Any:
+def from_json(value: object) -> Any:
     """Return the value from the form of `as_json`; an object that only looks like ours is unchanged."""
     match value:
         case dict():
@@ -115,7 +115,7 @@ def from_json(value: Any) -> Any:
     return value
 
 
-def _restored(value: dict[str, Any], tag: Any, content: Any) -> Any:
+def _restored(value: dict[str, object], tag: object, content: Any) -> object:
     match tag, content:
         case "dict", dict():
             return {key: from_json(each) for key, each in content.items()}
@@ -130,7 +130,7 @@ def _restored(value: dict[str, Any], tag: Any, content: Any) -> Any:
     return {OURS: from_json(value[OURS])}
 
 
-def _form(value: Any, around: tuple[int, ...]) -> Any:
+def _form(value: object, around: tuple[int, ...]) -> Any:
     """Return the form of a value; `around` has the `id` of each enclosing value."""
     if value is None or isinstance(value, bool | int | float | str):
         return _scalar(value)
@@ -156,7 +156,7 @@ def _scalar(value: Any) -> Any:
     return size if isfinite(size) else {OURS: ["float", repr(size)]}
 
 
-def _container(value: Any, around: tuple[int, ...]) -> Any:
+def _container(value: object, around: tuple[int, ...]) -> object:
     if type(value) in _TAGS:
         tag = _TAGS[type(value)]
         return {OURS: [tag, _TEXTS[tag][1](value)]}
@@ -182,7 +182,7 @@ def _container(value: Any, around: tuple[int, ...]) -> Any:
     return _form(to_jsonable_python(value, fallback=_text, bytes_mode="base64"), around)
 
 
-def _object(value: Mapping[Any, Any], around: tuple[int, ...]) -> dict[str, Any]:
+def _object(value: Mapping[Any, object], around: tuple[int, ...]) -> dict[str, object]:
     keys = [_form(key, around) for key in value]
     if all(isinstance(key, str) for key in keys) and all(isinstance(key, str) for key in value):
         data = dict(zip(keys, (_form(each, around) for each in value.values()), strict=True))
@@ -191,7 +191,7 @@ def _object(value: Mapping[Any, Any], around: tuple[int, ...]) -> dict[str, Any]
     return {OURS: ["items", [[key, _form(each, around)] for key, each in pairs]]}
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> object:
     """Return a text for a value that has no form, the same one in each process."""
     try:
         text = shown(value) if isinstance(value, BaseException | dict | list) else str(value)

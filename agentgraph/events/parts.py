@@ -31,7 +31,7 @@ class Protocol:
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
 
-    def chunk(self, event: Mapping[str, Any], metadata: Mapping[str, Any]) -> AIMessageChunk | None:
+    def chunk(self, event: Mapping[str, Any], metadata: Mapping[str, object]) -> AIMessageChunk | None:
         """Return the chunk of a content block event; None if it has none.
 
         Raises:
@@ -66,7 +66,7 @@ class Protocol:
         return AIMessageChunk(content=content, id=self._ids.get(run, f"lc_run--{run}"), **calls)
 
 
-def _piece(call: Mapping[str, Any], index: int) -> Any:
+def _piece(call: Mapping[str, Any], index: int) -> object:
     return tool_call_chunk(
         name=call.get("name"), args=call.get("args") or "", id=call.get("id"), index=index
     )
@@ -90,8 +90,8 @@ class Question(NamedTuple):
     """A LangGraph interrupt that a server sent."""
 
     id: str
-    value: Any
-    response_schema: dict[str, Any] | None = None
+    value: object
+    response_schema: dict[str, object] | None = None
 
 
 class Parts:
@@ -102,11 +102,11 @@ class Parts:
     """
 
     def __init__(self) -> None:
-        self._metadata: dict[str, Mapping[str, Any]] = {}
+        self._metadata: dict[str, Mapping[str, object]] = {}
         self._grown: dict[str, BaseMessage] = {}
         self._protocol = Protocol()
 
-    def open(self, part: Any) -> Sequence[Part]:
+    def open(self, part: object) -> Sequence[Part]:
         """Return the parts that a part contains, with chunks and messages as LangChain messages.
 
         Raises:
@@ -125,10 +125,10 @@ class Parts:
                     else (_chunk(as_message(message), metadata, opened.namespace),)
                 )
             case "messages/metadata":
-                self._metadata.update({key: given["metadata"] for key, given in opened.data.items()})
+                self._metadata.update({key: entry["metadata"] for key, entry in opened.data.items()})
                 return ()
             case "messages/partial":
-                return [self._growth(as_message(given)) for given in opened.data]
+                return [self._growth(as_message(entry)) for entry in opened.data]
             case "error":
                 raise RemoteRunError(opened.data)
         return (opened,)
@@ -136,25 +136,25 @@ class Parts:
     def _growth(self, message: BaseMessage) -> Part:
         before = self._grown.get(message.id or "")
         self._grown[message.id or ""] = message
-        given = len(before.text) if before else 0
+        length = len(before.text) if before else 0
         known = len(_calls(before)) if before else 0
         calls = [_first_chunk(call, known + i) for i, call in enumerate(_calls(message)[known:])]
-        new = AIMessageChunk(content=str(message.text)[given:], id=message.id, tool_call_chunks=calls)
+        new = AIMessageChunk(content=str(message.text)[length:], id=message.id, tool_call_chunks=calls)
         return _chunk(new, self._metadata.get(message.id or "", {}))
 
 
-def as_message(given: Any) -> BaseMessage:
+def as_message(message: Any) -> BaseMessage:
     """Return a message, also if it came as JSON."""
-    if isinstance(given, BaseMessage):
-        return given
-    return messages_from_dict([{"type": given["type"], "data": dict(given)}])[0]
+    if isinstance(message, BaseMessage):
+        return message
+    return messages_from_dict([{"type": message["type"], "data": dict(message)}])[0]
 
 
-def as_question(given: Any) -> Any:
+def as_question(question: object) -> Any:
     """Return an interrupt, also if it came as JSON."""
-    if not isinstance(given, Mapping):
-        return given
-    return Question(given["id"], given["value"], given.get("response_schema"))
+    if not isinstance(question, Mapping):
+        return question
+    return Question(question["id"], question["value"], question.get("response_schema"))
 
 
 def _opened(part: Any) -> Part:
@@ -174,7 +174,7 @@ def _opened(part: Any) -> Part:
     )
 
 
-def _chunk(message: BaseMessage, metadata: Mapping[str, Any], namespace: Sequence[str] = ()) -> Part:
+def _chunk(message: BaseMessage, metadata: Mapping[str, object], namespace: Sequence[str] = ()) -> Part:
     """Return the part of a chunk; servers send its namespace only in the metadata."""
     around = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")[:-1]
     return Part("messages", (message, metadata), namespace or around)

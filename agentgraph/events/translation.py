@@ -62,7 +62,7 @@ LangGraph takes several modes only as a list. Without "messages" there are no ch
 
 def translate(
     agent: Agent,
-    parts: Iterable[Any],
+    parts: Iterable[object],
     *,
     thread_id: str | None = None,
     node: str | None = None,
@@ -102,7 +102,7 @@ def translate(
 
 async def atranslate(
     agent: Agent,
-    parts: AsyncIterable[Any],
+    parts: AsyncIterable[object],
     *,
     thread_id: str | None = None,
     node: str | None = None,
@@ -146,12 +146,12 @@ class Translator:
         self._begun: dict[str, dict[str, None]] = {}
         self._failed: dict[str, Failure] = {}
         self._asked = dict(waiting or {})
-        self._data: Any = None
+        self._data: object = None
         self.last = begin
         self._passing = (begin.number, 0)
         self.failures: list[Note] = []
 
-    def translated(self, parts: Iterable[Any]) -> Iterator[AgentEvent]:
+    def translated(self, parts: Iterable[object]) -> Iterator[AgentEvent]:
         """Yield the events of parts, and those of a failure before its exception is raised."""
         try:
             for part in parts:
@@ -161,7 +161,7 @@ class Translator:
                 yield from self.fail(error)
             raise
 
-    async def atranslated(self, parts: AsyncIterable[Any]) -> AsyncIterator[AgentEvent]:
+    async def atranslated(self, parts: AsyncIterable[object]) -> AsyncIterator[AgentEvent]:
         """Yield the events of async parts, as `translated` does."""
         try:
             async for part in parts:
@@ -172,7 +172,7 @@ class Translator:
                 yield event
             raise
 
-    def feed(self, part: Any) -> Iterator[AgentEvent]:
+    def feed(self, part: object) -> Iterator[AgentEvent]:
         """Yield the events of one part.
 
         Raises:
@@ -182,7 +182,7 @@ class Translator:
             return self._updates(part["data"])  # as most parts are
         return self._any(part)
 
-    def _any(self, part: Any) -> Iterator[AgentEvent]:
+    def _any(self, part: object) -> Iterator[AgentEvent]:
         """Yield the events of a part of any form."""
         for kind, data, namespace in self._parts.open(part):
             if self._node is not None:
@@ -236,8 +236,8 @@ class Translator:
 
     def _ended(self, failure: Failure) -> Note:
         """Return the note of a failure that ends the run."""
-        at, shown, step = failure
-        return self._last_of(Note(str(uuid4()), "error", cut(shown, LONGEST_ERROR), at), step)
+        at, text, step = failure
+        return self._last_of(Note(str(uuid4()), "error", cut(text, LONGEST_ERROR), at), step)
 
     def _last_of(self, note: Note, step: str) -> Note:
         """Return a note of the end of the run, numbered after all earlier ones."""
@@ -264,7 +264,7 @@ class Translator:
                     if not moment.streamed and moment.number > self.last.number:
                         yield from self._events_of(entry, moment)
 
-    def _questions(self, asked: Iterable[Any]) -> Iterator[AgentEvent]:
+    def _questions(self, asked: Iterable[object]) -> Iterator[AgentEvent]:
         for one in map(as_question, asked):
             if one.id not in self._asked or asker_of(one.response_schema).moment is not None:
                 note = question_note(one)
@@ -275,7 +275,7 @@ class Translator:
         for at in [each for each in self._failed if speaker_at(each) == name]:
             del self._failed[at]
 
-    def _custom(self, data: Any) -> Iterator[AgentEvent]:
+    def _custom(self, data: object) -> Iterator[AgentEvent]:
         if not isinstance(data, Mapping) or not isinstance(ours := data.get(STAMP), Mapping):
             self._data = data
         elif "failed" in ours:
@@ -325,7 +325,7 @@ class Translator:
         for at in addresses:
             yield from self._void(at, [*self._begun.pop(at, ())])
 
-    def _chunk(self, at: str | None, chunk: Any, before: Moment) -> Iterator[AgentEvent]:
+    def _chunk(self, at: str | None, chunk: object, before: Moment) -> Iterator[AgentEvent]:
         if not (at and isinstance(chunk, AIMessageChunk) and _says(chunk)):
             return
         if self._is_chat(at) and (chunk.id or "") not in self._begun.get(at, ()):
@@ -425,7 +425,7 @@ def is_of_an_agent(error: BaseException) -> bool:
     return bool(failures(error)) or (isinstance(error, Exception) and not is_of_saver)
 
 
-def _what(tree: Tree, note: Note) -> dict[str, Any]:
+def _what(tree: Tree, note: Note) -> dict[str, object]:
     """Return the field of an event that a note fills."""
     match note.kind:
         case "custom":

@@ -31,6 +31,8 @@ from agentgraph.graph.internals import (
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import shown
 
+Saver = BaseCheckpointSaver[Any]
+"""A saver of LangGraph."""
 _SERIALIZERS = ("langgraph.checkpoint.serde", "agentgraph.graph.strict")
 """The modules that turn values into bytes: LangGraph's, and that for files that we open."""
 _AROUND = 8
@@ -59,7 +61,7 @@ def has_saver(config: Mapping[str, Any]) -> bool:
     return isinstance(config.get("configurable", {}).get(SAVER), BaseCheckpointSaver)
 
 
-def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
+def saver_of(config: Mapping[str, Any]) -> Saver | None:
     """Return the saver of a run; None if nothing is saved before the run ends."""
     configurable = config.get("configurable", {})
     saver = configurable.get(SAVER)
@@ -99,9 +101,7 @@ def save_result(result: Any, around: RunnableConfig) -> Calls[None]:
         yield Call(saver.put_writes, saver.aput_writes, arguments)
 
 
-def list_checkpoints(
-    saver: BaseCheckpointSaver[Any], config: RunnableConfig | None, **bounds: Any
-) -> Call:
+def list_checkpoints(saver: Saver, config: RunnableConfig | None, **bounds: Any) -> Call:
     """Return the call that lists checkpoints: a saver's lock is held until its generator has ended."""
 
     def listed() -> list[CheckpointTuple]:

@@ -71,7 +71,7 @@ def save_notes(saver: ThreadSaver, saved: CheckpointTuple, notes: Sequence[Note]
 def notes_at(saved: CheckpointTuple) -> list[Note]:
     """Return the notes that are saved with a checkpoint."""
     writes = saved.pending_writes or ()
-    return [note_of(note) for _, channel, kept in writes if channel == NOTES for note in kept]
+    return [note_of(note) for _, channel, notes in writes if channel == NOTES for note in notes]
 
 
 def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
@@ -138,7 +138,7 @@ def ran_after(saved: CheckpointTuple) -> set[str]:
 
 def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
     """Return the writes of the tasks of a step, by task id and channel."""
-    tasks: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, dict[str, object]] = {}
     for task, channel, value in saved.pending_writes or ():
         tasks.setdefault(task, {})[channel] = value
     return tasks
@@ -202,9 +202,9 @@ def begun_input(saved: CheckpointTuple) -> dict[str, Any] | None:
 
 
 def _turn_input(saved: CheckpointTuple) -> Mapping[str, Any] | None:
-    given = saved.checkpoint["channel_values"].get(START)
-    is_turn = isinstance(given, Mapping) and "outline" in (given.get("position") or {})
-    return given if is_turn else None
+    channel = saved.checkpoint["channel_values"].get(START)
+    is_turn = isinstance(channel, Mapping) and "outline" in (channel.get("position") or {})
+    return channel if is_turn else None
 
 
 def next_node(saved: CheckpointTuple) -> str | None:
@@ -280,22 +280,22 @@ def leading_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[Check
     if namespaces is None:
         every = yield from saver.checkpoints()
         return leading(each for each in every if each.checkpoint["id"] >= since)
-    found: list[CheckpointTuple] = []
+    checkpoints: list[CheckpointTuple] = []
     for namespace in namespaces:
-        found += yield from _pages(saver, namespace, since)
-    return leading(found)
+        checkpoints += yield from _pages(saver, namespace, since)
+    return leading(checkpoints)
 
 
 def _pages(saver: ThreadSaver, namespace: str | None, since: str) -> Calls[list[CheckpointTuple]]:
     """Return the checkpoints since one, newest first; hardly any others are read."""
-    found: list[CheckpointTuple] = []
+    checkpoints: list[CheckpointTuple] = []
     before, limit = None, _PAGE
     while True:
         page = yield from saver.checkpoints(namespace, before, limit)
-        found += page
+        checkpoints += page
         before = page[-1].checkpoint["id"] if page else ""
         if len(page) < limit or before < since:
-            return [each for each in found if each.checkpoint["id"] >= since]
+            return [each for each in checkpoints if each.checkpoint["id"] >= since]
         limit *= 2
 
 
@@ -317,12 +317,12 @@ def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
     Returns:
         The checkpoints, in the order in which they were given.
     """
-    given = list(every)
+    checkpoints = list(every)
     by_namespace: dict[str, list[CheckpointTuple]] = defaultdict(list)
-    for saved in given:
+    for saved in checkpoints:
         by_namespace[namespace_of(saved)].append(saved)
-    lost = {_key(saved) for saved in given}
-    found: dict[tuple[str, str], CheckpointTuple] = {}
+    lost = {_key(saved) for saved in checkpoints}
+    on_the_way: dict[tuple[str, str], CheckpointTuple] = {}
     for namespace in sorted(by_namespace, key=lambda each: (each.count("|"), each)):
         inside = [  # a parent that was not saved does not count
             saved
@@ -330,10 +330,10 @@ def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
             if lost.isdisjoint(saved.metadata.get("parents", {}).items())
         ]
         for saved, has_run in _line(by_namespace[namespace], inside):
-            found[_key(saved)] = saved if has_run else saved._replace(pending_writes=[])
+            on_the_way[_key(saved)] = saved if has_run else saved._replace(pending_writes=[])
             if has_run:
                 lost.discard(_key(saved))
-    return [found[key] for key in map(_key, given) if key in found]
+    return [on_the_way[key] for key in map(_key, checkpoints) if key in on_the_way]
 
 
 def _line(

@@ -1,7 +1,6 @@
 """Checks of what calls pass: values and messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
@@ -17,7 +16,9 @@ from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.validation import value_names
 
 
-def check_saved(saver: ThreadSaver, messages: Sequence[BaseMessage], values: Mapping[str, Any]) -> None:
+def check_saved(
+    saver: ThreadSaver, messages: Sequence[BaseMessage], values: Mapping[str, object]
+) -> None:
     """Refuse messages and values that cannot be saved.
 
     Raises:
@@ -33,19 +34,19 @@ def check_saved(saver: ThreadSaver, messages: Sequence[BaseMessage], values: Map
             raise _unsaved(f"the value {shown(name)}, {shown(value)},", fault)
 
 
-def check_types(saver: ThreadSaver, reducers: Reducers, given: Any) -> Calls[None]:
+def check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) -> Calls[None]:
     """Refuse input with values that do not fit their declared types, after their reducers.
 
     Args:
         saver: The thread.
         reducers: How values are merged, and their types.
-        given: The input of a graph: a state, a command, or None.
+        graph_input: The input of a graph: a state, a command, or None.
 
     Raises:
         AgentGraphError: A value does not fit.
         ReducerError: A reducer failed.
     """
-    update = given.update if isinstance(given, Command) else given
+    update = graph_input.update if isinstance(graph_input, Command) else graph_input
     values = update.get("values") if isinstance(update, Mapping) else None
     if values and reducers.fields:
         present = (yield from saver.state()).values.get("values", {})
@@ -53,7 +54,7 @@ def check_types(saver: ThreadSaver, reducers: Reducers, given: Any) -> Calls[Non
 
 
 def check_known(
-    saver: ThreadSaver, reducers: Reducers, values: Mapping[str, Any] | None
+    saver: ThreadSaver, reducers: Reducers, values: Mapping[str, object] | None
 ) -> Calls[None]:
     """Refuse a value whose name is a typo, where `values=` declares a schema.
 

@@ -87,7 +87,7 @@ def config_of(
     Raises:
         AgentGraphError: The thread id is invalid.
     """
-    configurable: dict[str, Any] = {"thread_id": checked_id(thread_id)}
+    configurable: dict[str, object] = {"thread_id": checked_id(thread_id)}
     if namespace is not None:
         configurable["checkpoint_ns"] = namespace
     if checkpoint_id is not None:
@@ -131,12 +131,14 @@ def check_config(config: object) -> RunnableConfig:
     return RunnableConfig(**config)  # type: ignore[typeddict-item]
 
 
-def _without_run(config: Mapping[Any, Any]) -> Mapping[Any, Any]:
+def _without_run(config: Mapping[object, Any]) -> Mapping[Any, Any]:
     """Return the config of a node without what the run around the node has put into it."""
     rest = {key: each for key, each in config.items() if key not in ("run_id", "run_name")}
     for key in ("configurable", "metadata"):
-        given = rest.get(key) or {}
-        rest[key] = {name: value for name, value in given.items() if not str(name).startswith(_OF_RUNS)}
+        entries = rest.get(key) or {}
+        rest[key] = {
+            name: value for name, value in entries.items() if not str(name).startswith(_OF_RUNS)
+        }
     if (own_thread := thread_in(config)) is not None:
         rest["configurable"]["thread_id"] = own_thread
     if isinstance(callbacks := rest.get("callbacks"), BaseCallbackManager):
@@ -147,7 +149,7 @@ def _without_run(config: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return rest
 
 
-def _check_keys(config: Mapping[Any, Any], configurable: Mapping[Any, Any]) -> None:
+def _check_keys(config: Mapping[object, object], configurable: Mapping[object, object]) -> None:
     """Refuse keys that LangChain would ignore although they mean something.
 
     Raises:
@@ -156,10 +158,10 @@ def _check_keys(config: Mapping[Any, Any], configurable: Mapping[Any, Any]) -> N
     known = [*RunnableConfig.__annotations__]
     for key in config:
         if key == "thread_id":
-            meant = shown({"configurable": {**configurable, key: config[key]}})
+            right = shown({"configurable": {**configurable, key: config[key]}})
             raise AgentGraphError(
                 "config: LangChain would ignore 'thread_id' beside 'configurable'; pass it inside, as "
-                f"config={meant}, or as thread_id={shown(config[key])}"
+                f"config={right}, or as thread_id={shown(config[key])}"
             )
         if key in known or not isinstance(key, str):
             continue
@@ -169,12 +171,12 @@ def _check_keys(config: Mapping[Any, Any], configurable: Mapping[Any, Any]) -> N
             )
 
 
-def thread_for(thread_id: str | None, config: Any) -> str:
+def thread_for(thread_id: str | None, config: object) -> str:
     """Return the thread of a turn: the one named, also in the config, or else a new one."""
     return thread_id if thread_id is not None else (thread_in(config) or str(uuid4()))
 
 
-def thread_in(config: Any) -> Any:
+def thread_in(config: object) -> Any:
     """Return the thread that a config names; None if it names none, or that of the run around it."""
     configurable = config.get("configurable") if isinstance(config, Mapping) else None
     if not isinstance(configurable, Mapping):
@@ -185,7 +187,7 @@ def thread_in(config: Any) -> Any:
 
 
 def merged(
-    thread_id: str, *configs: RunnableConfig | None, further: Mapping[str, Any]
+    thread_id: str, *configs: RunnableConfig | None, further: Mapping[str, object]
 ) -> RunnableConfig:
     """Return the config of a run.
 
@@ -208,7 +210,7 @@ def merged(
     return config
 
 
-def context_as(schema: Any, context: Any) -> Any:
+def context_as(schema: Any, context: object) -> object:
     """Return a context as LangGraph passes it on: for a dict an object of the schema.
 
     Raises:
@@ -238,7 +240,7 @@ def call_outside(fn: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     return outside().run(fn, *args, **options)
 
 
-async def await_outside(coroutine: Coroutine[Any, Any, T]) -> T:
+async def await_outside(coroutine: Coroutine[object, object, T]) -> T:
     """Await a coroutine as if it were awaited outside of all that LangGraph runs."""
     if var_child_runnable_config.get() is None:
         return await coroutine
@@ -266,7 +268,7 @@ _collecting: list[int] = []
 """The thread in which the garbage collector runs, if it does."""
 
 
-def _note_collection(phase: str, _: Any) -> None:
+def _note_collection(phase: str, _: object) -> None:
     _collecting[:] = [threading.get_ident()] if phase == "start" else []
 
 

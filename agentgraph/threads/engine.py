@@ -8,16 +8,16 @@ from functools import partial
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.compiler import Graph
 from agentgraph.graph.guarded_saver import GuardedSaver, saver_error
 from agentgraph.graph.internals import SAVER
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
+from agentgraph.graph.saving import Saver
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
@@ -49,8 +49,8 @@ Begin = Callable[[ThreadSaver], Calls[Any]]
 def beginning(
     messages: Input | None,
     thread_id: str | None,
-    answers: Any,
-    values: Mapping[str, Any] | None,
+    answers: object,
+    values: Mapping[str, object] | None,
     config: RunnableConfig | None,
     drop_pending: bool,
 ) -> tuple[Begin, str]:
@@ -92,9 +92,9 @@ class RunOptions(NamedTuple):
     stream: bool
     limits: Limits | None = None
     config: RunnableConfig | None = None
-    context: Any = None
+    context: object = None
     on_part: PartHook | None = None
-    values: Mapping[str, Any] | None = None
+    values: Mapping[str, object] | None = None
 
 
 class Engine:
@@ -112,11 +112,11 @@ class Engine:
     def __init__(
         self,
         tree: Tree,
-        graph: CompiledStateGraph[Any, Any, Any, Any],
-        saver: BaseCheckpointSaver[Any],
+        graph: Graph,
+        saver: Saver,
         reducers: Reducers,
         config: RunnableConfig | None = None,
-        context: Any = None,
+        context: object = None,
     ) -> None:
         self.tree, self.graph, self.saver, self.reducers = tree, graph, saver, reducers
         self.config, self.context = check_config(config), context_as(graph.context_schema, context)
@@ -159,19 +159,19 @@ class Engine:
     def _admitted(self, begin: Begin, thread_id: str, how: RunOptions, mode: Mode) -> Calls[Execution]:
         """Return the events of a run, after the checks of its start."""
         thread = self._thread(thread_id)
-        given = yield from self._making_sense(begin, thread)
-        resumed = given if isinstance(given, Resumption) else None
-        given = resumed.given if resumed else given
-        yield from check_types(thread, self.reducers, given)
+        graph_input = yield from self._making_sense(begin, thread)
+        resumed = graph_input if isinstance(graph_input, Resumption) else None
+        graph_input = resumed.command if resumed else graph_input
+        yield from check_types(thread, self.reducers, graph_input)
         yield from check_known(thread, self.reducers, how.values)
-        on = yield from self._making_sense(continuation, thread, given)
+        on = yield from self._making_sense(continuation, thread, graph_input)
         saver = GuardedSaver(self.saver, thread_id)
         answers = [*resumed.answers.values()] if resumed else []
         execution = Execution(thread, saver, on, how.on_part, answers)
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(thread_id, how, saver, on.before)
-        given = resumed.left if resumed else given
-        execution.stream = stream(given, control=execution.control, **options)
+        graph_input = resumed.rest if resumed else graph_input
+        execution.stream = stream(graph_input, control=execution.control, **options)
         return execution
 
     def _options(

@@ -12,7 +12,7 @@ import struct
 import sys
 import threading
 from concurrent.futures import Future
-from typing import Any, Self
+from typing import Self
 from weakref import WeakValueDictionary
 
 from langgraph.runtime import RunControl
@@ -41,7 +41,7 @@ class ThreadLock:
 
     _is_held = False
 
-    def __init__(self, saver: Any, thread_id: str) -> None:
+    def __init__(self, saver: object, thread_id: str) -> None:
         self.released: Future[None] = Future()
         self.released.set_running_or_notify_cancel()  # no longer cancelled with one who waits for it
         self.closing: RunControl | None = None
@@ -112,11 +112,11 @@ class ThreadLock:
         return waits_on_loop or self.loop is None or self.loop is not _running_loop()
 
 
-def _key(saver: Any, thread_id: str) -> tuple[str | int, str]:
+def _key(saver: object, thread_id: str) -> tuple[str | int, str]:
     return getattr(saver, "path", None) or id(saver), checked_id(thread_id)
 
 
-def is_locked(saver: Any, thread_id: str) -> bool:
+def is_locked(saver: object, thread_id: str) -> bool:
     """Return whether a run has locked a thread of a saver."""
     path: str | None = getattr(saver, "path", None)
     with _guard:

@@ -71,7 +71,7 @@ class Asked(NamedTuple):
     question: LangGraphInterrupt
     saved: CheckpointTuple | None = None
     task: str = ""
-    answers: Sequence[Any] = ()
+    answers: Sequence[object] = ()
 
     @property
     def id(self) -> str:
@@ -79,11 +79,11 @@ class Asked(NamedTuple):
         return self.question.id
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> object:
         """The schema of its answer, which tells who asks."""
         return self.question.response_schema
 
-    def answered(self, answer: Any) -> TaskWrite | None:
+    def answered(self, answer: object) -> TaskWrite | None:
         """Return what saves an answer as LangGraph does, where the task takes it."""
         if self.saved is None:
             return None
@@ -94,20 +94,20 @@ class Resumption(NamedTuple):
     """How a thread is resumed.
 
     Attributes:
-        given: LangGraph's input, with all answers.
+        command: LangGraph's input, with all answers.
         answers: The answers to save before the run, by the ids of their questions. Otherwise they would
             be lost if a sibling failed before they are taken.
     """
 
-    given: Command[Any]
+    command: Command[Any]
     answers: Mapping[str, TaskWrite]
 
     @property
-    def left(self) -> Command[Any] | None:
+    def rest(self) -> Command[Any] | None:
         """LangGraph's input without the saved answers."""
-        resume: Any = self.given.resume
+        resume: Any = self.command.resume
         rest = {key: answer for key, answer in resume.items() if key not in self.answers} or None
-        return Command(resume=rest, update=self.given.update) if rest or self.given.update else None
+        return Command(resume=rest, update=self.command.update) if rest or self.command.update else None
 
 
 class PendingQuestions(NamedTuple):
@@ -138,7 +138,7 @@ def pending(saver: ThreadSaver) -> Calls[list[Interrupt]]:
 
 
 def resumption(
-    saver: ThreadSaver, answers: Any, values: Mapping[str, Any] | None
+    saver: ThreadSaver, answers: object, values: Mapping[str, object] | None
 ) -> Calls[Resumption | Command[Any] | Admitted | None]:
     """Check answers, and return the input with which LangGraph resumes.
 
@@ -157,7 +157,7 @@ def resumption(
     check_saved(saver, (), values or {})
     if values and (begun := begun_input(saved)) is not None:
         return Admitted({**begun, "values": [*begun["values"], dict(values)]})
-    update: dict[str, Any] | None = {"values": dict(values)} if values else None
+    update: dict[str, object] | None = {"values": dict(values)} if values else None
     if update and next_node(saved):  # at its node values may settle a conflict
         update["position"] = {"settled": dict(values or {})}
     if named and answered == "by new id":
@@ -176,7 +176,7 @@ def resumption(
 
 
 def _check_answers_saved(
-    saver: ThreadSaver, questions: Sequence[Interrupt], answers: Mapping[str, Any]
+    saver: ThreadSaver, questions: Sequence[Interrupt], answers: Mapping[str, object]
 ) -> None:
     """Refuse answers, by id, that cannot be saved."""
     addresses = {question.id: question.address for question in questions}
@@ -191,7 +191,7 @@ def _check_answers_saved(
 
 def _by_name(
     tree: Tree, thread_id: str, questions: Sequence[Interrupt], answers: Any
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     """Return answers by id or address; a bare answer belongs to the only question.
 
     A dict is a bare answer too if none of its keys is meant to name a question, or if it fits the
@@ -219,7 +219,7 @@ def _names_question(tree: Tree, key: object) -> bool:
     return bool(is_below or _ID.fullmatch(key) or parse_address(tree, key))
 
 
-def _fits(question: Interrupt, answer: Any) -> bool:
+def _fits(question: Interrupt, answer: object) -> bool:
     """Return whether a question has a schema, and an answer fits it."""
     try:
         return question.response_schema is not None and not answer_fault(
@@ -293,29 +293,29 @@ _WRONG = (
 
 
 def _by_id(
-    thread_id: str, questions: Sequence[Interrupt], answers: Mapping[str, Any]
-) -> dict[str, Any]:
+    thread_id: str, questions: Sequence[Interrupt], answers: Mapping[str, object]
+) -> dict[str, object]:
     """Return answers by id or address as answers by id, in plain data.
 
     Raises:
         UnknownInterruptError: A key names no pending question, several, or one that is answered twice.
         InvalidAnswerError: An answer does not fit its question's schema.
     """
-    found: dict[str, Any] = {}
+    by_id: dict[str, object] = {}
     for key, answer in answers.items():
         named = [question for question in questions if key in (question.id, question.address)]
-        if len(named) != 1 or named[0].id in found:
+        if len(named) != 1 or named[0].id in by_id:
             there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
             wrong = _WRONG[min(len(named), 2)]
             raise UnknownInterruptError(
                 f"thread {shown(thread_id)}: the question {shown(key)} is {wrong}; pending: {there}",
                 thread_id,
             )
-        found[named[0].id] = _fitting(thread_id, named[0], answer)
-    return found
+        by_id[named[0].id] = _fitting(thread_id, named[0], answer)
+    return by_id
 
 
-def _fitting(thread_id: str, question: Interrupt, answer: Any) -> Any:
+def _fitting(thread_id: str, question: Interrupt, answer: object) -> object:
     """Return an answer in plain data.
 
     Raises:
@@ -323,14 +323,14 @@ def _fitting(thread_id: str, question: Interrupt, answer: Any) -> Any:
     """
     schema = question.response_schema
     try:
-        given = plain(answer)
-        if schema is None or answer_fault(schema, given):
-            given = from_word(given, question.value)
-        fault = answer_fault(schema, given)
+        data = plain(answer)
+        if schema is None or answer_fault(schema, data):
+            data = from_word(data, question.value)
+        fault = answer_fault(schema, data)
     except (AgentGraphError, RecursionError, UnicodeError):
         fault = "it has no JSON form"
     if not fault:
-        return given
+        return data
     raise InvalidAnswerError(
         f"the answer {shown(answer)} to {question.address} does not fit: {fault}; the question is "
         f"still pending, answer it again{_to_fit(question)}",
@@ -374,7 +374,7 @@ def _asked_in(saver: ThreadSaver, namespace: str, saved: CheckpointTuple | None)
     at_border = "border" in position  # there the node itself asks, whatever its agent runs
     if asked and not at_border and (next_ == place.nodes.tools or place.kind.is_fork):
         return (yield from _asked_by_tasks(saver, namespace, saved, position))
-    found: list[Asked] = []
+    questions: list[Asked] = []
     for task, writes in asked.items():
         inner = _inside(namespace, f"{next_}:{task}")
         graph: Any = getattr(place.agent, "graph", None) if place.kind.runs_graph else None
@@ -382,10 +382,10 @@ def _asked_in(saver: ThreadSaver, namespace: str, saved: CheckpointTuple | None)
             at = recast_checkpoint_ns(inner) if graph.checkpointer is True else inner
             waiting = yield from _asked_in_graph(saver, at)
             asks = [one for one in writes[INTERRUPT] if one.id in (waiting or ())]
-            found += [(waiting or {})[one.id]._replace(question=one) for one in asks]
+            questions += [(waiting or {})[one.id]._replace(question=one) for one in asks]
         else:
-            found += _unanswered(inner, saved, task)
-    return each_once(found)
+            questions += _unanswered(inner, saved, task)
+    return each_once(questions)
 
 
 def _asked_in_graph(saver: ThreadSaver, namespace: str) -> Calls[dict[str, Asked] | None]:
@@ -396,13 +396,13 @@ def _asked_in_graph(saver: ThreadSaver, namespace: str) -> Calls[dict[str, Asked
     asked = _asking(saved)
     tasks = (yield from saver.state(namespace)).tasks if asked else ()
     names = {each.id: each.name for each in tasks}
-    found: dict[str, Asked] = {}
+    questions: dict[str, Asked] = {}
     for task in asked:
         inner = _inside(namespace, f"{names.get(task)}:{task}")
         deeper = yield from _asked_in_graph(saver, inner)
         own = {each.id: each for each in _unanswered(inner, saved, task)}
-        found |= own if deeper is None else deeper
-    return found
+        questions |= own if deeper is None else deeper
+    return questions
 
 
 def _asked_by_tasks(
@@ -419,7 +419,7 @@ def _asked_by_tasks(
     outer = _inside(namespace, f"{position['next']}:{runs.id}")
     if ran_after(saved) == {runs.id}:
         return _unanswered(outer, saved, runs.id)
-    found: list[tuple[int, list[Asked]]] = []
+    in_order: list[tuple[int, list[Asked]]] = []
     for task in asked.keys() - {runs.id}:
         attempt = sum(each["task"] == task for each in attempts_in(saved))
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
@@ -427,27 +427,27 @@ def _asked_by_tasks(
             at_lane = yield from saver.checkpoint(inside)
             if inner := (yield from _asked_in(saver, inside, at_lane)):
                 there = asker_of(inner[0].schema).address or ""
-                found.append((order_of(lane, there), inner))
+                in_order.append((order_of(lane, there), inner))
                 break
         else:
             names = [place.nodes.call, *(lane.node for lane in lanes)]
-            left = [_unanswered(_inside(outer, f"{name}:{task}"), saved, task) for name in names]
-            ids = set.intersection(*({each.id for each in several} for several in left))
+            candidates = [_unanswered(_inside(outer, f"{name}:{task}"), saved, task) for name in names]
+            ids = set.intersection(*({each.id for each in several} for several in candidates))
             waiting: dict[str, Asked] = {}
-            for each in chain(*left):
+            for each in chain(*candidates):
                 if each.id in ids and (each.saved or each.id not in waiting):
                     waiting[each.id] = each
             askers = [(asker_of(each.schema), each) for each in waiting.values()]
-            found += [(asker.call, [each]) for asker, each in askers if asker.address == at]
-    return [question for _, each in sorted(found, key=lambda item: item[0]) for question in each]
+            in_order += [(asker.call, [each]) for asker, each in askers if asker.address == at]
+    return [question for _, each in sorted(in_order, key=lambda item: item[0]) for question in each]
 
 
 def _likely_first(
     tree: Tree, lanes: Sequence[Place], questions: Sequence[LangGraphInterrupt]
 ) -> list[Place]:
     """Return lanes, first those in which questions say that they were asked: looking costs a read."""
-    found = (parse_address(tree, asker_of(each.response_schema).address or "") for each in questions)
-    around = {place for each in found if each for place in way_to(each[0])}
+    parsed = (parse_address(tree, asker_of(each.response_schema).address or "") for each in questions)
+    around = {place for each in parsed if each for place in way_to(each[0])}
     return sorted(lanes, key=lambda lane: lane not in around)
 
 

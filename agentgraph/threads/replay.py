@@ -42,7 +42,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from datetime import datetime
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
@@ -104,21 +104,21 @@ def last_turn(saver: ThreadSaver) -> Calls[list[str | AgentEvent]]:
     What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
     yield from open_thread(saver)
-    tree, given = saver.tree, (yield from _of_lanes(saver))
-    every = without_past_attempts(given)
+    tree, checkpoints = saver.tree, (yield from _of_lanes(saver))
+    every = without_past_attempts(checkpoints)
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
-    left = {address_at(tree, saved) for saved in _newest(every).values()}
+    open_at = {address_at(tree, saved) for saved in _newest(every).values()}
     translator = Translator(tree, saver.thread_id)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (moment.number, 0, translator.event(entry))
-        for entry in _entries(tree, given)
+        for entry in _entries(tree, checkpoints)
         if (moment := moment_of(entry)) and moment.turn == turn
     ]
     came += [
         (clock_in(position)[1], 1, position["at"])
         for position in filter(None, map(position_of, mine))
-        if "at" in position and position["at"] not in left
+        if "at" in position and position["at"] not in open_at
     ]
     return [each for *_, each in sorted(came, key=lambda each: each[:2])]
 
@@ -158,9 +158,9 @@ def _entries_and_failures(
     tree: Tree, every: Iterable[CheckpointTuple]
 ) -> tuple[list[Entry], list[Note]]:
     """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
-    left, entries = _of_last_attempts(every)
+    rest, entries = _of_last_attempts(every)
     events = [each for each in _without_void(entries) if not _is_answer(each)]
-    return events, [*_failures(tree, left, entries)]
+    return events, [*_failures(tree, rest, entries)]
 
 
 def _of_last_attempts(
@@ -170,13 +170,15 @@ def _of_last_attempts(
 
     What a runner saved of a past attempt is with the root's checkpoint.
     """
-    given = list(every)
-    left = without_past_attempts(given)
-    entries = _all_entries(left)
-    if len(left) < len(given):
-        past = {each.checkpoint["id"] for each in given} - {each.checkpoint["id"] for each in left}
+    checkpoints = list(every)
+    rest = without_past_attempts(checkpoints)
+    entries = _all_entries(rest)
+    if len(rest) < len(checkpoints):
+        past = {each.checkpoint["id"] for each in checkpoints} - {
+            each.checkpoint["id"] for each in rest
+        }
         entries = [each for each in entries if _began_at(each) not in past]
-    return left, entries
+    return rest, entries
 
 
 def _began_at(entry: Entry) -> str:
@@ -197,12 +199,12 @@ def _is_answer(entry: Entry) -> bool:
 
 def _all_entries(every: Iterable[CheckpointTuple]) -> list[Entry]:
     """Return all saved entries of the steps after some checkpoints, in order."""
-    found: dict[int, Entry] = {}
+    by_number: dict[int, Entry] = {}
     for saved in every:
         for entry in _entries_at(saved):
             if (moment := moment_of(entry)) is not None:
-                found.setdefault(moment.number, entry)
-    return [found[number] for number in sorted(found)]
+                by_number.setdefault(moment.number, entry)
+    return [by_number[number] for number in sorted(by_number)]
 
 
 def _without_void(entries: Sequence[Entry]) -> list[Entry]:
@@ -211,15 +213,15 @@ def _without_void(entries: Sequence[Entry]) -> list[Entry]:
     A question that was asked again under its id appears only where it was asked last.
     """
     void: set[str] = set()
-    left: list[Entry] = []
+    rest: list[Entry] = []
     for entry in reversed(entries):
         moment = moment_of(entry)
         if isinstance(entry, Note) and entry.kind == "discarded":
             void.update(entry.data)
         elif entry.id not in void and not (moment and moment.step in void):
-            left.append(entry)
+            rest.append(entry)
             void.update([entry.id] if isinstance(entry, Note) and entry.kind == "interrupted" else [])
-    return left[::-1]
+    return rest[::-1]
 
 
 def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
@@ -250,33 +252,33 @@ def _failures(tree: Tree, every: Sequence[CheckpointTuple], entries: Sequence[En
     for saved in reversed(every):
         if namespace_of(saved) or _has_ended(saved) or _last_note(saved, "error"):
             continue
-        for shown in _shown_errors(saved):
+        for error in _shown_errors(saved):
             at = max(
-                (address_at(tree, each) or "" for each in every if shown in _shown_errors(each)),
+                (address_at(tree, each) or "" for each in every if error in _shown_errors(each)),
                 key=len,
             )
             began = datetime.fromisoformat(saved.checkpoint["ts"]).timestamp()
             last = max(last, int(began * 1_000_000)) + 1
             moment = Moment(_turn(saved), last, _step_at(saved))
-            yield Note(f"{saved.checkpoint['id']} {shown}", "error", shown, at, moment)
+            yield Note(f"{saved.checkpoint['id']} {error}", "error", error, at, moment)
 
 
 def _shown_errors(saved: CheckpointTuple) -> list[str]:
     """Return the errors of the tasks of a step, each once."""
-    found: dict[str, None] = {}
+    errors: dict[str, None] = {}
     for writes in writes_by_task(saved).values():
         if (error := error_in(writes)) is not None and not is_stop(error):
-            found[error] = None
-    return [*found]
+            errors[error] = None
+    return [*errors]
 
 
 def _turn(saved: CheckpointTuple) -> int:
     return clock_in(position_of(saved))[0]
 
 
-def _turn_with(given: Any, saved: CheckpointTuple) -> int:
+def _turn_with(graph_input: object, saved: CheckpointTuple) -> int:
     """Return the turn that input begins or resumes; one that had not begun is part of the next."""
-    is_next = not (isinstance(given, Command | None) or begins_turn(saved))
+    is_next = not (isinstance(graph_input, Command | None) or begins_turn(saved))
     return _turn(saved) + is_next
 
 
@@ -323,12 +325,12 @@ class Continuation(NamedTuple):
     checkpoint: CheckpointTuple | None = None
 
 
-def continuation(saver: ThreadSaver, given: Any) -> Calls[Continuation]:
+def continuation(saver: ThreadSaver, graph_input: object) -> Calls[Continuation]:
     """Return how a run continues a thread.
 
     Args:
         saver: The thread.
-        given: The input of the graph: that of a new turn, or a command or None to resume.
+        graph_input: The input of the graph: that of a new turn, or a command or None to resume.
     """
     tree, saved = saver.tree, (yield from saver.checkpoint())
     position = position_of(saved) if saved else None
@@ -339,7 +341,7 @@ def continuation(saver: ThreadSaver, given: Any) -> Calls[Continuation]:
     is_over = next_node(saved) is None
     if is_over and heard == inf:
         last = clock_in(position)[1]
-        return Continuation(Moment(_turn_with(given, saved), last, ""), before=(last, ()))
+        return Continuation(Moment(_turn_with(graph_input, saved), last, ""), before=(last, ()))
     origin = saved if is_over else origin
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
@@ -352,25 +354,25 @@ def continuation(saver: ThreadSaver, given: Any) -> Calls[Continuation]:
         void = _unheard(tree, line, heard, _names(_newest(every).values()) if is_cut else ())
     else:  # it can be cut short only if another line continued
         void = _void_and_replay(tree, every) if is_cut else _Voided()
-    return _continue_step(tree, saver.thread_id, given, saved, origin, every, void)
+    return _continue_step(tree, saver.thread_id, graph_input, saved, origin, every, void)
 
 
 def _continue_step(
     tree: Tree,
     thread_id: str,
-    given: Any,
+    graph_input: object,
     saved: CheckpointTuple,
     origin: CheckpointTuple,
     every: Sequence[CheckpointTuple],
     void: "_Voided",
 ) -> Continuation:
     """Return how a run continues the step after `origin`; `every` are the step's checkpoints."""
-    is_turn = not isinstance(given, Command | None)
+    is_turn = not isinstance(graph_input, Command | None)
     turn, last = clock_in(position_of(saved))
     entries = _entries(tree, every)
     asked = [each for each in entries if isinstance(each, Note) and each.kind == "interrupted"]
     open_ = _open_questions(asked, every, origin)
-    answered = _answered(given, open_)
+    answered = _answered(graph_input, open_)
     dropped = list(open_) if is_turn else []
     again = [each for each in void.again if each.id not in dropped]
     ids = [*dropped, *void.of, *(each.id or "" for each in again)]
@@ -381,12 +383,12 @@ def _continue_step(
     first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
     keeps = [note("discarded", dropped)] if dropped else []
     event = Translator(tree, thread_id).event
-    left = open_.keys() - {*answered, *dropped}
+    waiting = open_.keys() - {*answered, *dropped}
     return Continuation(
-        begin=Moment(_turn_with(given, saved), clock.last, ""),
+        begin=Moment(_turn_with(graph_input, saved), clock.last, ""),
         replayed=[*map(event, [*first, *again])],
         questions={each.id: event(each) for each in asked if each.id not in dropped},
-        before=(clock.last, [_as_before(each, left) for each in (*entries, *_answers(every))]),
+        before=(clock.last, [_as_before(each, waiting) for each in (*entries, *_answers(every))]),
         notes_before=mark,
         notes_after=[
             *(open_[each] for each in answered),
@@ -555,14 +557,14 @@ def _open_questions(
     }
 
 
-def _answered(given: Any, asked: Collection[str]) -> list[str]:
+def _answered(graph_input: object, asked: Collection[str]) -> list[str]:
     """Return the ids of the questions that a command answers."""
-    answers = given.resume if isinstance(given, Command) else None
+    answers = graph_input.resume if isinstance(graph_input, Command) else None
     named = [each for each in asked if isinstance(answers, dict) and each in answers]
     return named or (list(asked) if answers is not None and len(asked) == 1 else [])
 
 
-def _note(clock: Clock, at: str, kind: str, data: Any) -> Note:
+def _note(clock: Clock, at: str, kind: str, data: object) -> Note:
     return Note(str(uuid4()), kind, data, at, Moment(clock.turn, clock.next(), ""))
 
 

@@ -222,7 +222,7 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     begun = begun_input(saved)
     state = (yield from saver.state("", saved.checkpoint["id"] if begun else None)).values
     messages: list[BaseMessage] = state.get("messages", [])
-    values: Mapping[str, Any] = state.get("values", {})
+    values: Mapping[str, object] = state.get("values", {})
     if begun is not None:
         messages = with_changes(messages, begun["messages"])
         values = reducers.merged(values, begun["values"])
@@ -243,12 +243,12 @@ def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSumma
     first = yield from saver.first_checkpoints()
     first.sort(key=lambda each: str(each.checkpoint["id"]), reverse=True)
     ids = [each.config["configurable"]["thread_id"] for each in first if not namespace_of(each)]
-    found: list[ThreadSummary] = []
+    summaries: list[ThreadSummary] = []
     for thread_id in dict.fromkeys(ids):
         each = yield from _summary(saver.of(thread_id))
         if each is not None and status in (None, each.status):
-            found.append(each)
-    return found
+            summaries.append(each)
+    return summaries
 
 
 def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:
@@ -290,13 +290,13 @@ def _turns(
     turns: list[Turn] = []
     line = [saved for saved in reversed(newest_first) if not namespace_of(saved)]
     for saved, next_ in zip_longest(line, line[1:]):
-        given = None if next_ and begins_turn(next_) else _input(saved)
-        if given is None:
+        turn_input = None if next_ and begins_turn(next_) else _input(saved)
+        if turn_input is None:
             continue
-        said = [now.get(each.id, each) for each in given if address_of(each) is None]
+        users = [now.get(each.id, each) for each in turn_input if address_of(each) is None]
         number, began = len(turns), _time(saved)
         ended = done[number][-1].time if done[number] else None
-        turns.append(Turn(number, said, done[number], began, ended or began))
+        turns.append(Turn(number, users, done[number], began, ended or began))
     return turns
 
 
@@ -353,7 +353,7 @@ def _copied(saver: ThreadSaver, to: str) -> Calls[None]:
         if parent := saved.parent_config:
             at["configurable"]["checkpoint_id"] = parent["configurable"]["checkpoint_id"]
         at = yield from saver.put(at, saved)
-        tasks: dict[str, list[tuple[str, Any]]] = defaultdict(list)
+        tasks: dict[str, list[tuple[str, object]]] = defaultdict(list)
         for task, channel, value in saved.pending_writes or ():
             tasks[task].append((channel, value))
         for number, (task, writes) in enumerate(tasks.items()):

@@ -17,6 +17,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.named_types import allowed_types
+from agentgraph.graph.saving import Saver
 from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
@@ -47,8 +48,8 @@ class RunArguments(TypedDict, total=False):
     """The keyword arguments of `Runner.run`."""
 
     thread_id: str | None
-    values: Mapping[str, Any] | None
-    context: Any
+    values: Mapping[str, object] | None
+    context: object
     config: RunnableConfig | None
     stream: bool
     drop_pending: bool
@@ -87,7 +88,7 @@ class Runner:
         values: type | None = None,
         limits: Limits | None = None,
         config: RunnableConfig | None = None,
-        context: Any = None,
+        context: object = None,
         middleware: "Iterable[Middleware]" = (),
         cache: BaseCache[Any] | None = None,
         allow: Iterable[type | str] = (),
@@ -142,8 +143,8 @@ class Runner:
         messages: Input,
         *,
         thread_id: str | None = None,
-        values: Mapping[str, Any] | None = None,
-        context: Any = None,
+        values: Mapping[str, object] | None = None,
+        context: object = None,
         config: RunnableConfig | None = None,
         stream: bool = False,
         drop_pending: bool = False,
@@ -200,10 +201,10 @@ class Runner:
     def resume(
         self,
         thread_id: str,
-        answers: Any = UNANSWERED,
+        answers: object = UNANSWERED,
         *,
-        values: Mapping[str, Any] | None = None,
-        context: Any = None,
+        values: Mapping[str, object] | None = None,
+        context: object = None,
         config: RunnableConfig | None = None,
         stream: bool = False,
         limits: Limits | None = None,
@@ -249,9 +250,9 @@ class Runner:
         messages: Input | None = None,
         *,
         thread_id: str | None = None,
-        answers: Any = UNANSWERED,
-        values: Mapping[str, Any] | None = None,
-        context: Any = None,
+        answers: object = UNANSWERED,
+        values: Mapping[str, object] | None = None,
+        context: object = None,
         config: RunnableConfig | None = None,
         drop_pending: bool = False,
         limits: Limits | None = None,
@@ -393,8 +394,8 @@ class Runner:
         messages: Input,
         *,
         thread_id: str | None = None,
-        values: Mapping[str, Any] | None = None,
-        context: Any = None,
+        values: Mapping[str, object] | None = None,
+        context: object = None,
         config: RunnableConfig | None = None,
         stream: bool = False,
         drop_pending: bool = False,
@@ -424,10 +425,10 @@ class Runner:
     def aresume(
         self,
         thread_id: str,
-        answers: Any = UNANSWERED,
+        answers: object = UNANSWERED,
         *,
-        values: Mapping[str, Any] | None = None,
-        context: Any = None,
+        values: Mapping[str, object] | None = None,
+        context: object = None,
         config: RunnableConfig | None = None,
         stream: bool = False,
         limits: Limits | None = None,
@@ -443,9 +444,9 @@ class Runner:
         messages: Input | None = None,
         *,
         thread_id: str | None = None,
-        answers: Any = UNANSWERED,
-        values: Mapping[str, Any] | None = None,
-        context: Any = None,
+        answers: object = UNANSWERED,
+        values: Mapping[str, object] | None = None,
+        context: object = None,
         config: RunnableConfig | None = None,
         drop_pending: bool = False,
         limits: Limits | None = None,
@@ -492,34 +493,32 @@ class Runner:
         await self.engine.aread(self.engine.locked, thread_id, copy, to)
 
 
-def _saver(
-    given: "BaseCheckpointSaver[Any] | str | PathLike[str] | None", allow: Iterable[type | str]
-) -> BaseCheckpointSaver[Any]:
+def _saver(saver: "Saver | str | PathLike[str] | None", allow: Iterable[type | str]) -> Saver:
     """Return the saver that is given, or a new one in memory or on a file, which reads some types too.
 
     In memory, everything is read.
     """
     types = allowed_types(allow)
-    if given is None:
+    if saver is None:
         return InMemorySaver()
-    if isinstance(given, BaseCheckpointSaver):
-        if isinstance(given.serde, StrictSerializer):
-            given.serde.allow(types)
+    if isinstance(saver, BaseCheckpointSaver):
+        if isinstance(saver.serde, StrictSerializer):
+            saver.serde.allow(types)
         elif types:
             raise AgentGraphError(
-                f"allow= is for files that agentgraph opens; {type(given).__name__} reads by its own "
+                f"allow= is for files that agentgraph opens; {type(saver).__name__} reads by its own "
                 "serializer: leave allow= out, or give the saver "
                 "serde=JsonPlusSerializer(allowed_msgpack_modules=[...])"
             )
-        return given
-    if not isinstance(given, str | PathLike):
+        return saver
+    if not isinstance(saver, str | PathLike):
         raise AgentGraphError(
-            f"checkpointer={shown(given)} is neither a saver of LangGraph nor a path; pass one, such "
+            f"checkpointer={shown(saver)} is neither a saver of LangGraph nor a path; pass one, such "
             "as 'runs.db', or leave it out to store threads in memory"
         )
     from agentgraph.threads.sqlite import file_saver
 
-    return file_saver(given, types.values())
+    return file_saver(saver, types.values())
 
 
 async def _each(events: Iterable[AgentEvent]) -> AsyncGenerator[AgentEvent, None]:

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph.agents.middleware import Mode
+from agentgraph.graph.saving import Saver
 
 _NEEDED = {
     "sync": ("get_tuple", "put", "put_writes"),
@@ -22,7 +22,7 @@ _BY_ID = ("langgraph.checkpoint.sqlite", "langgraph.checkpoint.postgres")
 """LangGraph's savers that list all namespaces of a thread by id."""
 
 
-def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
+def saver_fault(saver: Saver, mode: Mode) -> str | None:
     """Return why a saver does not support sync or async calls, and which one does; None if it does."""
     is_sync, name = mode == "sync", type(saver).__name__.lstrip("_")
     needed = _NEEDED[mode]
@@ -45,9 +45,7 @@ def saver_fault(saver: BaseCheckpointSaver[Any], mode: Mode) -> str | None:
     )
 
 
-def namespaces_since(
-    saver: BaseCheckpointSaver[Any], thread_id: str, since: str
-) -> Sequence[str | None] | None:
+def namespaces_since(saver: Saver, thread_id: str, since: str) -> Sequence[str | None] | None:
     """Return the namespaces to list for a thread's checkpoints since an id, as `ListNamespaces` says.
 
     A saver in memory lists one namespace after the other, LangGraph's databases all of them by id. How

@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt
 from pydantic import Field, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict, TypeIs
 
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.stamps import STAMP
@@ -111,7 +111,7 @@ def _form_of(version: _Version) -> tuple[bool, bool]:
     return is_text, is_text and str(version).partition(".")[0].isdecimal()
 
 
-def _writes(saved: CheckpointTuple) -> Iterator[tuple[str, Any]]:
+def _writes(saved: CheckpointTuple) -> Iterator[tuple[str, object]]:
     for task, channel, value in saved.pending_writes or ():
         _check(str, task, "the id of a task")
         _check(str, channel, "the name of a channel")
@@ -142,21 +142,21 @@ def _check_channel(channel: str, value: Any) -> None:
             _check_notes(value)
 
 
-def _is_result(value: Mapping[str, Any]) -> bool:
+def _is_result(value: Mapping[str, object]) -> bool:
     """Return whether a task's result is that of a lane or a call."""
     return value.keys() >= _RESULT and bool(value.keys() & _ENDED)
 
 
-def _only_settles(position: Any) -> bool:
+def _only_settles(position: object) -> bool:
     """Return whether a write only adds settled values to the position."""
     return isinstance(position, dict) and position.keys() == {"settled"}
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> TypeIs[list[object] | tuple[object, ...]]:
     return isinstance(value, list | tuple)
 
 
-def _check_messages(messages: Any) -> None:
+def _check_messages(messages: object) -> None:
     for each in messages if _is_list(messages) else [messages]:
         if not isinstance(each, BaseMessage):
             _check(dict[str, Any] | str | list[Any] | tuple[Any, ...] | None, each, "a message")
@@ -170,11 +170,11 @@ def _check_notes(notes: Iterable[Any]) -> None:
         _check(_Stamp, (note[3], *note[4]), "the time of an event")
 
 
-def _tuple(value: Any) -> Any:
+def _tuple(value: object) -> object:
     return tuple(value) if _is_list(value) else value
 
 
-def _check(form: Any, value: Any, what: str) -> None:
+def _check(form: Any, value: object, what: str) -> None:
     try:
         _adapter(form).validate_python(value, strict=True)
     except ValidationError as error:

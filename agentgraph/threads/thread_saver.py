@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import StateSnapshot
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.compiler import Graph
 from agentgraph.graph.guarded_saver import saver_error
-from agentgraph.graph.saving import list_checkpoints, save_fault
+from agentgraph.graph.saving import Saver, list_checkpoints, save_fault
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import is_locked
@@ -40,8 +40,8 @@ class ThreadSaver:
     def __init__(
         self,
         tree: Tree,
-        graph: CompiledStateGraph[Any, Any, Any, Any],
-        saver: BaseCheckpointSaver[Any],
+        graph: Graph,
+        saver: Saver,
         check: Callable[[CheckpointTuple], None],
         thread_id: str,
     ) -> None:
@@ -66,7 +66,7 @@ class ThreadSaver:
         with self._named():
             return is_locked(self.saver, self.thread_id)
 
-    def fault(self, value: Any) -> str | None:
+    def fault(self, value: object) -> str | None:
         """Return why the saver cannot save a value; None where it can."""
         return save_fault(self.saver.serde, value)
 
@@ -109,12 +109,14 @@ class ThreadSaver:
         with self._named():
             return namespaces_since(self.saver, self.thread_id, since)
 
-    def put_write(self, saved: CheckpointTuple, task_id: str, channel: str, value: Any) -> Calls[None]:
+    def put_write(
+        self, saved: CheckpointTuple, task_id: str, channel: str, value: object
+    ) -> Calls[None]:
         """Save a value with a checkpoint, under a channel and a task id."""
         yield from self._called(self.saver, "put_writes", saved.config, [(channel, value)], task_id)
 
     def put_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, path: str
+        self, config: RunnableConfig, writes: Sequence[tuple[str, object]], task_id: str, path: str
     ) -> Calls[None]:
         """Save all writes of a task, as channels and values, with a checkpoint.
 
@@ -125,21 +127,21 @@ class ThreadSaver:
     def put(self, config: RunnableConfig, saved: CheckpointTuple) -> Calls[RunnableConfig]:
         """Save a checkpoint as it is, after the one that `config` names, and return its config."""
         versions = saved.checkpoint["channel_versions"]
-        given = (config, saved.checkpoint, saved.metadata, versions)
-        at: RunnableConfig = yield from self._called(self.saver, "put", *given)
+        arguments = (config, saved.checkpoint, saved.metadata, versions)
+        at: RunnableConfig = yield from self._called(self.saver, "put", *arguments)
         return at
 
     def delete(self) -> Calls[None]:
         """Delete the thread."""
         yield from self._called(self.saver, "delete_thread", self.thread_id)
 
-    def _listed(self, config: RunnableConfig | None, **bounds: Any) -> Calls[list[CheckpointTuple]]:
+    def _listed(self, config: RunnableConfig | None, **bounds: object) -> Calls[list[CheckpointTuple]]:
         with self._named():
             every: list[CheckpointTuple] = yield list_checkpoints(self.saver, config, **bounds)
         self._check(every)
         return every
 
-    def _called(self, owner: Any, method: str, *arguments: Any) -> Calls[Any]:
+    def _called(self, owner: object, method: str, *arguments: object) -> Calls[Any]:
         with self._named():
             return (yield Call(getattr(owner, method), getattr(owner, f"a{method}"), arguments))
 

@@ -76,11 +76,11 @@ class Salvage(NamedTuple):
     """What is salvaged: messages, written values, and changes to middleware state, each in order."""
 
     messages: list[BaseMessage]
-    values: list[Mapping[str, Any]]
+    values: list[Mapping[str, object]]
     middleware: list[Changes]
 
 
-def _as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, Any]:
+def _as_input(messages: Input, values: Mapping[str, object] | None) -> dict[str, Any]:
     """Return the input of a compiled tree.
 
     Raises:
@@ -95,12 +95,12 @@ def _as_input(messages: Input, values: Mapping[str, Any] | None) -> dict[str, An
             "message, or a list of messages"
         ) from error
     check_mapping(values)
-    given: dict[str, Any] = {"messages": unstamped(converted)}
-    return {**given, "values": dict(values)} if values else given
+    turn: dict[str, object] = {"messages": unstamped(converted)}
+    return {**turn, "values": dict(values)} if values else turn
 
 
 def new_turn(
-    saver: ThreadSaver, messages: Input, values: Mapping[str, Any] | None, drop_pending: bool
+    saver: ThreadSaver, messages: Input, values: Mapping[str, object] | None, drop_pending: bool
 ) -> Calls[dict[str, Any]]:
     """Return the input of a new turn, with what is salvaged of an unfinished one.
 
@@ -108,11 +108,11 @@ def new_turn(
         AgentGraphError: The messages or the values cannot be read or saved.
         PendingInterruptError: Questions are pending, and `drop_pending` is false.
     """
-    given = _as_input(messages, values)
-    check_saved(saver, given["messages"], given.get("values", {}))
+    turn = _as_input(messages, values)
+    check_saved(saver, turn["messages"], turn.get("values", {}))
     saved = yield from saver.checkpoint()
     if saved is None or not next_node(saved):
-        return given
+        return turn
     if not drop_pending and (questions := (yield from pending(saver))):
         waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
         raise PendingInterruptError(
@@ -120,14 +120,14 @@ def new_turn(
             "resume(), or run with drop_pending=True to drop them",
             saver.thread_id,
         )
-    kept = yield from _salvaged(saver, saved)
+    salvage = yield from _salvaged(saver, saved)
     more = {
         # one map after the other, for the reducers to merge
-        "values": [dict(each) for each in [*kept.values, given.get("values", {})] if each],
-        "middleware": collected({}, kept.middleware),
+        "values": [dict(each) for each in [*salvage.values, turn.get("values", {})] if each],
+        "middleware": collected({}, salvage.middleware),
     }
     return Admitted(
-        messages=[*kept.messages, *given["messages"]],
+        messages=[*salvage.messages, *turn["messages"]],
         **{name: written for name, written in more.items() if written},
     )
 
@@ -156,7 +156,7 @@ def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Mapping[str, 
         if isinstance(error.__cause__, ValueError):
             return {}
         raise
-    values: Mapping[str, Any] = state.values
+    values: Mapping[str, object] = state.values
     return values
 
 
@@ -164,35 +164,39 @@ def _of_step(
     saver: ThreadSaver,
     every: Sequence[CheckpointTuple],
     saved: CheckpointTuple,
-    said: Sequence[BaseMessage],
+    messages: Sequence[BaseMessage],
 ) -> Calls[Salvage]:
-    """Return the results of the step after a checkpoint; `said` are the lane's messages until then."""
+    """Return the results of the step after a checkpoint; `messages` are the lane's until then."""
     tree = saver.tree
     position, by_task = position_in(tree, saved), writes_by_task(saved)
     if position is None or position["next"] is None:
         return Salvage([], [], [])
     ended = next((each for each in by_task.values() if "at" in (each.get("position") or {})), None)
     if ended is not None:
-        kept = _written(ended)
-        return _joined([kept, _of_calls(tree, ended["position"], {}, [*said, *kept.messages])])
+        salvage = _written(ended)
+        return _joined(
+            [salvage, _of_calls(tree, ended["position"], {}, [*messages, *salvage.messages])]
+        )
     place = _place(tree, position)
     if place is not None and place.kind.is_fork:
         return (yield from _of_lanes(saver, every, saved, place, by_task))
-    return _of_calls(tree, position, by_task, said)
+    return _of_calls(tree, position, by_task, messages)
 
 
-def _of_calls(tree: Tree, position: Position, by_task: Writes, said: Sequence[BaseMessage]) -> Salvage:
+def _of_calls(
+    tree: Tree, position: Position, by_task: Writes, lane_messages: Sequence[BaseMessage]
+) -> Salvage:
     """Return the results of tool calls, or a graph's messages; each open call gets a result."""
     results = {each["number"]: each for each in _results(by_task).values()}
     place = _place(tree, position)
     at = address(place, as_cursor(position["cursor"])) if place else ""
-    calls = _open_calls(place, position, at, said)
+    calls = _open_calls(place, position, at, lane_messages)
     messages: list[BaseMessage] = []
     for number in sorted({*results, *calls}):
-        given = results.get(number)
-        messages += given["messages"] if given else [_unfinished(calls[number], at)]
+        result = results.get(number)
+        messages += result["messages"] if result else [_unfinished(calls[number], at)]
     messages = folded(messages)
-    before = _before_inner(place, at, said)
+    before = _before_inner(place, at, lane_messages)
     messages += [_unfinished(call, at) for call in _unanswered([*before, *messages]).values() if at]
     return _joined(map(_written, results.values()))._replace(
         messages=in_call_order(messages), middleware=[]
@@ -208,7 +212,7 @@ def _of_lanes(
 ) -> Calls[Salvage]:
     """Return the results of lanes, in order; lanes that undo steps come after the steps."""
     tree = saver.tree
-    found: list[tuple[tuple[int, int], Salvage]] = []
+    in_order: list[tuple[tuple[int, int], Salvage]] = []
     results = {task: each for task, each in _results(by_task).items() if "signal" in each}
     ended = [*results.values()]
     for task, (lane, head) in _lanes(tree, every, saved, place).items():
@@ -220,22 +224,22 @@ def _of_lanes(
         when = result["finished"] if result else _NEVER
         order = (1, when) if lane.undoes else (0, order_of(lane, at))
         came = _written(result) if result else (yield from _of_lane(saver, every, head))
-        found.append((order, came))
-    found += [((0, result["number"]), _written(result)) for result in results.values()]
+        in_order.append((order, came))
+    in_order += [((0, result["number"]), _written(result)) for result in results.values()]
     if ended and place.kind.first_wins:
         return _written(min(ended, key=lambda each: each["finished"]))  # the others lost
-    found.sort(key=lambda item: item[0])
-    kept = _joined(each for _, each in found)
-    return kept._replace(middleware=[]) if place in tree.called else kept
+    in_order.sort(key=lambda item: item[0])
+    salvage = _joined(each for _, each in in_order)
+    return salvage._replace(middleware=[]) if place in tree.called else salvage
 
 
 def _of_lane(
     saver: ThreadSaver, every: Sequence[CheckpointTuple], head: CheckpointTuple
 ) -> Calls[Salvage]:
     """Return what an unfinished lane said and wrote."""
-    kept = _written((yield from _state_at(saver, head)))
-    kept = _joined([kept, (yield from _of_step(saver, every, head, kept.messages))])
-    return kept._replace(messages=folded(kept.messages))
+    salvage = _written((yield from _state_at(saver, head)))
+    salvage = _joined([salvage, (yield from _of_step(saver, every, head, salvage.messages))])
+    return salvage._replace(messages=folded(salvage.messages))
 
 
 def _written(written: Mapping[str, Any]) -> Salvage:
@@ -254,9 +258,9 @@ def _written(written: Mapping[str, Any]) -> Salvage:
 def _joined(several: Iterable[Salvage]) -> Salvage:
     several = [*several]
     return Salvage(
-        [message for kept in several for message in kept.messages],
-        [write for kept in several for write in kept.values],
-        [changes for kept in several for changes in kept.middleware],
+        [message for salvage in several for message in salvage.messages],
+        [write for salvage in several for write in salvage.values],
+        [changes for salvage in several for changes in salvage.middleware],
     )
 
 
@@ -266,7 +270,7 @@ def _lanes(
     """Return the lanes that ran in a step, with their last checkpoints, by the ids of their tasks."""
     lanes = {lane.node: lane for lane in tree.lanes(place)}
     outer, began = namespace_of(saved), saved.checkpoint["id"]
-    found: dict[str, tuple[Place, CheckpointTuple]] = {}
+    heads: dict[str, tuple[Place, CheckpointTuple]] = {}
     for each in every:
         inside = namespace_of(each).removeprefix(f"{outer}|" if outer else "").split("|")
         node, _, task = inside[-1].partition(":")
@@ -275,33 +279,40 @@ def _lanes(
             and node in lanes
             and each.metadata.get("parents", {}).get(outer) == began
         ):
-            found.setdefault(task, (lanes[node], each))
-    return found
+            heads.setdefault(task, (lanes[node], each))
+    return heads
 
 
 def _open_calls(
-    place: Place | None, position: Position, at: str, said: Sequence[BaseMessage]
-) -> dict[int, Any]:
+    place: Place | None, position: Position, at: str, messages: Sequence[BaseMessage]
+) -> dict[int, object]:
     """Return the calls that a chat agent's next node would have run, by their numbers."""
     if place is None or not place.chat or position["next"] == place.node:
         return {}
     last = next(
-        (i for i in range(len(said))[::-1] if address_of(said[i]) == at and calls_of(said[i])), None
+        (
+            i
+            for i in range(len(messages))[::-1]
+            if address_of(messages[i]) == at and calls_of(messages[i])
+        ),
+        None,
     )
     if last is None:
         return {}
-    results = [each for each in said[last:] if isinstance(each, ToolMessage)]
-    return _unanswered([said[last], *results], (position.get("chat") or {}).get("tool_calls", 0))
+    results = [each for each in messages[last:] if isinstance(each, ToolMessage)]
+    return _unanswered([messages[last], *results], (position.get("chat") or {}).get("tool_calls", 0))
 
 
-def _before_inner(place: Place | None, at: str, said: Sequence[BaseMessage]) -> Iterator[BaseMessage]:
+def _before_inner(
+    place: Place | None, at: str, messages: Sequence[BaseMessage]
+) -> Iterator[BaseMessage]:
     """Yield what a graph that is laid flat said in the activation in which one of its nodes is next."""
     if place is not None and place.kind.is_inner:
         home = at.rpartition("/")[0]
-        yield from (each for each in said if (address_of(each) or "").rpartition("/")[0] == home)
+        yield from (each for each in messages if (address_of(each) or "").rpartition("/")[0] == home)
 
 
-def _unanswered(messages: Sequence[BaseMessage], first: int = 0) -> dict[int, Any]:
+def _unanswered(messages: Sequence[BaseMessage], first: int = 0) -> dict[int, object]:
     """Return the calls without results, by number; `first` is the number of the first call."""
     answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
     calls = enumerate((call for message in messages for call in calls_of(message)), first)
@@ -315,10 +326,10 @@ def _unfinished(call: Any, at: str) -> BaseMessage:
 
 def _results(by_task: Writes) -> dict[str, Mapping[str, Any]]:
     """Return the results of the tasks that nodes ran, without those of tasks that functions ran."""
-    given = {task: writes.get(RETURN) for task, writes in by_task.items()}
+    results = {task: writes.get(RETURN) for task, writes in by_task.items()}
     return {
         task: each
-        for task, each in given.items()
+        for task, each in results.items()
         if isinstance(each, Mapping) and {"messages", "values", "number"} <= each.keys()
     }
 

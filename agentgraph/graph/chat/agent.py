@@ -94,16 +94,16 @@ class BuiltAgent:
     @cached_property
     def flat(self) -> FlatGraph:
         """LangChain's graph of the agent; built when first used."""
-        agent, given = self.agent, list(self.middleware)
+        agent, middleware = self.agent, list(self.middleware)
         is_chosen = not isinstance(agent.model, Runnable)
         if self.wraps_model and (is_chosen or not self._is_fixed):
-            given = [Instructing(), *given]
-        graph: Any = create_agent(
+            middleware = [Instructing(), *middleware]
+        graph: object = create_agent(
             cast(Any, None if is_chosen else agent.model),
             [*map(guarded, self.tools), *provider_tools(agent)],
             system_prompt=self._system,
             response_format=self.wanted.response_format if self.wanted else None,
-            middleware=given,
+            middleware=middleware,
         )
         return laid_flat(graph, UseStandIn(self.wanted, is_ours=not self.wraps_model))
 
@@ -116,17 +116,19 @@ class BuiltAgent:
                 may still lack results.
         """
         is_open = visible is None
-        found = activation.view.visible(self.agent.history) if visible is None else visible
+        messages = activation.view.visible(self.agent.history) if visible is None else visible
         return Step(
             activation,
             self.channels,
-            found,
+            messages,
             answer=restored(self.wanted, activation.view.progress.get("answer")),
             keeps_edits=self._keeps_edits,
             is_open=is_open,
         )
 
-    def continue_at(self, activation: Activation, node: str, step: Step | None, **changes: Any) -> None:
+    def continue_at(
+        self, activation: Activation, node: str, step: Step | None, **changes: object
+    ) -> None:
         """Continue the activation at another node."""
         progress = {"model_calls": 0, **activation.view.progress, **changes}
         progress.pop("passed", None)
@@ -159,27 +161,31 @@ class BuiltAgent:
     def _write_value(self, activation: Activation, step: Step | None) -> None:
         """Write the result of the agent under its `output_key`."""
         if step is None:
-            found = activation.view.progress.get("answer")
+            answer = activation.view.progress.get("answer")
         else:
-            found = saved_answer(activation, step.answer)
-        if found is not None or step is not None:
+            answer = saved_answer(activation, step.answer)
+        if answer is not None or step is not None:
             text = _last_text(activation, step) if step is not None else ""
-            write_value(activation, self.agent, found, self.wanted, text)
+            write_value(activation, self.agent, answer, self.wanted, text)
 
     def _all_middleware(self) -> list[Any]:
         """Return the user's middleware and ours; approval of single calls is the outermost."""
-        given, policy = list(self.agent.middleware), self.agent.history
+        middleware, policy = list(self.agent.middleware), self.agent.history
         if isinstance(policy, Summarized):
-            given.append(Summarizing(self.agent.name, policy))
+            middleware.append(Summarizing(self.agent.name, policy))
         if not self.node_context.place.asks_approval:
-            return given
+            return middleware
         approval = Approval(self.agent, self.tools)
-        return [approval, *given] if self.agent.interrupt_mode == "per_call" else [*given, approval]
+        return (
+            [approval, *middleware]
+            if self.agent.interrupt_mode == "per_call"
+            else [*middleware, approval]
+        )
 
-    def tool_node(self, prepare: Callable[[Any], Any]) -> ToolNode:
+    def tool_node(self, prepare: Callable[[object], object]) -> ToolNode:
         """Return the node that runs tool calls; `prepare` changes requests inside the middleware."""
-        found = self.flat.nodes.get("tools") if self.middleware else None
-        node = found.bound if found else ToolNode([guarded(tool) for tool in self.tools])
+        pregel_node = self.flat.nodes.get("tools") if self.middleware else None
+        node = pregel_node.bound if pregel_node else ToolNode([guarded(tool) for tool in self.tools])
         wrap_inside(node, prepare)
         return node
 
@@ -191,15 +197,15 @@ class BuiltAgent:
         """
         if self._is_fixed:
             return self._system
-        given: Any = self.agent.instruction
-        if not isinstance(given, str):
-            given = given(context)
-            if not isinstance(given, str | SystemMessage):
+        instruction: Any = self.agent.instruction
+        if not isinstance(instruction, str):
+            instruction = instruction(context)
+            if not isinstance(instruction, str | SystemMessage):
                 raise InvalidOutputError(
-                    f"{context.address}: the function instruction= returned {shown(given)}; return a "
-                    "template, or a SystemMessage"
+                    f"{context.address}: the function instruction= returned {shown(instruction)}; "
+                    "return a template, or a SystemMessage"
                 )
-        return self._system_message(given, context.values)
+        return self._system_message(instruction, context.values)
 
     def check_mode(self, activation: Activation, mode: Mode) -> None:
         """Refuse a sync run of async-only middleware, and the other way round.
@@ -210,14 +216,14 @@ class BuiltAgent:
         if fault := self._mode_faults[mode]:
             raise AgentGraphError(f"{activation.address}: {fault}")
 
-    def _system_message(self, given: Any, values: Mapping[str, Any]) -> SystemMessage | None:
-        if isinstance(given, str):
-            text = fill(given, values, self.agent.name)
-            given = SystemMessage(text) if text or self._transfers else None
-        return with_text(given, self._transfers) if self._transfers else given
+    def _system_message(self, instruction: Any, values: Mapping[str, object]) -> SystemMessage | None:
+        if isinstance(instruction, str):
+            text = fill(instruction, values, self.agent.name)
+            instruction = SystemMessage(text) if text or self._transfers else None
+        return with_text(instruction, self._transfers) if self._transfers else instruction
 
 
-def _may_command(tool: Any) -> bool:
+def _may_command(tool: object) -> bool:
     return not isinstance(tool, AgentTool | Mapping) and may_give_command(function_of(tool))
 
 
@@ -240,11 +246,11 @@ def guarded(tool: BaseTool) -> BaseTool:
         return tool
     fn, coroutine = tool.func, tool.coroutine
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         with Contained(in_task=True):
             return fn(*args, **kwargs)  # type: ignore[misc]
 
-    async def acall(*args: Any, **kwargs: Any) -> Any:
+    async def acall(*args: object, **kwargs: object) -> object:
         with Contained(in_task=True), stoppable():
             return await coroutine(*args, **kwargs)  # type: ignore[misc]
 
@@ -258,13 +264,15 @@ class _PassesErrors(Runnable[Any, Any]):
     def __init__(self, tool: BaseTool) -> None:
         self._tool = tool
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: object) -> object:
         try:
             return self._tool.invoke(input, config, **kwargs)
         except Exception as error:
             return _passed(error)
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+    async def ainvoke(
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: object
+    ) -> object:
         try:
             return await self._tool.ainvoke(input, config, **kwargs)
         except Exception as error:
@@ -282,7 +290,7 @@ def steers(error: Exception) -> bool:
     return isinstance(error, GraphBubbleUp) or is_fatal(error) or is_invalid_resume(error)
 
 
-def is_guarded(tool: Any) -> bool:
+def is_guarded(tool: object) -> bool:
     """Return whether a call of a tool needs no further guard: its function has one, or is sync."""
     tool = tool.inner if isinstance(tool, WrappedTool) else tool
     is_sync = isinstance(tool, BaseTool) and type(tool)._arun is BaseTool._arun

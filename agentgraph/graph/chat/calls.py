@@ -39,7 +39,7 @@ def with_ids(message: AIMessage) -> AIMessage:
     calls = calls_of(message)
     if len({*map(call_id, calls)} - {""}) == len(calls):
         return message
-    seen: set[Any] = {None, ""}
+    seen: set[object] = {None, ""}
     return message.model_copy(
         update={
             "tool_calls": [_with_id(call, seen) for call in message.tool_calls],
@@ -87,13 +87,13 @@ def _invalid(call: Any, fault: str) -> InvalidToolCall:
     )
 
 
-def _in_ascii(args: Any) -> str:
+def _in_ascii(args: object) -> str:
     """Return arguments as a text that can be saved, as JSON if possible."""
     text = args if isinstance(args, str) else as_json(args, in_ascii=True)
     return text.encode("ascii", "backslashreplace").decode()
 
 
-def _call_id_of(block: Any) -> Any:
+def _call_id_of(block: Any) -> object:
     return (block.get("call_id") or block.get("id")) if is_call(block) else None
 
 
@@ -107,7 +107,7 @@ def without_calls(message: AIMessage) -> AIMessage:
     if isinstance(content, list):
         content = [block for block in content if not is_call(block)]
     raw = {key: value for key, value in message.additional_kwargs.items() if key != "tool_calls"}
-    none: dict[str, Any] = {"tool_calls": [], "invalid_tool_calls": []}
+    none: dict[str, object] = {"tool_calls": [], "invalid_tool_calls": []}
     return message.model_copy(update={**none, "content": content, "additional_kwargs": raw})
 
 
@@ -128,9 +128,9 @@ def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> lis
         message = messages[at]
         is_mine = isinstance(message, AIMessage) and address_of(message) == activation.address
         if is_mine and (ids := {call["id"] for call in calls_of(message)}):
-            said = without_calls(cast(AIMessage, message))
+            reply = without_calls(cast(AIMessage, message))
             after = [m for m in messages[at + 1 :] if getattr(m, "tool_call_id", None) not in ids]
-            return [*messages[:at], *([said] if said.text.strip() else ()), *after]
+            return [*messages[:at], *([reply] if reply.text.strip() else ()), *after]
     return [*messages]
 
 
@@ -139,14 +139,14 @@ def open_calls(activation: Activation) -> list[OpenCall]:
     message = last_message(activation)
     results = results_after(message, activation.view.written_here)
     first = activation.view.progress.get("tool_calls", 0)
-    found = []
+    calls = []
     for number, call in enumerate(calls_of(message), first):
         if call["id"] not in results:
             error: Any = None
             if call.get("type") == "invalid_tool_call":
                 error = call.get("error") or "they are not valid JSON"
-            found.append(OpenCall(cast(ToolCall, call), number, error))
-    return found
+            calls.append(OpenCall(cast(ToolCall, call), number, error))
+    return calls
 
 
 def results_after(message: BaseMessage | None, messages: Sequence[BaseMessage]) -> set[str]:
@@ -171,7 +171,7 @@ def last_reply(messages: Sequence[BaseMessage]) -> AIMessage | None:
     return None
 
 
-def _with_id(call: Any, seen: set[Any]) -> Any:
+def _with_id(call: Any, seen: set[object]) -> Any:
     if call["id"] in seen:
         call = {**call, "id": f"call_{uuid4().hex}"}
     seen.add(call["id"])

@@ -47,7 +47,7 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
 """The parts that are taken out of an agent of LangChain, each with a check that it exists."""
 
 
-def laid_flat(graph: Any, inside: Callable[[Any], Any]) -> FlatGraph:
+def laid_flat(graph: Any, inside: Callable[[object], object]) -> FlatGraph:
     """Return the parts of a graph of `create_agent`.
 
     Its node "model" asks the model, with the middleware around it; called with the state, it gives a
@@ -69,7 +69,7 @@ def laid_flat(graph: Any, inside: Callable[[Any], Any]) -> FlatGraph:
     return FlatGraph(graph)
 
 
-def check_shape(graph: Any) -> None:
+def check_shape(graph: object) -> None:
     """Refuse a compiled agent that lacks what is taken out of it.
 
     Raises:
@@ -77,14 +77,14 @@ def check_shape(graph: Any) -> None:
     """
     for part, is_there in _SHAPE.items():
         try:
-            found = is_there(getattr(graph, "builder", None))
+            has_part = is_there(getattr(graph, "builder", None))
         except (AttributeError, KeyError, TypeError):
-            found = False
-        if not found:
+            has_part = False
+        if not has_part:
             raise LangChainChangedError(version("langchain"), part)
 
 
-def asking_by(hook: Any, ask: Callable[[Any], Any]) -> Callable[..., Any]:
+def asking_by(hook: object, ask: Callable[[object], object]) -> Callable[..., Any]:
     """Return a hook of LangChain's that puts its question by `ask`, and not by LangGraph's `interrupt`.
 
     Raises:
@@ -101,7 +101,7 @@ def edited_calls(own: Mapping[str, Any]) -> Mapping[str, Any]:
     return own.get("hitl_edited_tool_calls") or {}
 
 
-def wrap_inside(node: Any, ready: Callable[[Any], Any]) -> None:
+def wrap_inside(node: Any, ready: Callable[[object], object]) -> None:
     """Let all calls of a tool node be changed inside its wraps; not traced, as a middleware's wrap is.
 
     Args:
@@ -115,11 +115,11 @@ def wrap_inside(node: Any, ready: Callable[[Any], Any]) -> None:
         if not hasattr(node, name):
             raise LangChainChangedError(version("langchain"), f"ToolNode.{name}")
 
-    def inner(request: Any, execute: Callable[[Any], Any]) -> Any:
+    def inner(request: object, execute: Callable[[object], object]) -> object:
         made = ready(request)
         return made if isinstance(made, ToolMessage) else execute(made)
 
-    async def ainner(request: Any, execute: Callable[[Any], Any]) -> Any:
+    async def ainner(request: object, execute: Callable[[object], Awaitable[object]]) -> object:
         made = ready(request)
         return made if isinstance(made, ToolMessage) else await execute(made)
 
@@ -127,14 +127,16 @@ def wrap_inside(node: Any, ready: Callable[[Any], Any]) -> None:
     node._awrap_tool_call = _wrapped(node._awrap_tool_call, ainner)
 
 
-def _wrapped(outer: Callable[..., Any] | None, inner: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(
+    outer: Callable[..., object] | None, inner: Callable[..., object]
+) -> Callable[..., object]:
     """Return a wrap of tool calls inside another, if there is one."""
     if outer is None:
         return inner
     return lambda request, execute: outer(request, partial(inner, execute=execute))
 
 
-def run_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Any:
+def run_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> object:
     """Run one call by a tool node, with its wraps; `invoke` would start a thread for it.
 
     Returns:
@@ -143,7 +145,7 @@ def run_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Any:
     return node._run_one(call, "tool_calls", runtime)
 
 
-def arun_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Awaitable[Any]:
+def arun_call(node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> Awaitable[object]:
     """Run one call by a tool node, as `run_call` does; `ainvoke` would start a task for it."""
     return node._arun_one(call, "tool_calls", runtime)
 
@@ -154,7 +156,9 @@ def injects_state(node: ToolNode, tool: str) -> bool:
     return injected is not None and bool(injected.state or injected.runtime)
 
 
-def _changed(execute: Callable[[Any], Any], change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _changed(
+    execute: Callable[[object], object], change: Callable[[object], object]
+) -> Callable[[object], object]:
     return lambda request: execute(change(request))
 
 

@@ -82,8 +82,8 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
     def __init__(self, agent: ChatAgent, tools: Sequence[BaseTool]) -> None:
         approve = agent.approve
         rules: Any = {} if callable(approve) else approve
-        given = dict(rules) if isinstance(rules, Mapping) else dict.fromkeys(rules, True)
-        super().__init__(given, interrupt_mode=agent.interrupt_mode)
+        by_tool = dict(rules) if isinstance(rules, Mapping) else dict.fromkeys(rules, True)
+        super().__init__(by_tool, interrupt_mode=agent.interrupt_mode)
         self._rules = self.interrupt_on
         self.interrupt_on = {name: _once(rule) for name, rule in self._rules.items()}
         if callable(approve):
@@ -99,7 +99,7 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
         """A name that no user's middleware has."""
         return APPROVE
 
-    def after_model(self, state: Any, runtime: Any) -> _Update:
+    def after_model(self, state: Any, runtime: object) -> _Update:
         """Choose the calls that need approval, and save them; then, or in the next run, ask."""
         chosen = _chosen_in(state)
         if chosen is None:
@@ -124,7 +124,7 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
         is_next = self.interrupt_mode == "batched" and bool(ids)
         return Chosen(message=message.id, calls=ids, is_next=is_next)
 
-    def _ask(self, request: Any) -> Any:
+    def _ask(self, request: object) -> object:
         return ask_until_it_fits(plain(request), answer_schema(request, self._tools))
 
 
@@ -147,8 +147,8 @@ def _once(rule: InterruptOnConfig) -> InterruptOnConfig:
     when = rule["when"]
 
     def chosen(request: Any) -> bool:
-        found = _chosen_in(request.state)
-        return when(request) if found is None else request.tool_call["id"] in found["calls"]
+        choice = _chosen_in(request.state)
+        return when(request) if choice is None else request.tool_call["id"] in choice["calls"]
 
     return cast(InterruptOnConfig, {**rule, "when": chosen})
 
@@ -163,11 +163,11 @@ class _OfEveryTool(dict[str, Any]):
     def __missing__(self, name: str) -> InterruptOnConfig:
         return self._rule
 
-    def get(self, name: str, default: Any = None) -> InterruptOnConfig:
+    def get(self, name: str, default: object = None) -> InterruptOnConfig:
         return self._rule
 
 
-def answer_schema(request: Any, tools: Sequence[BaseTool]) -> dict[str, Any] | None:
+def answer_schema(request: Any, tools: Sequence[BaseTool]) -> dict[str, object] | None:
     """Return the JSON schema of the answer to a question of LangChain's middleware; None for others.
 
     An answer has one decision for each action, in order, of an allowed kind. An edited call names one
@@ -191,21 +191,21 @@ def answer_schema(request: Any, tools: Sequence[BaseTool]) -> dict[str, Any] | N
     return {**_object({"decisions": in_order}), "$defs": defs}
 
 
-def _is_request(value: Any) -> bool:
+def _is_request(value: object) -> bool:
     match value:
         case {"action_requests": [_, *_] as actions, "review_configs": [_, *_] as configs}:
             return len(actions) == len(configs) and all(map(_is_config, configs))
     return False
 
 
-def _is_config(config: Any) -> bool:
+def _is_config(config: object) -> bool:
     match config:
         case {"allowed_decisions": [_, *_] as allowed}:
             return all(kind in DECISIONS for kind in allowed)
     return False
 
 
-def _edited_actions(tools: Sequence[BaseTool]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _edited_actions(tools: Sequence[BaseTool]) -> tuple[dict[str, object], dict[str, object]]:
     """Return the schema of an edited call, as a reference, and the definitions that it needs."""
     actions, defs = [], {}
     for tool in tools:
@@ -216,33 +216,35 @@ def _edited_actions(tools: Sequence[BaseTool]) -> tuple[dict[str, Any], dict[str
     return {"$ref": "#/$defs/edited_action"}, defs
 
 
-def _args(tool: BaseTool) -> tuple[dict[str, Any], dict[str, Any]]:
+def _args(tool: BaseTool) -> tuple[dict[str, object], dict[str, object]]:
     """Return the schema of a tool's arguments, and its definitions under names with the tool's name.
 
     A faulty schema, or one with references to anything but its definitions, is left to the tool.
     """
     schema: Any = tool.tool_call_schema
-    given = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
-    found = {"type": "object", **given}
-    defs = found.get("$defs", {})
+    raw = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
+    parameters = {"type": "object", **raw}
+    defs = parameters.get("$defs", {})
     new = {f"#/$defs/{name}": f"#/$defs/{tool.name}.{name}" for name in defs}
-    if schema_fault(found) or not new.keys() >= {*references(found)}:
+    if schema_fault(parameters) or not new.keys() >= {*references(parameters)}:
         return {"type": "object"}, {}
-    found.pop("$defs", None)
-    return _referring(found, new), {f"{tool.name}.{k}": _referring(v, new) for k, v in defs.items()}
+    parameters.pop("$defs", None)
+    return _referring(parameters, new), {
+        f"{tool.name}.{k}": _referring(v, new) for k, v in defs.items()
+    }
 
 
-def _referring(schema: Any, new: Mapping[str, str]) -> Any:
+def _referring(schema: object, new: Mapping[str, str]) -> Any:
     """Return a schema with its references renamed."""
     if isinstance(schema, list):
         return [_referring(each, new) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: _referring(value, new) for key, value in schema.items()}
-    return {**found, "$ref": new[schema["$ref"]]} if schema.get("$ref") in new else found
+    fields = {key: _referring(value, new) for key, value in schema.items()}
+    return {**fields, "$ref": new[schema["$ref"]]} if schema.get("$ref") in new else fields
 
 
-def _object(properties: dict[str, Any], required: list[str] | None = None) -> dict[str, Any]:
+def _object(properties: dict[str, object], required: list[str] | None = None) -> dict[str, object]:
     names = list(properties) if required is None else required
     return {
         "type": "object",
@@ -279,13 +281,13 @@ class Summarizing(AgentMiddleware[Any, Any, Any]):
         """The name of LangChain's middleware; no other one of the agent has it."""
         return SUMMARY
 
-    def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+    def before_model(self, state: Any, runtime: Any) -> dict[str, object] | None:
         """Sum up messages if there are too many."""
         if not self._may_be_due(state):
             return None
         return self._made().before_model(state, runtime)
 
-    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, object] | None:
         """Sum up on the event loop; the model is made in a thread, because that imports packages."""
         if not self._may_be_due(state):
             return None
@@ -305,18 +307,18 @@ class Summarizing(AgentMiddleware[Any, Any, Any]):
         if self._summing is not None:
             return self._summing
         agent, policy = self._agent, self._policy
-        model: Any = policy.model
+        model: object = policy.model
         if isinstance(model, str):
             model = model_named(model, f"{agent}, in summarized(...)")
         counter: Any = policy.token_counter
-        given = {} if policy.instruction is None else {"summary_prompt": _prompt(policy.instruction)}
+        options = {} if policy.instruction is None else {"summary_prompt": _prompt(policy.instruction)}
         self._summing = SummarizationMiddleware(
             _Checked(bound=model, agent=agent),  # type: ignore[arg-type]
             trigger=("tokens", policy.max_tokens),
             keep=("tokens", max(policy.max_tokens // 2, 1)),
             token_counter=counter if _is_estimate(policy) else partial(counter),
             trim_tokens_to_summarize=None,
-            **given,
+            **options,
         )
         return self._summing
 
@@ -335,7 +337,7 @@ class _Checked(RunnableBinding[Any, Any]):
     def with_retry(self, **kwargs: Any) -> "_Checked":
         return _Checked(bound=self.bound.with_retry(**kwargs), agent=self.agent)
 
-    def _summary(self, reply: Any) -> AIMessage:
+    def _summary(self, reply: object) -> AIMessage:
         message = AIMessage(reply) if isinstance(reply, str) else reply
         if not isinstance(message, AIMessage) or not message.text.strip():
             raise InvalidOutputError(

@@ -64,24 +64,24 @@ class Models:
     """The models of an agent; a model given by name is made when it is first needed."""
 
     def __init__(self, agent: ChatAgent) -> None:
-        self._given: Any = agent.model
-        self._named: dict[str, Any] = {}
+        self._model: Any = agent.model
+        self._named: dict[str, object] = {}
 
-    def chosen(self, context: Context) -> Any:
+    def chosen(self, context: Context) -> object:
         """Return the model for one step, or its name.
 
         Raises:
             InvalidOutputError: The function returned something else.
         """
-        given = self._given
-        if not isinstance(given, Runnable | str):
-            given = given(context)
-        if not isinstance(given, Runnable | str):
+        model = self._model
+        if not isinstance(model, Runnable | str):
+            model = model(context)
+        if not isinstance(model, Runnable | str):
             raise InvalidOutputError(
-                f"{context.address}: the function model= returned {shown(given)}; return a LangChain "
+                f"{context.address}: the function model= returned {shown(model)}; return a LangChain "
                 "chat model, or a name such as 'openai:gpt-5'"
             )
-        return given
+        return model
 
     def named(self, name: str, where: str) -> Calls[Any]:
         """Return a model by its name; async runs make it in a thread, because that imports packages."""
@@ -91,7 +91,7 @@ class Models:
         return self._named[name]
 
 
-def model_named(name: str, where: str) -> Any:
+def model_named(name: str, where: str) -> object:
     """Return the model that LangChain makes for a name; `where` begins the text of errors.
 
     Raises:
@@ -107,7 +107,7 @@ def model_named(name: str, where: str) -> Any:
         ) from error
 
 
-async def _amodel_named(name: str, where: str) -> Any:
+async def _amodel_named(name: str, where: str) -> object:
     return await asyncio.to_thread(model_named, name, where)
 
 
@@ -116,12 +116,12 @@ def providers() -> list[str]:
     return list(getattr(langchain.chat_models.base, "_BUILTIN_PROVIDERS", ()))
 
 
-def takes_tools(model: Any) -> bool:
+def takes_tools(model: object) -> bool:
     """Return whether tools can be bound to a model."""
     return next(iter(toolless(model)), None) is None
 
 
-def check_tools(where: str, model: Any) -> None:
+def check_tools(where: str, model: object) -> None:
     """Refuse a model without `bind_tools`, for an agent with tools.
 
     Raises:
@@ -133,7 +133,7 @@ def check_tools(where: str, model: Any) -> None:
         )
 
 
-def core_of(model: Any) -> Any:
+def core_of(model: object) -> object:
     """Return the chat model inside others; its profile has which structured output it supports.
 
     Of several with fallbacks it is the first without structured output, or else the first.
@@ -147,7 +147,7 @@ def core_of(model: Any) -> Any:
     return next(lacking, cores[0])
 
 
-def has_cache(model: Any) -> bool:
+def has_cache(model: object) -> bool:
     """Return whether LangChain may cache the replies of a model.
 
     Its keys hold the metadata of messages, so such a model is sent messages without our stamps.
@@ -159,17 +159,17 @@ def has_cache(model: Any) -> bool:
     return get_llm_cache() is not None or getattr(model, "cache", None) not in (None, False)
 
 
-def invoked(runnable: Any, *arguments: Any) -> Call:
+def invoked(runnable: object, *arguments: object) -> Call:
     """Return the call that invokes a runnable; async it is cancelled when the run stops."""
     return Call(partial(_invoke, runnable), partial(_ainvoke, runnable), arguments)
 
 
-def _invoke(runnable: Any, *arguments: Any) -> Any:
+def _invoke(runnable: Any, *arguments: object) -> object:
     with Contained():  # a `StopIteration` would end the calls
         return runnable.invoke(*arguments)
 
 
-async def _ainvoke(runnable: Any, *arguments: Any) -> Any:
+async def _ainvoke(runnable: Any, *arguments: object) -> object:
     with stoppable(is_thread=_is_sync(runnable)):
         return await runnable.ainvoke(*arguments)
 
@@ -184,7 +184,7 @@ def _is_sync(model: Any) -> bool:
     )
 
 
-def with_tools(model: Any, tools: Sequence[Any], **settings: Any) -> Any:
+def with_tools(model: Any, tools: Sequence[object], **settings: object) -> object:
     """Return a model with tools, which keeps all that was bound to it before.
 
     LangChain's own `bind_tools` drops what `bind`, `with_config` or `bind_tools` bound before. A tool
@@ -196,26 +196,26 @@ def with_tools(model: Any, tools: Sequence[Any], **settings: Any) -> Any:
     if not isinstance(model, RunnableBinding):
         bound = model.bind_tools(tools, **settings)
         return bound if tools else _without_tools(bound)
-    kept = {name: value for name, value in model.kwargs.items() if name not in {"tools", *settings}}
+    others = {name: value for name, value in model.kwargs.items() if name not in {"tools", *settings}}
     bound = with_tools(model.bound, _in_form(tools, model.kwargs.get("tools", ())), **settings)
-    return model.model_copy(update={"bound": bound, "kwargs": kept})
+    return model.model_copy(update={"bound": bound, "kwargs": others})
 
 
-def _without_tools(bound: Any) -> Any:
+def _without_tools(bound: object) -> object:
     """Return a model without a bound empty list of tools: providers refuse one."""
     if not isinstance(bound, RunnableBinding) or "tools" not in bound.kwargs:
         return bound
-    kept = {name: value for name, value in bound.kwargs.items() if name != "tools"}
-    return bound.model_copy(update={"kwargs": kept})
+    others = {name: value for name, value in bound.kwargs.items() if name != "tools"}
+    return bound.model_copy(update={"kwargs": others})
 
 
 class BoundModels:
     """Binds the tools of an agent to models; the last bound model is reused."""
 
     def __init__(self) -> None:
-        self._last: tuple[Any, list[Any], Any] = (None, [], None)
+        self._last: tuple[object, list[object], object] = (None, [], None)
 
-    def bound(self, where: str, model: Any, tools: Sequence[Any]) -> Any:
+    def bound(self, where: str, model: object, tools: Sequence[object]) -> object:
         """Return a model with tools, for the agent at an address."""
         last, known, _ = self._last
         if last is not model or [*map(id, known)] != [*map(id, tools)]:
@@ -224,7 +224,7 @@ class BoundModels:
         return self._last[2]
 
 
-def _in_form(tools: Sequence[Any], bound: Sequence[Any]) -> list[Any]:
+def _in_form(tools: Sequence[object], bound: Sequence[object]) -> list[object]:
     """Return tools; one that was bound before keeps the form that it was bound in."""
     forms = {_name(each): each for each in bound}
     named = [(_name(tool) if bound else None, tool) for tool in tools]
@@ -232,7 +232,7 @@ def _in_form(tools: Sequence[Any], bound: Sequence[Any]) -> list[Any]:
     return [*(forms.get(name, tool) for name, tool in named), *others]
 
 
-def _name(tool: Any) -> Any:
+def _name(tool: Any) -> object:
     """Return the name of a tool in any form; a provider's own tool without a name as text."""
     if isinstance(tool, dict):
         return tool.get("function", tool).get("name") or str(tool)
@@ -265,7 +265,7 @@ class Asking:
     activation: Activation
     context: Context
     hook: Callable[..., Sequence[BaseMessage]] | None
-    model: Any
+    model: object
     system: SystemMessage | None
     runs_tools: bool
     is_last: bool
@@ -274,7 +274,7 @@ class Asking:
     step: Step | None = field(default=None, init=False)
 
     def ask(
-        self, model: Any, messages: Sequence[BaseMessage], wanted: Wanted | None
+        self, model: object, messages: Sequence[BaseMessage], wanted: Wanted | None
     ) -> Calls[AIMessage]:
         """Ask a model; ask it again if its reply does not fit the wanted answer.
 
@@ -284,8 +284,8 @@ class Asking:
         Raises:
             InvalidOutputError: No reply fits.
         """
-        self.wanted, given = wanted, self.activation.config
-        config = {**given, "metadata": {**given.get("metadata", {}), **self.activation.mark}}
+        self.wanted, outer = wanted, self.activation.config
+        config = {**outer, "metadata": {**outer.get("metadata", {}), **self.activation.mark}}
         sent = list(messages) if wanted is None else _with_system(messages, wanted.instruction())
         for _ in range(1 + CORRECTIONS):
             hooked = sent if self.hook is None else self._hooked(self.hook, sent)
@@ -311,14 +311,14 @@ class Asking:
     def _hooked(
         self, hook: Callable[..., Sequence[BaseMessage]], messages: list[BaseMessage]
     ) -> list[BaseMessage]:
-        given = hook(self.context, messages) if takes_two(hook) else hook(messages)
-        is_list = isinstance(given, Sequence) and not isinstance(given, str)
-        if not is_list or not all(isinstance(each, BaseMessage) for each in given):
+        result = hook(self.context, messages) if takes_two(hook) else hook(messages)
+        is_list = isinstance(result, Sequence) and not isinstance(result, str)
+        if not is_list or not all(isinstance(each, BaseMessage) for each in result):
             raise InvalidOutputError(
-                f"{self.activation.address}: model_input returned {shown(given)}; return the list of "
+                f"{self.activation.address}: model_input returned {shown(result)}; return the list of "
                 "messages that the model is to be sent"
             )
-        return list(given)
+        return list(result)
 
     def _fault(self, reply: AIMessage, wanted: Wanted) -> str | None:
         """Return why a reply does not fit the wanted answer, as a sentence; None if it fits.
@@ -383,11 +383,11 @@ class StandInModel:
         """
         return type(self._core) if takes_tools(self._model) else StandInModel
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._core, name)
 
     def bind_tools(
-        self, tools: Sequence[Any], *, tool_choice: Any = None, **settings: Any
+        self, tools: Sequence[object], *, tool_choice: object = None, **settings: object
     ) -> "_BoundStandIn":
         """Return the model with tools; for the last answer only with those that carry an answer."""
         asking, wanted = _ASKING.get(), self._wanted
@@ -419,7 +419,7 @@ class StandInModel:
 class _BoundStandIn:
     """A model with tools and settings; LangChain's node calls it."""
 
-    def __init__(self, model: Any, wanted: Wanted | None) -> None:
+    def __init__(self, model: object, wanted: Wanted | None) -> None:
         self._model, self._wanted = model, wanted
 
     def invoke(self, messages: list[BaseMessage]) -> AIMessage:
@@ -437,16 +437,16 @@ class Instructing(AgentMiddleware[Any, Any, Any]):
         """A name that no user's middleware has."""
         return "agentgraph.instruction"
 
-    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+    def wrap_model_call(self, request: object, handler: Callable[[Any], object]) -> Any:
         """Ask the model of this step, with its system message."""
         return handler(instructed(request))
 
-    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+    async def awrap_model_call(self, request: object, handler: Callable[[Any], Any]) -> Any:
         """Ask the model of this step, with its system message."""
         return await handler(instructed(request))
 
 
-def instructed(request: Any) -> Any:
+def instructed(request: object) -> Any:
     """Return a request with the model and the system message of this step."""
     asking = _ASKING.get()
     return _changed(request, model=asking.model, system_message=asking.system)
@@ -464,17 +464,17 @@ class UseStandIn:
                 the step are set here.
         """
         self._own, self._is_ours = wanted, is_ours
-        self._last: tuple[Any, Wanted | None, Any] = (None, None, None)
+        self._last: tuple[object, Wanted | None, object] = (None, None, None)
 
-    def __call__(self, request: Any) -> Any:
+    def __call__(self, request: Any) -> object:
         """Return the request with the stand-in as its model."""
-        given = instructed(request) if self._is_ours else request
-        wanted = self._wanted(given.response_format)
-        if self._last[0] is not given.model or self._last[1] is not wanted:
-            self._last = (given.model, wanted, StandInModel(given.model, wanted))
-        return _changed(given, model=self._last[2])
+        of_step = instructed(request) if self._is_ours else request
+        wanted = self._wanted(of_step.response_format)
+        if self._last[0] is not of_step.model or self._last[1] is not wanted:
+            self._last = (of_step.model, wanted, StandInModel(of_step.model, wanted))
+        return _changed(of_step, model=self._last[2])
 
-    def _wanted(self, response_format: Any) -> Wanted | None:
+    def _wanted(self, response_format: object) -> Wanted | None:
         """Return what the answer must fit; middleware may have changed it for this call."""
         is_own = response_format is (self._own.response_format if self._own else None)
         return self._own if is_own else wanted_by(response_format)
@@ -501,7 +501,7 @@ def unfit(activation: Activation, fault: str | None) -> InvalidOutputError:
     return InvalidOutputError(f"{text} Use a model that keeps to schemas, or a simpler schema")
 
 
-def _changed(request: Any, **attributes: Any) -> Any:
+def _changed(request: object, **attributes: object) -> object:
     """Return a changed request; not by its `override`, which sets warning filters for all threads."""
     changed = copy(request)
     for name, value in attributes.items():

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import takewhile
 from operator import attrgetter
-from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
@@ -46,7 +45,7 @@ from agentgraph.tree.position import earlier_cursors
 class ChatNode(TalkNode):
     """A node of a chat agent."""
 
-    def __init__(self, built: BuiltAgent, *, retry: Any = None, timeout: Any = None) -> None:
+    def __init__(self, built: BuiltAgent, *, retry: object = None, timeout: object = None) -> None:
         super().__init__(built.node_context, retry=retry, timeout=timeout)
         self.built, self.agent = built, built.agent
         self.check_mode = built.check_mode
@@ -126,7 +125,7 @@ class ModelNode(ChatNode):
         this_turn = takewhile(address_of, reversed(activation.view.state.messages))
         return sum(message.type == "ai" and address_of(message) in before for message in this_turn)
 
-    def _take(self, asking: Asking, messages: list[BaseMessage], updates: list[Any]) -> None:
+    def _take(self, asking: Asking, messages: list[BaseMessage], updates: list[object]) -> None:
         """Emit the new messages, then run the calls of the model's last one.
 
         Other updates of the middleware come after the reply.
@@ -148,8 +147,8 @@ class ModelNode(ChatNode):
             answer = self._read(asking, asking.wanted, made)
         data = saved_answer(activation, answer)
         for message in messages:
-            said = made if message is reply else with_json_answer(message, answer, data)
-            activation.output.emit_message(said)
+            final = made if message is reply else with_json_answer(message, answer, data)
+            activation.output.emit_message(final)
         if step is not None:
             step.answer = answer
             step.say()
@@ -189,7 +188,7 @@ class ModelNode(ChatNode):
             reply = without_calls(reply)
         return with_ids(reply) if self.built.runs_tools and calls_of(reply) else reply
 
-    def _read(self, asking: Asking, wanted: Wanted, reply: AIMessage) -> Any:
+    def _read(self, asking: Asking, wanted: Wanted, reply: AIMessage) -> object:
         """Return the structured answer in a reply's text; None if the reply has tool calls."""
         if wanted.calls(reply) or (self.built.runs_tools and calls_of(reply)):
             return None
@@ -287,5 +286,5 @@ def _new(messages: Sequence[BaseMessage], seen: list[BaseMessage]) -> list[BaseM
     LangChain's node returns all messages if it added missing results.
     """
     held = {id(message) for message in seen}
-    said = [each for each in messages if id(each) not in held]
-    return [each for each in said if not isinstance(each, RemoveMessage)]
+    new = [each for each in messages if id(each) not in held]
+    return [each for each in new if not isinstance(each, RemoveMessage)]

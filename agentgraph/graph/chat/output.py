@@ -36,7 +36,7 @@ class SavedAnswer(TypedDict):
 
     of: str
     """The name of its type."""
-    data: Any
+    data: object
     """The answer as plain data."""
 
 
@@ -52,7 +52,7 @@ class Wanted:
             call), or "text" (JSON that the instruction asks for).
     """
 
-    schemas: Mapping[str, Any]
+    schemas: Mapping[str, object]
     schema: Any
     response_format: Any = None
     how: Literal["provider", "tool", "text"] = "text"
@@ -70,7 +70,7 @@ class Wanted:
             return f"Reply again, by calling {' or '.join(self.schemas)}."
         return "Reply again, with the JSON alone."
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str) -> object:
         """Return the answer that a text contains.
 
         Raises:
@@ -84,7 +84,7 @@ class Wanted:
             raise ValueError("it is not valid JSON") from None
         return self.typed(data)
 
-    def typed(self, data: Any, name: str = "") -> Any:
+    def typed(self, data: object, name: str = "") -> object:
         """Return plain data as an instance of the first schema that it fits; `name` is tried first.
 
         Raises:
@@ -114,25 +114,25 @@ class Wanted:
         return None
 
 
-def wanted_by(given: Any) -> Wanted | None:
+def wanted_by(output_schema: object) -> Wanted | None:
     """Return what an answer must fit, given an `output_schema` or a `response_format` of LangChain."""
-    if given is None:
+    if output_schema is None:
         return None
-    strategy = _strategy(given)
+    strategy = _strategy(output_schema)
     if strategy is None:
-        return Wanted({"": schema_in(given)}, schema_in(given))
+        return Wanted({"": schema_in(output_schema)}, schema_in(output_schema))
     schemas = {spec.name: spec.schema for spec in _specs(strategy)}
-    return Wanted(schemas, schema_in(given), strategy)
+    return Wanted(schemas, schema_in(output_schema), strategy)
 
 
-def _strategy(given: Any) -> Any:
+def _strategy(output_schema: object) -> object:
     """Return LangChain's strategy for an output schema; None if it has none.
 
     `AutoStrategy` lets LangChain choose at each call. Several schemas always need `ToolStrategy`.
     """
-    if isinstance(given, ToolStrategy | ProviderStrategy):
-        return given
-    schema, names = schema_in(given), answer_tools(given)
+    if isinstance(output_schema, ToolStrategy | ProviderStrategy):
+        return output_schema
+    schema, names = schema_in(output_schema), answer_tools(output_schema)
     if isinstance(schema, dict):
         schema = _titled(schema)
     if len(names) > 1:
@@ -140,7 +140,7 @@ def _strategy(given: Any) -> Any:
     return AutoStrategy(schema) if names else None
 
 
-def _titled(schema: dict[str, Any]) -> dict[str, Any]:
+def _titled(schema: dict[str, Any]) -> dict[str, object]:
     """Return a JSON schema with a title; without one LangChain makes up another in each process."""
     several = enumerate(schema.get("oneOf", ()), 1)
     titled = [{"title": answer_name(each, number), **each} for number, each in several]
@@ -150,21 +150,21 @@ def _titled(schema: dict[str, Any]) -> dict[str, Any]:
 def _specs(strategy: Any) -> list[Any]:
     if isinstance(strategy, ProviderStrategy):
         return [strategy.schema_spec]
-    found = ToolStrategy(strategy.schema) if isinstance(strategy, AutoStrategy) else strategy
-    return list(found.schema_specs)
+    tool_strategy = ToolStrategy(strategy.schema) if isinstance(strategy, AutoStrategy) else strategy
+    return list(tool_strategy.schema_specs)
 
 
-def saved_answer(activation: Activation, answer: Any) -> SavedAnswer | None:
+def saved_answer(activation: Activation, answer: object) -> SavedAnswer | None:
     """Return an answer as plain data; None for None."""
     return None if answer is None else _saved(activation, answer)
 
 
-def _saved(activation: Activation, answer: Any) -> SavedAnswer:
+def _saved(activation: Activation, answer: object) -> SavedAnswer:
     data = activation.output.plain("the structured response", answer)
     return SavedAnswer(of=type(answer).__name__, data=data)
 
 
-def restored(wanted: Wanted | None, saved: SavedAnswer | None) -> Any:
+def restored(wanted: Wanted | None, saved: SavedAnswer | None) -> object:
     """Return a saved answer as an instance of its type; as plain data if the type is unknown."""
     if saved is None:
         return None
@@ -174,7 +174,7 @@ def restored(wanted: Wanted | None, saved: SavedAnswer | None) -> Any:
     return saved["data"]
 
 
-def with_json_answer(message: BaseMessage, answer: Any, saved: SavedAnswer | None) -> BaseMessage:
+def with_json_answer(message: BaseMessage, answer: object, saved: SavedAnswer | None) -> BaseMessage:
     """Return a message; as JSON if it is the result of the call that was the answer.
 
     LangChain writes "Returning structured response: ..." there, with the `repr`.

@@ -99,7 +99,7 @@ def edited(messages: Sequence[BaseMessage], edits: Edits) -> list[BaseMessage]:
 
 
 def edits_between(
-    before: Sequence[BaseMessage], after: Sequence[BaseMessage], said: Collection[str | None] = ()
+    before: Sequence[BaseMessage], after: Sequence[BaseMessage], new_ids: Collection[str | None] = ()
 ) -> Edits:
     """Return the edits that turn the messages before into those after.
 
@@ -111,14 +111,14 @@ def edits_between(
     Args:
         before: The visible messages, each with an id.
         after: What middleware made of them.
-        said: The ids of new messages that enter the history, and need no edit.
+        new_ids: The ids of new messages that enter the history, and need no edit.
     """
     by_id = {str(message.id): message for message in before}
-    kept = {str(message.id) for message in after} & by_id.keys()
-    first = next((i for i, message in enumerate(before) if message.id in kept), len(before))
+    common = {str(message.id) for message in after} & by_id.keys()
+    first = next((i for i, message in enumerate(before) if message.id in common), len(before))
     beginning: Beginning = {"upto": str(before[first - 1].id)} if first else {}
     replaced: dict[str, BaseMessage | None] = {
-        str(message.id): None for message in before[first:] if message.id not in kept
+        str(message.id): None for message in before[first:] if message.id not in common
     }
     added: dict[str, list[BaseMessage]] = {}
     after_id: str | None = None
@@ -128,7 +128,7 @@ def edits_between(
             after_id = str(message.id)
             if not is_same(message, was):
                 replaced[after_id] = message
-        elif message.id in said:
+        elif message.id in new_ids:
             after_id = str(message.id)
         elif after_id is None:
             beginning.setdefault("head", []).append(message)
@@ -189,7 +189,7 @@ class Step:
         channels: Channels,
         visible: Sequence[BaseMessage],
         *,
-        answer: Any = None,
+        answer: object = None,
         keeps_edits: bool = True,
         is_open: bool = True,
     ) -> None:
@@ -210,9 +210,9 @@ class Step:
         address = activation.view.home_address
         self._visible = [m if m.id else with_id(m, f"{address} {i}") for i, m in enumerate(visible)]
         record = activation.view.record
-        self._kept = {name: record[name] for name in SECTIONS if name in record}
+        self._edits_before = {name: record[name] for name in SECTIONS if name in record}
         is_under_way = bool(activation.view.progress)
-        self.edits = cast(Edits, self._kept if is_under_way or keeps_edits else {})
+        self.edits = cast(Edits, self._edits_before if is_under_way or keeps_edits else {})
         self.own = own_state(activation, channels)
         seen = edited(self._visible, self.edits) if self.edits else list(self._visible)
         self.messages = seen if is_open or not self.edits else paired(seen)
@@ -220,15 +220,15 @@ class Step:
         self._written: set[str] = set()
         self._removed: dict[str | None, None] = {}
         self._touched = False
-        self._forgotten: dict[str, list[Any]] = {}
+        self._forgotten: dict[str, list[object]] = {}
         self._overtaken: list[BaseMessage] = []
-        self._sent: list[Mapping[str, Any]] = []
-        self._shared: list[Mapping[str, Any]] = []
+        self._sent: list[Mapping[str, object]] = []
+        self._shared: list[Mapping[str, object]] = []
         self.jump_to: str | None = None
 
     def state(
-        self, values: dict[str, Any] | None = None, updates: Sequence[Mapping[str, Any]] = ()
-    ) -> dict[str, Any]:
+        self, values: dict[str, object] | None = None, updates: Sequence[Mapping[str, object]] = ()
+    ) -> dict[str, object]:
         """Return the state for LangChain's nodes, with each value of the run under its name.
 
         Args:
@@ -257,7 +257,7 @@ class Step:
         copied._overtaken, copied._shared = list(self._overtaken), []
         return copied
 
-    def channels(self, every: Mapping[str, Any]) -> dict[str, Any]:
+    def channels(self, every: Mapping[str, Any]) -> dict[str, object]:
         """Return LangGraph's channels of the state with their values, by name.
 
         Args:
@@ -284,7 +284,7 @@ class Step:
         names = self._channels.names
         return with_state(self._activation.config, names, self._read, self._sent.append)
 
-    def _read(self, fresh: bool) -> dict[str, Any]:
+    def _read(self, fresh: bool) -> dict[str, object]:
         """Return the state before the node, or with what the node has written so far."""
         if not (fresh and self._sent):
             return self.state()
@@ -298,14 +298,14 @@ class Step:
             self.merge(None)
             self.say()
 
-    def merge(self, given: Any) -> None:
+    def merge(self, result: object) -> None:
         """Merge what a node wrote to LangGraph's channels, and then what it returned.
 
         Args:
-            given: An update, a `Command`, several of them, or None.
+            result: An update, a `Command`, several of them, or None.
         """
         sent, self._sent = self._sent, []
-        for update in (*sent, *_updates(given)):
+        for update in (*sent, *_updates(result)):
             for key, value in update.items():
                 if key in self._channels.own:
                     self._reduce(key, [value])
@@ -323,14 +323,14 @@ class Step:
     def merge_calls(self, updates: Iterable[Mapping[str, Any]]) -> None:
         """Merge updates of tool calls; a message that one removes may be gone by another."""
         for update in updates:
-            given = update.get("messages", ())
-            there = {message.id for message in (*self.messages, *given) if _is_kept(message)}
-            left = [each for each in given if _is_kept(each) or each.id in there]
-            self.merge({**update, "messages": left} if given else update)
+            messages = update.get("messages", ())
+            there = {message.id for message in (*self.messages, *messages) if _is_kept(message)}
+            rest = [each for each in messages if _is_kept(each) or each.id in there]
+            self.merge({**update, "messages": rest} if messages else update)
 
-    def merge_writes(self, writes: Sequence[tuple[str, Any]]) -> None:
+    def merge_writes(self, writes: Sequence[tuple[str, object]]) -> None:
         """Merge what was written to channels in one step; a channel may refuse several values."""
-        by_name: dict[str, list[Any]] = {}
+        by_name: dict[str, list[object]] = {}
         for name, value in writes:
             by_name.setdefault(name, []).append(value)
         for name, values in by_name.items():
@@ -340,11 +340,11 @@ class Step:
                 for value in values:
                     self._merge_messages(value)
 
-    def merge_after(self, said: Sequence[BaseMessage], given: Any) -> None:
+    def merge_after(self, messages: Sequence[BaseMessage], result: object) -> None:
         """Merge what a node returned after messages that the activation emits itself."""
-        self.messages = [*self.messages, *said]
-        self._seen = [*self._seen, *said]
-        self.merge(given)
+        self.messages = [*self.messages, *messages]
+        self._seen = [*self._seen, *messages]
+        self.merge(result)
 
     def say(self) -> None:
         """Change the history by what the node did to messages, and save the rest as edits.
@@ -374,19 +374,19 @@ class Step:
 
     def _changed(self, known: Mapping[str | None, BaseMessage]) -> list[BaseMessage]:
         """Return the messages that are not as they were, removals first."""
-        left = {message.id for message in self.messages}
-        changed: list[BaseMessage] = [RemoveMessage(str(i)) for i in self._removed if i not in left]
+        ids = {message.id for message in self.messages}
+        changed: list[BaseMessage] = [RemoveMessage(str(i)) for i in self._removed if i not in ids]
         for message in self.messages:
             before = known.get(message.id)
             if before is not message and not is_same(before, message):
                 changed.append(message)
         return [*changed, *(message for message in self._overtaken if message.id not in known)]
 
-    def keep(self) -> dict[str, Any]:
+    def keep(self) -> dict[str, object]:
         """Save edits and state, and return the ephemeral state, which only the next node gets."""
         change: dict[str, Any] = {}
-        if self.edits is not self._kept:
-            change = change_between(self._kept, cast(Any, self.edits))
+        if self.edits is not self._edits_before:
+            change = change_between(self._edits_before, cast(Any, self.edits))
             self._activation.output.check("what the middleware made of the messages", change)
         if not self._written and not self._forgotten:
             self._activation.output.keep_middleware(change, None)
@@ -394,33 +394,33 @@ class Step:
         channels = self._channels.own
         written = {key: self.own[key] for key in sorted(self._written)}
         passing = (UntrackedValue, EphemeralValue)
-        kept = {k: [v] for k, v in written.items() if not isinstance(channels[k], passing)}
-        if kept := {**self._forgotten, **kept}:
-            change["state"] = kept
+        state = {k: [v] for k, v in written.items() if not isinstance(channels[k], passing)}
+        if state := {**self._forgotten, **state}:
+            change["state"] = state
         untracked = {k: v for k, v in self.own.items() if isinstance(channels[k], UntrackedValue)}
         is_new = not untracked.keys().isdisjoint(written)
         self._activation.output.keep_middleware(change, untracked if is_new else None)
         return {k: v for k, v in written.items() if isinstance(channels[k], EphemeralValue)}
 
-    def _merge_messages(self, value: Any) -> None:
+    def _merge_messages(self, value: object) -> None:
         if isinstance(value, Overwrite):
             value = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *value.value]
         before, self._touched = self.messages, True
         self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
         several = value if isinstance(value, list) else [value]
         last = max((i for i, each in enumerate(several) if is_remove_all(each)), default=None)
-        left = {message.id for message in self.messages}
+        ids = {message.id for message in self.messages}
         if last is None:
-            self._removed |= {each.id: None for each in before if each.id not in left}
+            self._removed |= {each.id: None for each in before if each.id not in ids}
             return
         dropped = [each for each in [*before, *several[:last]] if isinstance(each, BaseMessage)]
-        self._overtaken += [each for each in dropped if each.id not in left]
+        self._overtaken += [each for each in dropped if each.id not in ids]
 
-    def _write_values(self, values: Mapping[str, Any]) -> None:
+    def _write_values(self, values: Mapping[str, object]) -> None:
         self._shared.append(values)
         self._values = self._activation.node_context.reducers.applied(self._values, values)
 
-    def _reduce(self, key: str, values: Sequence[Any]) -> None:
+    def _reduce(self, key: str, values: Sequence[object]) -> None:
         channel = _channel(self._channels.own, self.own, key)
         channel.update(values)
         if not isinstance(channel, UntrackedValue):
@@ -433,7 +433,7 @@ def _is_kept(message: BaseMessage) -> bool:
     return not isinstance(message, RemoveMessage) or is_remove_all(message)
 
 
-def values_in(update: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def values_in(update: Mapping[str, object], where: str) -> Mapping[str, object]:
     """Return what an update has under `values`: values of the run.
 
     Raises:
@@ -448,19 +448,19 @@ def values_in(update: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     return values or {}
 
 
-def own_state(activation: Activation, channels: Channels) -> dict[str, Any]:
+def own_state(activation: Activation, channels: Channels) -> dict[str, object]:
     """Return the state of the agent's middleware at the start of a step."""
     saved, passed = activation.view.record.get("state", {}), activation.view.progress.get("passed", {})
-    found = {**saved, **activation.view.untracked, **passed}
-    return {name: found[name] for name in found if name in channels.own}
+    state = {**saved, **activation.view.untracked, **passed}
+    return {name: state[name] for name in state if name in channels.own}
 
 
-def _channel(channels: Mapping[str, Any], own: Mapping[str, Any], key: str) -> Any:
+def _channel(channels: Mapping[str, Any], own: Mapping[str, object], key: str) -> Any:
     """Return a channel that holds its current value, copied since reducers may change it."""
     return _filled(channels[key], copied(own[key])) if key in own else channels[key].copy()
 
 
-def _filled(channel: Any, value: Any) -> Any:
+def _filled(channel: Any, value: object) -> object:
     """Return a channel that holds a value."""
     if not isinstance(channel, UntrackedValue):
         return channel.from_checkpoint(value)
@@ -469,27 +469,27 @@ def _filled(channel: Any, value: Any) -> Any:
     return filled
 
 
-def _updates(given: Any) -> Iterator[Mapping[str, Any]]:
+def _updates(result: object) -> Iterator[Mapping[str, Any]]:
     """Yield the updates in what a node returned."""
-    match given:
+    match result:
         case None:
             return
         case Command(update=update):
             yield from _updates(update)
         case Mapping():
-            yield given
-        case tuple() if given and isinstance(given[0], str):
-            yield {given[0]: given[1]}
+            yield result
+        case tuple() if result and isinstance(result[0], str):
+            yield {result[0]: result[1]}
         case list() | tuple():
-            for each in given:
+            for each in result:
                 yield from _updates(each)
 
 
 def with_state(
     config: RunnableConfig,
     names: Collection[str],
-    state: Callable[[bool], Mapping[str, Any]],
-    write: Callable[[dict[str, Any]], None],
+    state: Callable[[bool], Mapping[str, object]],
+    write: Callable[[dict[str, object]], None],
 ) -> RunnableConfig:
     """Return a config through which the state of an agent is read and written.
 
@@ -501,11 +501,11 @@ def with_state(
     """
     outer_read = config["configurable"][READ]
 
-    def read(select: str | Sequence[str], fresh: bool = False) -> Any:
+    def read(select: str | Sequence[str], fresh: bool = False) -> object:
         if isinstance(select, str):
             return state(fresh).get(select) if select in names else outer_read(select, fresh)
-        found, others = state(fresh), [name for name in select if name not in names]
-        own = {name: found[name] for name in select if name in names and name in found}
+        values, others = state(fresh), [name for name in select if name not in names]
+        own = {name: values[name] for name in select if name in names and name in values}
         return {**own, **outer_read(others, fresh)} if others else own
 
     return redirected(config, names.__contains__, read, lambda each: write(dict([each])))

@@ -24,7 +24,6 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import msg_content_output
@@ -51,7 +50,7 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
 from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.graph.saving import check_names, saver_of, step_config
+from agentgraph.graph.saving import Saver, check_names, saver_of, step_config
 from agentgraph.graph.state import Position, TaskResult, with_id
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Write, is_same
@@ -64,7 +63,7 @@ class Attempts:
 
     Attributes:
         current: The number of the attempt that runs, or ran last.
-        said: The ids of the messages of its lane.
+        message_ids: The ids of the messages of its lane.
         came: The last text of its lane, once it succeeded.
         lock: Held on the event loop while an attempt runs, so that they run one after the other.
     """
@@ -78,14 +77,14 @@ class Attempts:
             may_repeat: Whether middleware wraps the call and so may run it several times.
         """
         self.current = -1
-        self.said: Sequence[str | None] = ()
+        self.message_ids: Sequence[str | None] = ()
         self.came = ""
         self.lock = asyncio.Lock()
         self._activation, self._number = activation, number
         self._configurable = activation.config["configurable"]
-        self._saver: BaseCheckpointSaver[Any] | None = saver_of(activation.config)
+        self._saver: Saver | None = saver_of(activation.config)
         self._is_loaded = not (may_repeat and self._configurable.get(RESUMING))
-        self._kept: list[Ended] = []
+        self._outcomes: list[Ended] = []
         self._has_begun = False
         self._failure: Exception | None = None
         self._paused: GraphBubbleUp | None = None
@@ -102,11 +101,11 @@ class Attempts:
         if self._paused is not None:
             raise self._paused
         self.current += 1
-        if self.current < len(self._kept):
-            kept = self._kept[self.current]
-            if "failed" in kept:
-                raise from_data(kept["failed"])
-            return kept
+        if self.current < len(self._outcomes):
+            outcome = self._outcomes[self.current]
+            if "failed" in outcome:
+                raise from_data(outcome["failed"])
+            return outcome
         yield from self._keep()
         return None
 
@@ -117,8 +116,8 @@ class Attempts:
         read = self._saver.get_tuple, self._saver.aget_tuple
         saved = yield Call(*read, (step_config(self._activation.config),))
         self._is_loaded = True
-        self._kept = [each for each in attempts_in(saved) if each["number"] == self._number]
-        if self._kept:
+        self._outcomes = [each for each in attempts_in(saved) if each["number"] == self._number]
+        if self._outcomes:
             self._has_begun = (yield Call(*read, (self._at_next(),))) is not None
 
     def _keep(self) -> Calls[None]:
@@ -141,7 +140,7 @@ class Attempts:
             node: The first node of its lane.
         """
         self._void_before()
-        self.said, self.came, self._failure = (), "", None
+        self.message_ids, self.came, self._failure = (), "", None
         self._last = address, node, str(get_config()["configurable"][TASK_ID])
         try:
             yield
@@ -172,23 +171,23 @@ class Attempts:
         On a resume this was done already, unless the process died before this attempt began.
         """
         before = self._last[0] if self._last else None
-        if self._last is None and self._kept and not self._has_begun:
-            before = self._kept[-1]["address"]
-        found = parse_address(self._activation.node_context.tree, before) if before else None
-        if before and found:
+        if self._last is None and self._outcomes and not self._has_begun:
+            before = self._outcomes[-1]["address"]
+        lane = parse_address(self._activation.node_context.tree, before) if before else None
+        if before and lane:
             tree, emitter = self._activation.node_context.tree, self._activation.output.emitter
-            ids = emitter.ids_at(lambda at: is_in_call(tree, at, *found))
-            emitter.void([*ids, *self.said], before)
+            ids = emitter.ids_at(lambda at: is_in_call(tree, at, *lane))
+            emitter.void([*ids, *self.message_ids], before)
 
     def _at_next(self) -> RunnableConfig:
         """Return the config of the attempt after the saved ones."""
-        last = self._kept[-1]
+        last = self._outcomes[-1]
         node = last["namespace"].rpartition(":")[0]
         namespace = namespace_of_attempt(node, last["task"], last["attempt"] + 1)
         thread_id = self._configurable["thread_id"]
         return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace}}
 
-    def _record(self, address: str, node: str, task: str) -> tuple[list[tuple[str, Any]], str]:
+    def _record(self, address: str, node: str, task: str) -> tuple[list[tuple[str, object]], str]:
         """Return the outcome of the attempt before this one as a write, and the id to save it under."""
         attempt = self.current - 1
         namespace = self._namespace(node, task, attempt)
@@ -202,7 +201,7 @@ class Attempts:
         return [(CHANNEL, ended)], str(uuid5(NAMESPACE_URL, namespace))
 
 
-def as_data(error: Exception) -> dict[str, Any]:
+def as_data(error: Exception) -> dict[str, object]:
     """Return an exception as plain data: its classes, arguments, attributes and where it was raised."""
     classes = [each for each in type(error).__mro__ if issubclass(each, Exception)]
     attributes = {name: value for name, value in _attributes(error) if _is_plain(value)}
@@ -242,10 +241,10 @@ def _made(data: Mapping[str, Any]) -> Exception:
 
 def _kind(classes: list[list[str]]) -> type[Exception]:
     """Return the first loaded class of an exception's bases, renamed to the exception's own class."""
-    found = next(filter(None, (_loaded(*each) for each in classes)), Exception)
+    base = next(filter(None, (_loaded(*each) for each in classes)), Exception)
     module, name = classes[0]
-    is_first = [found.__module__, found.__qualname__] == [module, name]
-    return found if is_first else _named(classes[0], found)
+    is_first = [base.__module__, base.__qualname__] == [module, name]
+    return base if is_first else _named(classes[0], base)
 
 
 def _named(first: list[str], base: type[Exception]) -> type[Exception]:
@@ -255,18 +254,20 @@ def _named(first: list[str], base: type[Exception]) -> type[Exception]:
 
 def _loaded(module: str, name: str) -> type[Exception] | None:
     try:
-        found = reduce(getattr, name.split("."), sys.modules[module])
+        kind = reduce(getattr, name.split("."), sys.modules[module])
     except (KeyError, AttributeError):
         return None
-    return found if isinstance(found, type) and issubclass(found, Exception) else None
+    return kind if isinstance(kind, type) and issubclass(kind, Exception) else None
 
 
-def _attributes(error: Exception) -> list[tuple[str, Any]]:
-    kept = object.__getattribute__(error, "__dict__")
-    return [(name, value) for name, value in kept.items() if not name.startswith(("_", "agentgraph_"))]
+def _attributes(error: Exception) -> list[tuple[str, object]]:
+    attributes = object.__getattribute__(error, "__dict__")
+    return [
+        (name, value) for name, value in attributes.items() if not name.startswith(("_", "agentgraph_"))
+    ]
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     try:
         return bool(plain(value) == value)
     except (AgentGraphError, RecursionError, UnicodeError):
@@ -289,7 +290,7 @@ class RunningCall:
         before: The updates of the middleware's state by earlier calls, if calls run in sequence.
         updates: The updates of the middleware's state by this call.
         writes: The values of the run that the call wrote.
-        left: Whether an address is inside an agent that failed in the call.
+        is_in_failed: Whether an address is inside an agent that failed in the call.
         fatal: A failure in the lane that the call ran, which nobody may handle.
     """
 
@@ -308,10 +309,10 @@ class RunningCall:
         self.wanted, self.tool = wanted, str(opened.call["name"])
         self.control, self.step, self.is_passed_over = control, step, is_passed_over
         self.seen = activation.view.state
-        self.before: list[Mapping[str, Any]] = []
-        self.updates: list[dict[str, Any]] = []
+        self.before: list[Mapping[str, object]] = []
+        self.updates: list[dict[str, object]] = []
         self.emitter = activation.output.new_emitter(is_concurrent=True)
-        self.left: Callable[[str], bool] = lambda _: False
+        self.is_in_failed: Callable[[str], bool] = lambda _: False
         self.fatal: Exception | None = None
         self._messages: list[BaseMessage] = []
         self._void: list[str] = []
@@ -333,11 +334,11 @@ class RunningCall:
         """Return the state as tools see it; the list of messages is a copy."""
         return self.step().state(dict(self.current.values), self.updates)
 
-    def read(self, fresh: bool) -> dict[str, Any]:
+    def read(self, fresh: bool) -> dict[str, object]:
         """Return the state as it is now, or before the call."""
         return self.state() if fresh else self.step().state(dict(self.seen.values))
 
-    def send(self, update: Mapping[str, Any]) -> None:
+    def send(self, update: Mapping[str, object]) -> None:
         """Apply an update written to LangGraph's channels; if the tool runs again, it is kept."""
         before, self.writes = self.writes, []
         self.update(update)
@@ -349,15 +350,15 @@ class RunningCall:
         """Drop the actions of an earlier run of the tool."""
         self.emitter.void_all()
         self.writes = list(self._sent)
-        self._custom: list[Any] = []
-        self._acts: dict[str, Any] = {}
+        self._custom: list[object] = []
+        self._acts: dict[str, object] = {}
         self._refused: Ask | None = None
 
-    def take(self, returned: Any) -> Any:
+    def take(self, returned: object) -> object:
         """Take the actions out of what a tool returned, and return the rest for LangChain."""
         items = returned if isinstance(returned, list) else [returned]
         handed = [*map(self._handed_over, items)]
-        rest = [kept for kept in map(self._take, handed) if kept is not None]
+        rest = [item for item in map(self._take, handed) if item is not None]
         call_id = self.opened.call["id"]
         if len(rest) == 1 and isinstance(rest[0], ToolMessage) and rest[0].tool_call_id != call_id:
             rest = [rest[0].model_copy(update={"tool_call_id": call_id})]  # it may name another call
@@ -365,7 +366,7 @@ class RunningCall:
             rest.append(self.message("Done."))
         return rest[0] if len(rest) == 1 else rest
 
-    def set_values(self, values: dict[str, Any]) -> None:
+    def set_values(self, values: dict[str, object]) -> None:
         """Write values of the run."""
         self.write([Write(by=self.activation.address, values=dict(values))] if values else [])
 
@@ -373,15 +374,15 @@ class RunningCall:
         """Add writes of the run's values, in order."""
         self.writes = self.activation.node_context.reducers.collected(self.writes, writes)
 
-    def message(self, content: Any, *, failed: bool = False) -> ToolMessage:
+    def message(self, content: object, *, failed: bool = False) -> ToolMessage:
         """Return a tool message; data becomes JSON as in `ToolNode`."""
         call, text = self.opened.call, cast(Any, msg_content_output(content))
         status = "error" if failed else "success"
         return ToolMessage(text, tool_call_id=call["id"], name=self.tool, status=status)
 
-    def add(self, given: Any) -> None:
+    def add(self, result: Any) -> None:
         """Add what LangGraph's `ToolNode` returned: messages, and commands that update the state."""
-        for each in given if isinstance(given, list) else [given]:
+        for each in result if isinstance(result, list) else [result]:
             if not isinstance(each, Command):
                 self._messages.append(self.activation.output.stamped(self._named(each)))
             elif each.goto or each.graph:
@@ -402,15 +403,15 @@ class RunningCall:
         rest = {key: v for key, v in update.items() if key not in {*own, "messages", "values"}}
         self.set_values({**values_in(update, self.activation.address), **rest})
 
-    def _update_messages(self, given: Sequence[BaseMessage]) -> None:
+    def _update_messages(self, several: Sequence[BaseMessage]) -> None:
         """Say what is new in an update, and change what the agent sees by the rest.
 
         If it removes or replaces messages, it does what a hook would: a new user's message is context,
         as a summary is. That of a handoff is for the next agent.
         """
-        has_ids = any(message.id for message in given)
+        has_ids = any(message.id for message in several)
         known = {each.id: each for each in self.state()["messages"]} if has_ids else {}
-        messages = [with_id(self._named(message), str(uuid4())) for message in given]
+        messages = [with_id(self._named(message), str(uuid4())) for message in several]
         changed = [each for each in messages if not is_same(known.get(each.id), each)]
         is_edit = any(each.id in known or isinstance(each, RemoveMessage) for each in changed)
         giver: Giver = "hook" if is_edit and "transfer_to" not in self._acts else "tool"
@@ -431,7 +432,7 @@ class RunningCall:
         """
         self._check_acts(capabilities)
         self._check_saved()
-        self.emitter.void_questions(self.left)
+        self.emitter.void_questions(self.is_in_failed)
         self.emitter.add_change(MessageChange("said", self._messages, self._void))
         at = self.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=self.emitter.end())
@@ -461,14 +462,14 @@ class RunningCall:
                 f"{where} {shown(self._refused)}; call langgraph.types.interrupt() in it, which "
                 "returns the answer"
             )
-        for kind, given, permitted in (
+        for kind, action, permitted in (
             ("exit", "Exit", capabilities.exit),
             ("break_loop", "BreakLoop", capabilities.break_loop),
         ):
             if kind in self._acts and not permitted:
                 raise InvalidOutputError(
-                    f"{where} {given}, which its return annotation does not name; add it, as in "
-                    f"`-> str | {given}`, so that the graph has an edge for it"
+                    f"{where} {action}, which its return annotation does not name; add it, as in "
+                    f"`-> str | {action}`, so that the graph has an edge for it"
                 )
 
     def _check_saved(self) -> None:
@@ -492,7 +493,7 @@ class RunningCall:
             return message.model_copy(update={"name": self.tool})
         return message
 
-    def _handed_over(self, item: Any) -> Any:
+    def _handed_over(self, item: object) -> object:
         """Turn a command that goes to one agent (as LangGraph's handoff tools do) into a transfer."""
         if not isinstance(item, Command) or item.graph != Command.PARENT:
             return item
@@ -502,15 +503,15 @@ class RunningCall:
         if (refused := self._transfer(target)) is not None:
             return refused
         update = handed_on(item, self.state)
-        said = convert_to_messages(update.get("messages", []))
-        new = new_messages(said, self.state()["messages"]) if said else []
+        messages = convert_to_messages(update.get("messages", []))
+        new = new_messages(messages, self.state()["messages"]) if messages else []
         results = [message for message in new if isinstance(message, ToolMessage)]
         result = results[-1] if results else self.message(f"Transferred to {target}.")
-        others = [message for message in said if message is not result]
+        others = [message for message in messages if message is not result]
         done = transferred(result, target)
         return Command(update={**update, "messages": [*others, done]})
 
-    def _take(self, item: Any) -> Any:
+    def _take(self, item: object) -> object:
         match item:
             case Exit():
                 self._acts["exit"] = True
@@ -548,7 +549,7 @@ RUNNING: ContextVar[RunningCall] = ContextVar("running call")
 """The running call. `ToolNode` and middleware copy calls, so it cannot be passed through them."""
 
 
-def _answers(item: Any) -> bool:
+def _answers(item: object) -> bool:
     """Return whether an item that a tool returned contains a tool message, which each call needs."""
     if isinstance(item, Command):
         update = item.update if isinstance(item.update, dict) else {}

@@ -98,9 +98,9 @@ class CallRunner:
         self._may, self._unknown_tool = tool_capabilities(agent), agent.unknown_tool
         self._known = {tool.name for tool in tools}
         self._tool_node = built.tool_node(self._ready)
-        found = self._tool_node.tools_by_name
-        self._contexts = {name: context_parameters(tool) for name, tool in found.items()}
-        self._see_state = {name for name in found if injects_state(self._tool_node, name)}
+        by_name = self._tool_node.tools_by_name
+        self._contexts = {name: context_parameters(tool) for name, tool in by_name.items()}
+        self._see_state = {name for name in by_name if injects_state(self._tool_node, name)}
 
     def talk(self, running: RunningCall) -> Calls[TaskResult]:
         """Run a call, and return its result."""
@@ -121,7 +121,7 @@ class CallRunner:
             raise running.fatal  # whatever middleware made of it
         return came if failed is None else self._failed(running, failed)
 
-    async def _arun_call(self, *arguments: Any) -> Any:
+    async def _arun_call(self, *arguments: Any) -> object:
         if not self._built.wraps_tools:
             return await arun_call(*arguments)
         with stoppable():
@@ -164,7 +164,7 @@ class CallRunner:
             )
         return running.message(unknown(call["name"], call["args"]))
 
-    def _ready(self, request: Any) -> Any:
+    def _ready(self, request: Any) -> object:
         """Return a request whose tool is our wrapper, or an answer.
 
         If not even middleware supplied a tool, `unknown_tool` may answer.
@@ -233,10 +233,10 @@ class ActingTool:
         self.tool, self._contexts = tool, contexts
         self._seconds = seconds if seconds and is_async_tool(tool) else None
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.tool, name)
 
-    def invoke(self, call: Any, config: RunnableConfig) -> Any:
+    def invoke(self, call: object, config: RunnableConfig) -> object:
         """Call the tool."""
         is_async_only = getattr(self.tool, "coroutine", None) and not getattr(self.tool, "func", None)
         if is_async_only:
@@ -245,7 +245,7 @@ class ActingTool:
         running.restart()
         return running.take(self.tool.invoke(self._with_context(call, running), config))
 
-    async def ainvoke(self, call: Any, config: RunnableConfig) -> Any:
+    async def ainvoke(self, call: object, config: RunnableConfig) -> object:
         """Call the tool on the event loop."""
         running = RUNNING.get()
         running.restart()
@@ -254,7 +254,7 @@ class ActingTool:
             returned = await self._in_time(called)
         return running.take(returned)
 
-    async def _in_time(self, called: Awaitable[Any]) -> Any:
+    async def _in_time(self, called: Awaitable[object]) -> object:
         if self._seconds is None:
             return await called
         try:
@@ -265,7 +265,7 @@ class ActingTool:
                 raise
             raise TimeoutError(f"the tool took longer than {self._seconds} s") from None
 
-    def _with_context(self, call: Any, running: RunningCall) -> Any:
+    def _with_context(self, call: Any, running: RunningCall) -> object:
         if not self._contexts:
             return call
         context = running.activation.view.context(unchanged, running.seen)
@@ -282,22 +282,22 @@ class LaneTool:
     def __init__(self, node_context: NodeContext, lane: Lane, tool: AgentTool) -> None:
         self.node_context, self.lane, self.tool = node_context, lane, tool
 
-    def invoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
+    def invoke(self, call: object, config: RunnableConfig) -> ToolMessage:
         """Run the lane."""
         return run_calls(self._talk(RUNNING.get(), call))
 
-    async def ainvoke(self, call: Any, config: RunnableConfig) -> ToolMessage:
+    async def ainvoke(self, call: object, config: RunnableConfig) -> ToolMessage:
         """Run the lane on the event loop."""
         running = RUNNING.get()
         async with running.attempts.lock:
             return await arun_calls(self._talk(running, call))
 
-    def _talk(self, running: RunningCall, call: Any) -> Calls[ToolMessage]:
+    def _talk(self, running: RunningCall, call: object) -> Calls[ToolMessage]:
         if running.fatal is not None:
             raise running.fatal
         attempts, place = running.attempts, self.lane.place
-        if (kept := (yield from attempts.next())) is not None:
-            return running.message(kept["came"])
+        if (outcome := (yield from attempts.next())) is not None:
+            return running.message(outcome["came"])
         running.restart()
         cursor = (
             *running.activation.cursor,
@@ -313,7 +313,7 @@ class LaneTool:
                 if is_fatal(error):
                     running.fatal = error
                 # The caller may handle it; then questions still open in this lane are void.
-                running.left = lambda at: is_in_call(self.node_context.tree, at, place, cursor)
+                running.is_in_failed = lambda at: is_in_call(self.node_context.tree, at, place, cursor)
                 running.emitter.add_errors(error)
                 raise
         return running.message(attempts.came)
@@ -325,22 +325,22 @@ class LaneTool:
     def _lane_call(self, running: RunningCall, call: Any, cursor: Cursor) -> LaneCall:
         activation, seen = running.activation, running.current
         text = Request.model_validate(call["args"]).request
-        said = HumanMessage(text, additional_kwargs={REQUEST: True})
-        request = with_id(said, f"{activation.address} {running.opened.number}")
+        message = HumanMessage(text, additional_kwargs={REQUEST: True})
+        request = with_id(message, f"{activation.address} {running.opened.number}")
         around = before_calls(activation, seen.messages) if self.tool.history == "shared" else ()
         surroundings = replace(seen, messages=[*around, request])
         namespace = running.attempts.namespace()
         return LaneCall(self.node_context, cursor, lambda: surroundings, running.control, namespace)
 
     def _take(self, running: RunningCall, result: LaneResult, error: Exception | None) -> None:
-        running.attempts.said = [message.id for message in result["messages"]]
+        running.attempts.message_ids = [message.id for message in result["messages"]]
         if error is not None:
             raise error
         running.write(result["values"])
         running.attempts.came = last_text(result)
 
 
-def context_parameters(given: BaseTool) -> tuple[str, ...]:
+def context_parameters(tool: BaseTool) -> tuple[str, ...]:
     """Return the names of the parameters of a tool that are annotated with `Context`.
 
     >>> from langchain_core.tools import tool
@@ -350,13 +350,13 @@ def context_parameters(given: BaseTool) -> tuple[str, ...]:
     >>> context_parameters(tool(count))
     ('ctx',)
     """
-    hints = get_type_hints(unwrap(function_of(given)), include_extras=True)
-    fields = given.get_input_schema().__annotations__
+    hints = get_type_hints(unwrap(function_of(tool)), include_extras=True)
+    fields = tool.get_input_schema().__annotations__
     annotated = {**fields, **hints}
     return tuple(name for name, hint in annotated.items() if name != "return" and _has_context(hint))
 
 
-def _has_context(hint: Any) -> bool:
+def _has_context(hint: object) -> bool:
     return (get_origin(hint) or hint) is Context or any(map(_has_context, get_args(hint)))
 
 
@@ -368,7 +368,7 @@ class _UnknownToolError(Exception):
         self.error = error
 
 
-def error_result(error: Exception, on_tool_error: Any) -> Any:
+def error_result(error: Exception, on_tool_error: Any) -> object:
     r"""Return the tool result for an exception; None if it must fail the agent.
 
     >>> def unreachable(error: ConnectionError) -> str:
@@ -398,7 +398,7 @@ def handled_types(on_tool_error: Any) -> tuple[type[Exception], ...]:
     return (Exception,) if isinstance(on_tool_error, str) else _annotated(on_tool_error)
 
 
-def _annotated(function: Callable[..., Any]) -> tuple[type[Exception], ...]:
+def _annotated(function: Callable[..., object]) -> tuple[type[Exception], ...]:
     try:
         hints = get_type_hints(getattr(function, "__func__", function))
     except Exception:  # the annotation cannot be resolved
@@ -457,11 +457,11 @@ class ToolsNode(ChatNode):
 
     def _starter(
         self, calls: Sequence[RunningCall], schedule: Schedule
-    ) -> Callable[[Mode, int, TaskCall], Any]:
+    ) -> Callable[[Mode, int, TaskCall], object]:
         """Return a function that starts a task; in sequence, a call sees what earlier calls wrote."""
         last: list[tuple[RunningCall, Any]] = []
 
-        def start(mode: Mode, number: int, call: TaskCall) -> Any:
+        def start(mode: Mode, number: int, call: TaskCall) -> object:
             running = calls[number]
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()
@@ -486,14 +486,14 @@ class ToolsNode(ChatNode):
         self,
         activation: Activation,
         visible: Sequence[BaseMessage] | None,
-        updates: Sequence[Mapping[str, Any]],
+        updates: Sequence[Mapping[str, object]],
     ) -> Step:
         """Return a step whose state includes updates of calls."""
         step = self.built.step(activation, visible)
         step.merge_calls(updates)
         return step
 
-    def _merged_with(self, activation: Activation, updates: Sequence[Mapping[str, Any]]) -> Step:
+    def _merged_with(self, activation: Activation, updates: Sequence[Mapping[str, object]]) -> Step:
         """Return a step that has taken all updates of calls, also of what the agent sees."""
         is_seen = any("messages" in update for update in updates)
         step = self._merged(activation, None if is_seen else (), updates)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any
 
 from langgraph.graph import END
 from langgraph.prebuilt import ToolCallTransformer
@@ -61,7 +60,7 @@ def _hook_node(node: HookNode) -> LaneNode:
     return LaneNode(node, ends_by if END in ways else None, others, is_free)
 
 
-def transformers(tree: Tree, given: Iterable[Any]) -> list[Any]:
+def transformers(tree: Tree, others: Iterable[object]) -> list[object]:
     """Return the stream transformers of the tree, each once, in LangChain's order.
 
     First the one for tool calls that `create_agent` has, then those of the middleware.
@@ -70,4 +69,4 @@ def transformers(tree: Tree, given: Iterable[Any]) -> list[Any]:
     brought = [getattr(one, "transformers", ()) for agent in agents for one in agent.middleware]
     if any(place.sums_up for place in tree.places):
         brought.append(Summarizing.transformers)
-    return list({id(each): each for each in (ToolCallTransformer, *chain(*brought), *given)}.values())
+    return list({id(each): each for each in (ToolCallTransformer, *chain(*brought), *others)}.values())

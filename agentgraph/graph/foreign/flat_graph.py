@@ -52,7 +52,7 @@ class FlatGraph:
     def __init__(self, graph: Any) -> None:
         self._graph, self._builder = graph, graph.builder
         self.nodes: Mapping[str, Any] = graph.nodes
-        self.channels: Mapping[str, Any] = graph.builder.channels
+        self.channels: Mapping[str, object] = graph.builder.channels
         self._config: RunnableConfig = {**(graph.config or {})}  # type: ignore[typeddict-item]
         self.most_steps = self._config.pop("recursion_limit", DEFAULT_RECURSION_LIMIT)
 
@@ -65,7 +65,9 @@ class FlatGraph:
         ways += (name in builder.nodes and builder.nodes[name].ends) or ()
         return [*dict.fromkeys(ways or [END])]
 
-    def route(self, name: str, state: Callable[[], Mapping[str, Any]], config: RunnableConfig) -> str:
+    def route(
+        self, name: str, state: Callable[[], Mapping[str, object]], config: RunnableConfig
+    ) -> str:
         """Return the node after one that has one way on, or one function that decides; or `END`.
 
         Args:
@@ -76,17 +78,17 @@ class FlatGraph:
         if name not in self._builder.branches:
             return str(dict(self._builder.edges)[name])
         [branch] = self._builder.branches[name].values()
-        found = branch.path.invoke(state(), config)
-        first = found[0] if isinstance(found, list) else found
+        choice = branch.path.invoke(state(), config)
+        first = choice[0] if isinstance(choice, list) else choice
         return first.node if isinstance(first, Send) else str(branch.ends[first])
 
-    def given_to(self, name: str, read: Read) -> Any:
+    def input_of(self, name: str, read: Read) -> object:
         """Return what a node gets: the channels that its schema names, in the form of that schema."""
         node = self.nodes[name]
-        found = read(node.channels)
-        return node.mapper(found) if node.mapper else found
+        values = read(node.channels)
+        return node.mapper(values) if node.mapper else values
 
-    def final(self, read: Read) -> Any:
+    def final(self, read: Read) -> object:
         """Return the output of the graph."""
         return read(self._graph.output_channels)
 
@@ -124,7 +126,7 @@ class FlatGraph:
 
 
 def redirected(
-    config: RunnableConfig, is_ours: Callable[[str], bool], read: Read, write: Callable[[Write], Any]
+    config: RunnableConfig, is_ours: Callable[[str], bool], read: Read, write: Callable[[Write], object]
 ) -> RunnableConfig:
     """Return a config of a task in which what runs reads and writes a state of ours.
 

@@ -102,7 +102,7 @@ class FlatNode(TalkNode):
         return self.graph.reading(step.channels(self.graph.channels), steps, writes)
 
     def written(
-        self, activation: Activation, step: Step, packet: Sequence[Any], config: RunnableConfig
+        self, activation: Activation, step: Step, packet: Sequence[object], config: RunnableConfig
     ) -> Calls[list[Write]]:
         """Run the node of the graph, and return what it wrote.
 
@@ -114,12 +114,12 @@ class FlatNode(TalkNode):
         """
         writes: list[Write] = []
         read = self.reading(step, activation.view.progress.get("steps", 0), writes)
-        given = packet[0] if packet else self.graph.given_to(self.inner, read)
+        node_input = packet[0] if packet else self.graph.input_of(self.inner, read)
         configured = self.graph.configured(self.inner, config, read, writes)
         try:
-            yield Call(self._invoke, self._stoppable.ainvoke, (given, configured))
-        except ParentCommand as left:
-            command = left.args[0]
+            yield Call(self._invoke, self._stoppable.ainvoke, (node_input, configured))
+        except ParentCommand as parent:
+            command = parent.args[0]
             if command.graph != config["configurable"].get("checkpoint_ns"):
                 raise
             for writer in self.graph.nodes[self.inner].flat_writers:  # it came from a graph in the node
@@ -154,7 +154,7 @@ class FlatNode(TalkNode):
             self._continue_at(activation, step, self.node_context.place.home, [])
 
     def _continue_at(
-        self, activation: Activation, step: Step, place: Place, packets: list[Any]
+        self, activation: Activation, step: Step, place: Place, packets: list[object]
     ) -> None:
         """Continue at a node of the graph; or at its end, where the output is still to be said."""
         before = activation.view.progress
@@ -190,9 +190,9 @@ class FlatNode(TalkNode):
             step.forget()
         step.keep()
 
-    def _invoke(self, given: Any, config: RunnableConfig) -> None:
+    def _invoke(self, node_input: object, config: RunnableConfig) -> None:
         with Contained():  # a `StopIteration` would end the talk
-            self.graph.nodes[self.inner].node.invoke(given, config)
+            self.graph.nodes[self.inner].node.invoke(node_input, config)
 
 
 class EntryNode(FlatNode):
@@ -210,12 +210,12 @@ class EntryNode(FlatNode):
         if activation.view.progress.get("ended"):
             self.end(activation, step)
             return
-        given = graph_input(self.agent, activation)
+        state = graph_input(self.agent, activation)
         if not self.keeps_state:
             step.forget()
-        elif isinstance(given, Mapping) and "messages" in given:
-            given = {**given, "messages": self._answered(activation, step, given["messages"])}
-        writes = yield from self.written(activation, step, [given], activation.config)
+        elif isinstance(state, Mapping) and "messages" in state:
+            state = {**state, "messages": self._answered(activation, step, state["messages"])}
+        writes = yield from self.written(activation, step, [state], activation.config)
         if self.says_messages:
             self._see(activation, step, [value for name, value in writes if name == "messages"])
             step.merge_writes([write for write in writes if write[0] != "messages"])
@@ -223,19 +223,25 @@ class EntryNode(FlatNode):
             step.merge_writes(writes)
         self.go_on(activation, step, writes)
 
-    def _answered(self, activation: Activation, step: Step, given: Any) -> Any:
+    def _answered(self, activation: Activation, step: Step, messages: object) -> object:
         """Return messages, after results for calls that an earlier activation left open, if any."""
-        kept = step.messages if self.says_messages else self.reading(step)(["messages"]).get("messages")
-        if not open_results(messages_among(kept), []):
-            return given
-        known = as_messages(given, activation.address)
-        return [*open_results(messages_among(kept), known), *known]
+        earlier = (
+            step.messages if self.says_messages else self.reading(step)(["messages"]).get("messages")
+        )
+        if not open_results(messages_among(earlier), []):
+            return messages
+        known = as_messages(messages, activation.address)
+        return [*open_results(messages_among(earlier), known), *known]
 
-    def _see(self, activation: Activation, step: Step, several: Sequence[Any]) -> None:
+    def _see(self, activation: Activation, step: Step, several: Sequence[object]) -> None:
         """Show the graph the messages of its input; by default it sees what the agent sees."""
         if self.agent.input is None:
             return
-        flat = [each for given in several for each in (given if isinstance(given, list) else [given])]
+        flat = [
+            each
+            for messages in several
+            for each in (messages if isinstance(messages, list) else [messages])
+        ]
         known = as_messages(flat, activation.address)
         before = step.messages if self.keeps_state else []
         step.see(cast(Any, add_messages(cast(Any, before), cast(Any, known))))
@@ -259,8 +265,8 @@ class InnerGraphNode(FlatNode):
         step, chunks = self.step(activation), Chunks(activation)
         try:
             writes = yield from self._written(activation, step, chunks)
-        except ParentCommand as left:
-            self._hand_over(activation, step, left.args[0])
+        except ParentCommand as parent:
+            self._hand_over(activation, step, parent.args[0])
         else:
             step.merge_writes(writes)
             self.go_on(activation, step, writes)
@@ -275,40 +281,42 @@ class InnerGraphNode(FlatNode):
         return (yield from self.written(activation, step, packets, config))
 
     def _sent(
-        self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[Any]
+        self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[object]
     ) -> Calls[list[Write]]:
         """Run the node for each packet, in a task, and return what all wrote."""
         schedule = Schedule([()] * len(packets), inner_stop())
 
-        def start(mode: Mode, n: int, call: TaskCall) -> Any:
+        def start(mode: Mode, n: int, call: TaskCall) -> object:
             return call(self.tasks[mode], activation, step, chunks, n, packets[n])
 
         node = self.node_context.place.node
         ended: Mapping[int, TaskResult] = yield tasks_call(node, activation.config, schedule, start)
-        said = [message for result in ended.values() for message in result["messages"]]
-        activation.output.add_emitted(said)
+        messages = [message for result in ended.values() for message in result["messages"]]
+        activation.output.add_emitted(messages)
         return [tuple(write) for result in ended.values() for write in result["writes"]]
 
     def _packet(
-        self, activation: Activation, step: Step, chunks: Chunks, number: int, given: Any
+        self, activation: Activation, step: Step, chunks: Chunks, number: int, packet: object
     ) -> Calls[TaskResult]:
         """Run the node for one packet, and return what it wrote as the result of the task."""
         emitter = activation.output.new_emitter(is_concurrent=True)
         with Reporter(activation, number, emitter):
             config = with_writer(get_config(), Writer(emitter, passes_ours=True))
             config = self._marked(activation, config, chunks)
-            writes = yield from self.written(activation, step, [given], config)
+            writes = yield from self.written(activation, step, [packet], config)
             writes = [*map(_with_ids, writes)]
             activation.output.check("what the node writes", writes)
-            said = self._said(activation, step, writes)
-            for message in said:
+            messages = self._new_messages(activation, step, writes)
+            for message in messages:
                 emitter.add_message(message)
         position = Position(next=None, cursor=[], tree="", at=activation.address, told=emitter.end())
         return TaskResult(
-            messages=said, values=[], position=position, acts={}, number=number, writes=writes
+            messages=messages, values=[], position=position, acts={}, number=number, writes=writes
         )
 
-    def _said(self, activation: Activation, step: Step, writes: Sequence[Write]) -> list[BaseMessage]:
+    def _new_messages(
+        self, activation: Activation, step: Step, writes: Sequence[Write]
+    ) -> list[BaseMessage]:
         """Return the new messages that the agent says."""
         known = {message.id for message in step.messages}
         written = written_in([{name: value} for name, value in writes if self.says_messages])
@@ -322,7 +330,7 @@ class InnerGraphNode(FlatNode):
         metadata = {GRAPH_AGENT: activation.address, **config.get("metadata", {}), **activation.mark}
         return chunks.config({**config, "metadata": metadata})
 
-    def _hand_over(self, activation: Activation, step: Step, command: Command[Any]) -> None:
+    def _hand_over(self, activation: Activation, step: Step, command: Command[str]) -> None:
         """End with a transfer, as LangGraph's handoff tools make it.
 
         Raises:
@@ -363,5 +371,5 @@ def _with_ids(write: Write) -> Write:
     name, value = write
     if name != "messages" or isinstance(value, Overwrite):
         return write
-    given = value if isinstance(value, list | tuple) else [value]
-    return name, [with_id(each, str(uuid4())) for each in convert_to_messages(given)]
+    messages = value if isinstance(value, list | tuple) else [value]
+    return name, [with_id(each, str(uuid4())) for each in convert_to_messages(messages)]

@@ -65,7 +65,7 @@ from agentgraph.graph.sync_async import Call, Calls, arun_calls, close, get_next
 from agentgraph.safe_repr import reason, shown
 
 
-def graph_input(agent: GraphAgent, activation: Activation) -> Any:
+def graph_input(agent: GraphAgent, activation: Activation) -> object:
     """Return the input of an agent's graph.
 
     If the agent says the messages of its graph, they are a list of messages with ids.
@@ -76,18 +76,18 @@ def graph_input(agent: GraphAgent, activation: Activation) -> Any:
     context = activation.view.context(agent.history)
     if agent.input is None:
         return {"messages": context.messages}
-    given = agent.input(context)
+    state = agent.input(context)
     if agent.output is not None:
-        return given
-    if not isinstance(given, Mapping):
+        return state
+    if not isinstance(state, Mapping):
         raise InvalidOutputError(
-            f"{activation.address}: input= returned {shown(given)}; return a dict, such as "
+            f"{activation.address}: input= returned {shown(state)}; return a dict, such as "
             "{'messages': ctx.messages}"
         )
-    if "messages" not in given:
-        return given
+    if "messages" not in state:
+        return state
     try:
-        return {**given, "messages": as_messages(listed(given["messages"]), activation.address)}
+        return {**state, "messages": as_messages(listed(state["messages"]), activation.address)}
     except (NotImplementedError, TypeError, ValueError) as error:
         raise InvalidOutputError(
             f"{activation.address}: input= returned messages that cannot be read ({reason(error)}); "
@@ -95,12 +95,12 @@ def graph_input(agent: GraphAgent, activation: Activation) -> Any:
         ) from error
 
 
-def listed(messages: Any) -> list[Any]:
+def listed(messages: object) -> list[object]:
     """Return messages as a list, if they are a single one, as LangGraph does."""
     return messages if isinstance(messages, list) else [messages]
 
 
-def keeps_state(graph: Any, config: RunnableConfig) -> bool:
+def keeps_state(graph: object, config: RunnableConfig) -> bool:
     """Return whether a graph keeps its state in a run; in a fork LangGraph chooses the state."""
     is_kept = getattr(graph, "checkpointer", None) is True
     return is_kept and has_saver(config) and not config.get("configurable", {}).get(REPLAY)
@@ -146,21 +146,21 @@ class KeptState:
         """Take the messages of the state at which the activation began."""
         self.messages = _messages_in(began)
 
-    def open_results(self, given: Sequence[BaseMessage]) -> list[BaseMessage]:
+    def open_results(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """Return results for calls that an earlier activation left open, if they are not given."""
-        return [] if self.continues else open_results(self.messages, given)
+        return [] if self.continues else open_results(self.messages, messages)
 
-    def configurable(self, outer: Mapping[str, Any]) -> dict[str, Any]:
+    def configurable(self, outer: Mapping[str, Any]) -> dict[str, object]:
         """Return the keys with which the graph begins or continues in its own namespace."""
         scratchpad = replace(outer[SCRATCHPAD], subgraph_counter=itertools.count().__next__)
         return {**outer, RESUMING: self.continues, SCRATCHPAD: scratchpad}
 
 
-def open_results(kept: Sequence[BaseMessage], given: Iterable[BaseMessage]) -> list[BaseMessage]:
+def open_results(earlier: Sequence[BaseMessage], messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     """Return results for the calls in kept messages that have none, there or in given messages."""
-    there = {each.id for each in kept}
-    answered = {each.tool_call_id for each in given if isinstance(each, ToolMessage)}
-    added = (each for each in paired(kept) if isinstance(each, ToolMessage))
+    there = {each.id for each in earlier}
+    answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+    added = (each for each in paired(earlier) if isinstance(each, ToolMessage))
     return [each for each in added if each.id not in there and each.tool_call_id not in answered]
 
 
@@ -173,16 +173,16 @@ def _has_answer(interrupt_id: str, config: RunnableConfig) -> bool:
 
 
 def _messages_in(state: StateSnapshot) -> Sequence[BaseMessage]:
-    values: Any = state.values
+    values: object = state.values
     return messages_among(values.get("messages") if isinstance(values, Mapping) else None)
 
 
-def messages_among(given: Any) -> list[BaseMessage]:
+def messages_among(value: object) -> list[BaseMessage]:
     """Return the messages in a list; none of anything else."""
-    return [each for each in given if isinstance(each, BaseMessage)] if isinstance(given, list) else []
+    return [each for each in value if isinstance(each, BaseMessage)] if isinstance(value, list) else []
 
 
-def output_of(graph: Any, final: Any) -> Any:
+def output_of(graph: object, final: object) -> object:
     """Return what `invoke` of a graph returns: of its last state what its output schema has."""
     names = getattr(graph, "output_channels", None)
     if not isinstance(final, Mapping) or not isinstance(names, list | tuple):
@@ -194,7 +194,7 @@ _Results = Generator[tuple[Emitter, TaskResult], TaskResult, None]
 """A generator of what tasks emit and save; it is sent what each task has saved."""
 _BEGINS = MessageChange("nothing", [], [])
 """What a run saves first: no change, only that it begins."""
-_MODES: Any = ["updates", "values"]
+_MODES = ["updates", "values"]
 _MOST_TRIED = 100
 """How many failed runs are remembered for a retry; most are never retried."""
 
@@ -232,7 +232,10 @@ class GraphNode(LeafNode):
         await arun_calls(self._calls(activation, graph.astream, scope))
 
     def _calls(
-        self, activation: Activation, streams: Callable[..., Any], scope: AbstractContextManager[None]
+        self,
+        activation: Activation,
+        streams: Callable[..., object],
+        scope: AbstractContextManager[None],
     ) -> Calls[None]:
         """Run the graph by its method `stream` or `astream`, in a `with` block."""
         ran, graph = self._begun(activation), cast(Any, self.agent.graph)
@@ -253,7 +256,7 @@ class GraphNode(LeafNode):
             yield from self._keep_all(activation, ran.handed_over())
         self._end(activation, ran)
 
-    def _read(self, activation: Activation, ran: "_Run", stream: Any) -> Calls[None]:
+    def _read(self, activation: Activation, ran: "_Run", stream: object) -> Calls[None]:
         """Read the graph's stream, and keep what it changes."""
         next_part = get_next(stream)
         try:
@@ -265,17 +268,17 @@ class GraphNode(LeafNode):
 
     def _keep_all(self, activation: Activation, results: _Results) -> Calls[None]:
         """Save each result by a task, and send the saved one back to the generator."""
-        kept = None
-        while (item := send_next(results, kept)) is not None:
-            kept = yield Call(self._keep, self.atask, (*item, activation.config))
+        result = None
+        while (item := send_next(results, result)) is not None:
+            result = yield Call(self._keep, self.atask, (*item, activation.config))
 
-    def _keep(self, *item: Any) -> TaskResult:
+    def _keep(self, *item: object) -> TaskResult:
         result: TaskResult = self.task(*item).result()
         return result
 
     def _graph(self) -> Any:
         """Return the graph, or what runs it if it is remote."""
-        graph: Any = self.agent.graph
+        graph: object = self.agent.graph
         return RemoteRun(graph, self.node_context) if is_remote(graph) else graph
 
     @cached_property
@@ -284,7 +287,7 @@ class GraphNode(LeafNode):
         return stoppable_graph(cast(Any, self.agent.graph))
 
     def _begun(self, activation: Activation) -> "_Run":
-        given = graph_input(self.agent, activation)
+        state = graph_input(self.agent, activation)
         saves = getattr(self.agent.graph, "checkpointer", None) is not False
         info = get_runtime().execution_info
         task_id = info.task_id if info else ""
@@ -292,7 +295,7 @@ class GraphNode(LeafNode):
         is_retried = info is not None and info.node_attempt > 1
         last = before if is_retried else None
         reads = self.agent.output is None
-        return _Run(activation, given, last, task_id, saves=saves, reads_messages=reads)
+        return _Run(activation, state, last, task_id, saves=saves, reads_messages=reads)
 
     @contextmanager
     def _failing(self, activation: Activation, ran: "_Run") -> Iterator[None]:
@@ -333,9 +336,9 @@ class GraphNode(LeafNode):
         return cast(RunnableConfig, config)
 
     def _end(self, activation: Activation, ran: "_Run") -> None:
-        said = ran.log.in_order()
-        activation.output.add_emitted([*ran.log.rewritten.values(), *said])
-        text = str(said[-1].text) if said else None
+        messages = ran.log.in_order()
+        activation.output.add_emitted([*ran.log.rewritten.values(), *messages])
+        text = str(messages[-1].text) if messages else None
         if ran.handoff is not None:
             inner = getattr(self.agent.graph, "channels", {})
             values = {k: v for k, v in ran.handoff.values.items() if k not in inner}
@@ -365,7 +368,7 @@ class _Run:
     def __init__(
         self,
         activation: Activation,
-        given: Any,
+        state: Any,
         before: "_Run | None",
         task_id: str,
         *,
@@ -376,19 +379,19 @@ class _Run:
 
         Args:
             activation: The activation of the agent.
-            given: The input of the graph.
+            state: The input of the graph.
             before: The failed run in this process, if this is a retry.
             task_id: LangGraph's id of the node's task.
             saves: Whether the graph saves its state, and continues from it on a resume.
             reads_messages: Whether the agent says the messages in the state.
         """
-        self.final: Any = None
+        self.final: object = None
         self._reads_messages = reads_messages
         self._activation, self.task_id, self._saves = activation, task_id, saves
         self.handoff: Handoff | None = None
-        has_messages = isinstance(given, Mapping) and "messages" in given
-        known = as_messages(listed(given["messages"]), activation.address) if has_messages else []
-        self.input = {**given, "messages": known} if has_messages or reads_messages else given
+        has_messages = isinstance(state, Mapping) and "messages" in state
+        known = as_messages(listed(state["messages"]), activation.address) if has_messages else []
+        self.input = {**state, "messages": known} if has_messages or reads_messages else state
         self._last: list[BaseMessage] = known
         self._removed: dict[str, None] = {}
         self._written: list[BaseMessage] = []
@@ -462,12 +465,12 @@ class _Run:
 
     def _kept(self, change: MessageChange) -> _Results:
         """Have a change saved by a task; first apply the changes that tasks of earlier runs saved."""
-        while (kept := (yield self._result(change)))["acts"].get("run") != self._run:
-            self.continues, self._number = True, kept["number"] + 1
-            self._last_try = kept["acts"].get("try", self._last_try)
+        while (result := (yield self._result(change)))["acts"].get("run") != self._run:
+            self.continues, self._number = True, result["number"] + 1
+            self._last_try = result["acts"].get("try", self._last_try)
             if self.kept is not None:
-                self.kept.began_at = kept["acts"].get("at")
-            self.log.take(kept["messages"])
+                self.kept.began_at = result["acts"].get("at")
+            self.log.take(result["messages"])
         self._passed()
 
     def _result(self, change: MessageChange) -> tuple[Emitter, TaskResult]:
@@ -491,13 +494,13 @@ class _Run:
         """
         try:
             yield
-        except ParentCommand as left:
-            self.handoff = handoff_of(self._activation, left.args[0], self._last)
+        except ParentCommand as parent:
+            self.handoff = handoff_of(self._activation, parent.args[0], self._last)
 
     def handed_over(self) -> _Results:
         """Yield the messages of the handoff, if there is one."""
         if self.handoff is not None:
-            new: Any = self.handoff.messages
+            new: object = self.handoff.messages
             yield from self._compare(add_messages(cast(Any, self._last), new))  # type: ignore[arg-type]
 
 
@@ -508,11 +511,11 @@ def _saving_tasks(name: str) -> tuple[Any, Any]:
     the tasks of a module's functions. A task of another name would not find what was saved.
     """
 
-    def save(*given: Any) -> TaskResult:
-        return run_calls(_saved(*given))
+    def save(*item: Any) -> TaskResult:
+        return run_calls(_saved(*item))
 
-    async def asave(*given: Any) -> TaskResult:
-        return await arun_calls(_saved(*given))
+    async def asave(*item: Any) -> TaskResult:
+        return await arun_calls(_saved(*item))
 
     as_task: Any = task(name=name)
     return as_task(save), as_task(asave)

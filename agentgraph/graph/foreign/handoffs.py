@@ -28,7 +28,7 @@ _ACTIVE = "active_agent"
 """langgraph-swarm's key for the active agent, which in a tree is known from the position."""
 
 
-def sole_target(goto: Any) -> str | None:
+def sole_target(goto: object) -> str | None:
     """Return the one agent that a command goes to; None for no agent or several.
 
     >>> sole_target("bob"), sole_target([Send("bob", {})]), sole_target(["ann", "bob"])
@@ -40,7 +40,7 @@ def sole_target(goto: Any) -> str | None:
     return name if isinstance(name, str) and name not in ("", END) else None
 
 
-def update_of(command: Command[Any]) -> dict[str, Any]:
+def update_of(command: Command[str]) -> dict[str, Any]:
     """Return the update of a command as a dict."""
     update = command.update
     if isinstance(update, list | tuple) and all(isinstance(each, tuple) for each in update):
@@ -48,7 +48,7 @@ def update_of(command: Command[Any]) -> dict[str, Any]:
     return dict(update) if isinstance(update, Mapping) else {}
 
 
-def handed_on(command: Command[Any], state: State) -> dict[str, Any]:
+def handed_on(command: Command[str], state: State) -> dict[str, Any]:
     """Return the update of a handoff: all its messages, and of the other keys what is new."""
     update = update_of(command)
     if not update:
@@ -88,11 +88,11 @@ class Handoff(NamedTuple):
 
     target: str
     messages: list[BaseMessage]
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
 
 
 def handoff_of(
-    activation: Activation, command: Command[Any], messages: Sequence[BaseMessage]
+    activation: Activation, command: Command[str], messages: Sequence[BaseMessage]
 ) -> Handoff:
     """Return the handoff that a command to the parent graph makes, as LangGraph's handoff tools do.
 

@@ -43,7 +43,7 @@ class MessageLog:
     def __init__(
         self,
         address: str,
-        given: Sequence[BaseMessage],
+        inputs: Sequence[BaseMessage],
         users: Iterable[BaseMessage] = (),
         before: Collection[str | None] = (),
     ) -> None:
@@ -51,16 +51,16 @@ class MessageLog:
 
         Args:
             address: The address of the agent.
-            given: The input messages of the graph, each with an id.
+            inputs: The input messages of the graph, each with an id.
             users: The user's messages that may be replaced.
             before: The ids of all messages in the history.
         """
         self.said: dict[str, BaseMessage] = {}
         self.rewritten: dict[str, BaseMessage] = {}
         self._address = address
-        self._given = {message.id: message for message in given}
-        self._users = {each.id for each in users if is_same(self._given.get(each.id), each)}
-        self._before = {*before, *self._given}
+        self._inputs = {message.id: message for message in inputs}
+        self._users = {each.id for each in users if is_same(self._inputs.get(each.id), each)}
+        self._before = {*before, *self._inputs}
         self._ever: set[str] = set()
         self._settled: dict[str, BaseMessage] = {}
         self._results: dict[str, str | None] = {}
@@ -99,10 +99,10 @@ class MessageLog:
 
         Results that are in none of them, as they were removed in their step, are in that of the calls.
         """
-        said = in_call_order(self.said.values())
-        listed = [message for message in said if message.id in self._listed]
+        messages = in_call_order(self.said.values())
+        listed = [message for message in messages if message.id in self._listed]
         rest = iter(sorted(listed, key=lambda message: self._listed[message.id]))
-        return [next(rest) if message.id in self._listed else message for message in said]
+        return [next(rest) if message.id in self._listed else message for message in messages]
 
     def results(
         self, written: Iterable[BaseMessage], removed: Collection[str]
@@ -134,27 +134,27 @@ class MessageLog:
             written: The messages written by its nodes since; a removal of all in the same step may have
                 dropped them from the list.
         """
-        left = {message.id for message in messages}
+        ids = {message.id for message in messages}
         for message in messages:
             key = str(message.id)
             if self._settled.get(key) is not message:
                 self._listed.setdefault(key, len(self._listed))
-                yield from self._repeated(key, message, left)
+                yield from self._repeated(key, message, ids)
                 yield from self._changed(key, message)
                 self._settled[key] = message
         for message in written:
             key = str(message.id)
-            if message.id and not any(key in known for known in (left, removed, self._ever)):
+            if message.id and not any(key in known for known in (ids, removed, self._ever)):
                 yield from self._changed(key, message)
         for key in removed:
-            if key not in left:
+            if key not in ids:
                 yield from self._changed(key, RemoveMessage(id=key))
 
     def _changed(self, key: str, message: BaseMessage) -> Iterator[MessageChange]:
         owner: Owner = "other" if key in self._before else "nobody"
         if key in self.said or key in self._users:
             owner = "here" if key in self.said else "user"
-        was = self.said.get(key) or self.rewritten.get(key) or self._given.get(key)
+        was = self.said.get(key) or self.rewritten.get(key) or self._inputs.get(key)
         change = change_by(message, was, owner, "hook", self._address, "")
         if change.effect == "said" and key in self._ever:
             change.void.append(key)
@@ -162,22 +162,22 @@ class MessageLog:
             yield change
 
     def _repeated(
-        self, key: str, message: BaseMessage, left: Collection[str | None]
+        self, key: str, message: BaseMessage, ids: Collection[str | None]
     ) -> Iterator[MessageChange]:
         """Void the result of a call that ran again: a kill had lost it in the graph's own state."""
         if isinstance(message, ToolMessage) and key not in self._ever and key not in self._before:
             lost = self._results.get(message.tool_call_id)
-            if lost is not None and lost not in left and lost not in self._listed:
+            if lost is not None and lost not in ids and lost not in self._listed:
                 yield MessageChange("taken back", [RemoveMessage(id=lost)], [lost])
 
 
-def written_in(update: Any) -> Iterator[BaseMessage]:
+def written_in(update: object) -> Iterator[BaseMessage]:
     """Yield the messages of an update of a graph's state."""
-    for several in _given_in(update):
+    for several in _messages_of(update):
         yield from (each for each in several if isinstance(each, BaseMessage))
 
 
-def removed_in(update: Any) -> Iterator[str]:
+def removed_in(update: object) -> Iterator[str]:
     """Yield the ids of the messages that an update of a graph's state removes by id.
 
     A removal of all messages yields none: the graph only forgets them.
@@ -185,19 +185,19 @@ def removed_in(update: Any) -> Iterator[str]:
     >>> list(removed_in({"messages": [RemoveMessage(id="1")]}))
     ['1']
     """
-    for several in _given_in(update):
+    for several in _messages_of(update):
         if not any(map(is_remove_all, several)):
             yield from (_id_of(each) for each in several if _is_removal(each))
 
 
-def _given_in(update: Any) -> Iterator[Sequence[Any]]:
+def _messages_of(update: object) -> Iterator[Sequence[object]]:
     """Yield the value of `messages` in an update, or in each of several."""
     if isinstance(update, Mapping) and "messages" in update:
-        given = update["messages"]
-        yield given if isinstance(given, list | tuple) else [given]
+        value = update["messages"]
+        yield value if isinstance(value, list | tuple) else [value]
     elif isinstance(update, list | tuple):
         for each in update:
-            yield from _given_in(each)
+            yield from _messages_of(each)
 
 
 def _is_removal(message: Any) -> bool:
@@ -209,6 +209,6 @@ def _id_of(message: Any) -> str:
     return str(message["id"] if isinstance(message, Mapping) else message.id)
 
 
-def as_messages(given: Any, made_of: str) -> list[BaseMessage]:
+def as_messages(messages: Any, made_of: str) -> list[BaseMessage]:
     """Return messages given in any form, each with an id; generated ids are the same each time."""
-    return [with_id(each, f"{made_of} {i}") for i, each in enumerate(convert_to_messages(given))]
+    return [with_id(each, f"{made_of} {i}") for i, each in enumerate(convert_to_messages(messages))]

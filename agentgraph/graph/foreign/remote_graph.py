@@ -39,13 +39,13 @@ _BEGUN_BY = "agentgraph_activation"
 _BEGUN_AFTER = "agentgraph_after"
 """The key in the metadata of a server's run for the last message of its thread before the run."""
 _STREAMED: Any = {"stream_mode": ["values", "updates", "custom"], "subgraphs": True}
-_SCHEMAS: WeakKeyDictionary[Any, Mapping[str, Any]] = WeakKeyDictionary()
+_SCHEMAS: WeakKeyDictionary[object, Mapping[str, Any]] = WeakKeyDictionary()
 """The schemas of remote graphs of which a context was asked for."""
 State = tuple[str, Mapping[str, Any]]
 """A state of a graph, as streamed: after the word "values"."""
 
 
-def is_remote(graph: Any) -> bool:
+def is_remote(graph: object) -> bool:
     """Return whether a graph is a `RemoteGraph`, without importing its module."""
     module = sys.modules.get("langgraph.pregel.remote")
     return module is not None and isinstance(graph, module.RemoteGraph)
@@ -92,33 +92,37 @@ class RemoteRun:
         self._asked: dict[str, Interrupt] = {}
         self._is_stopped = False
 
-    def stream(self, given: Any, config: RunnableConfig, **_: Any) -> Iterator[State]:
+    def stream(self, graph_input: object, config: RunnableConfig, **_: object) -> Iterator[State]:
         """Yield the graph's states, without the messages that its thread had before the run.
 
         Raises:
             GraphInterrupt: All questions of the run.
         """
-        ended, given = run_calls(self._begun(self._graph.sync_client, given, config))
+        ended, graph_input = run_calls(self._begun(self._graph.sync_client, graph_input, config))
         yield from ended
-        for part in () if ended else self._graph.stream(given, self._config, **_STREAMED):
+        for part in () if ended else self._graph.stream(graph_input, self._config, **_STREAMED):
             yield from self._states_in(*part)
         self._pause()
 
-    async def astream(self, given: Any, config: RunnableConfig, **_: Any) -> AsyncIterator[State]:
+    async def astream(
+        self, graph_input: object, config: RunnableConfig, **_: object
+    ) -> AsyncIterator[State]:
         """Yield the graph's states, as `stream` does."""
-        ended, given = await arun_calls(self._begun(self._graph.client, given, config))
+        ended, graph_input = await arun_calls(self._begun(self._graph.client, graph_input, config))
         for state in ended:
             yield state
         if ended:
             return
-        async for part in self._graph.astream(given, self._config, **_STREAMED):
+        async for part in self._graph.astream(graph_input, self._config, **_STREAMED):
             for state in self._states_in(*part):
                 yield state
         self._pause()
 
-    def _begun(self, client: Any, given: Any, config: RunnableConfig) -> Calls[tuple[list[State], Any]]:
+    def _begun(
+        self, client: Any, graph_input: object, config: RunnableConfig
+    ) -> Calls[tuple[list[State], Any]]:
         """Return the final state of a run that has ended, and else the input, as a client says."""
-        self._enter(given, config)
+        self._enter(graph_input, config)
         if self._lacks_schemas() and client is not None:
             name = self._graph.assistant_id
             if not _is_uuid(name):
@@ -127,18 +131,18 @@ class RemoteRun:
             schemas = client.assistants.get_schemas
             _SCHEMAS[self._graph] = yield Call(schemas, schemas, (name,))
         self._pass_context_on()
-        saved: Mapping[str, Any] = {}
+        saved: Mapping[str, object] = {}
         if self._thread and client is not None:
             with _unless_new():
                 state = client.threads.get_state
                 saved = yield Call(state, state, (self._thread,))
         return self._next(saved)
 
-    def _enter(self, given: Any, config: RunnableConfig) -> None:
+    def _enter(self, graph_input: object, config: RunnableConfig) -> None:
         outer = config.get("configurable", {})
         self._runtime: Runtime[Any] = outer[RUNTIME]
-        self._given, self._namespace = given, str(outer.get("checkpoint_ns", ""))
-        self._answers: Mapping[str, Any] = outer.get(RESUME_MAP) or {}
+        self._input, self._namespace = graph_input, str(outer.get("checkpoint_ns", ""))
+        self._answers: Mapping[str, object] = outer.get(RESUME_MAP) or {}
         self._scratchpad = outer.get(SCRATCHPAD)
         sent = {k: v for k, v in outer.items() if not k.startswith(("__", "checkpoint_"))}
         if STREAM in outer:
@@ -162,7 +166,7 @@ class RemoteRun:
             if name in context and name != "thread_id":
                 self._config["configurable"][name] = context[name]
 
-    def _next(self, saved: Mapping[str, Any]) -> tuple[list[State], Any]:
+    def _next(self, saved: Mapping[str, Any]) -> tuple[list[State], object]:
         """Return the final state if the run has ended, and what to run the graph with."""
         values = saved.get("values") or {}
         metadata = saved.get("metadata") or {}
@@ -170,7 +174,7 @@ class RemoteRun:
         if metadata.get(_BEGUN_BY) != self._namespace:
             self._metadata[_BEGUN_AFTER] = ids[-1] if ids else ""
             self._forget(ids)
-            return [], self._given
+            return [], self._input
         after = self._metadata[_BEGUN_AFTER] = metadata.get(_BEGUN_AFTER, "")
         if after in ids:
             self._forget(ids[: ids.index(after) + 1])
@@ -180,9 +184,9 @@ class RemoteRun:
 
     def _forget(self, ids: list[str]) -> None:
         """Leave out messages that were in the thread and are not in the input."""
-        self._before = {*ids} - {"", *map(_id_of, _messages(self._given))}
+        self._before = {*ids} - {"", *map(_id_of, _messages(self._input))}
 
-    def _answered(self, tasks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def _answered(self, tasks: Sequence[Mapping[str, Any]]) -> dict[str, object]:
         """Return the answers to the run's questions; without any the run asks again, or is retried."""
         asked = {one["id"] for task in tasks for one in task["interrupts"]}
         answers = {key: self._answers[key] for key in asked if key in self._answers}
@@ -211,8 +215,8 @@ class RemoteRun:
             self._asked.setdefault(asked.id, asked)  # an inner graph's questions come twice
 
     def _state(self, values: Any) -> State:
-        left = [each for each in _messages(values) if _id_of(each) not in self._before]
-        return "values", {**values, "messages": left} if self._before else values
+        messages = [each for each in _messages(values) if _id_of(each) not in self._before]
+        return "values", {**values, "messages": messages} if self._before else values
 
     def _pause(self) -> None:
         if self._is_stopped:
@@ -226,18 +230,18 @@ def _unless_new() -> AbstractContextManager[None]:
     return suppress(NotFoundError)
 
 
-def _first_id(assistants: Sequence[Mapping[str, Any]], name: str) -> str:
+def _first_id(assistants: Sequence[Mapping[str, object]], name: str) -> str:
     """Return the id of the first of a graph's assistants, whose schemas are the same; or the name."""
     return str(assistants[0]["assistant_id"]) if assistants else name
 
 
-def _messages(values: Any) -> Sequence[Any]:
+def _messages(values: object) -> Sequence[object]:
     return values.get("messages") or () if isinstance(values, Mapping) else ()
 
 
-def _id_of(message: Any) -> str:
-    given = message.get("id") if isinstance(message, dict) else getattr(message, "id", None)
-    return str(given or "")
+def _id_of(message: object) -> str:
+    key = message.get("id") if isinstance(message, dict) else getattr(message, "id", None)
+    return str(key or "")
 
 
 def _relayed(outer: StreamProtocol, namespace: str) -> StreamProtocol:

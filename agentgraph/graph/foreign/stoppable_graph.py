@@ -33,12 +33,15 @@ from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.nodes.stopping import stoppable
 
+AnyGraph = Pregel[Any, Any, Any, Any]
+"""A compiled graph of LangGraph, with any state."""
+
 
 class _Threads:
     """The nodes of a graph, and of the graphs inside it, that run in threads now."""
 
     def __init__(self) -> None:
-        self._running: dict[tuple[Any, str], set[asyncio.Future[None]]] = {}
+        self._running: dict[tuple[object, str], set[asyncio.Future[None]]] = {}
 
     @contextmanager
     def running(self, config: RunnableConfig) -> Iterator[None]:
@@ -69,9 +72,7 @@ def _enclosing(config: RunnableConfig) -> list[str]:
     return str(config["configurable"]["checkpoint_ns"]).split("|")[:-1]
 
 
-def stoppable_graph(
-    graph: Pregel[Any, Any, Any, Any], threads: _Threads | None = None
-) -> Pregel[Any, Any, Any, Any]:
+def stoppable_graph(graph: AnyGraph, threads: _Threads | None = None) -> AnyGraph:
     """Return a copy of a graph for async runs whose nodes stop by themselves; of a tree, the tree.
 
     Args:
@@ -109,24 +110,26 @@ class _StoppableNode(Runnable[Any, Any]):
         self._bound, self._node = node.bound, node.node
         self._threads, self._scope = threads, scope
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+    def invoke(self, input: object, config: RunnableConfig | None = None, **options: object) -> object:
         return self._node.invoke(input, config, **options)
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+    async def ainvoke(
+        self, input: object, config: RunnableConfig | None = None, **options: object
+    ) -> object:
         async with self._guarded(input, config or {}):
             return await self._node.ainvoke(input, config, **options)
 
     async def astream(
-        self, input: Any, config: RunnableConfig | None = None, **options: Any
-    ) -> AsyncIterator[Any]:
+        self, input: Any, config: RunnableConfig | None = None, **options: object
+    ) -> AsyncIterator[object]:
         async with self._guarded(input, config or {}):
             async for part in self._node.astream(input, config, **options):
                 yield part
 
     @asynccontextmanager
-    async def _guarded(self, given: Any, config: RunnableConfig) -> AsyncIterator[None]:
+    async def _guarded(self, node_input: object, config: RunnableConfig) -> AsyncIterator[None]:
         try:
-            if _runs_in_threads(self._bound, given):
+            if _runs_in_threads(self._bound, node_input):
                 with stoppable(is_thread=True), self._threads.running(config):
                     yield
             else:
@@ -140,24 +143,33 @@ class _StoppableNode(Runnable[Any, Any]):
             raise
 
 
-def _runs_in_threads(bound: Any, given: Any) -> bool:
+def _runs_in_threads(bound: object, node_input: object) -> bool:
     """Return whether LangGraph runs a node, or a tool that it calls, in a thread."""
     from langgraph.prebuilt import ToolNode  # most runs have none, and it imports much
 
     if isinstance(bound, ToolNode):
         tools = bound.tools_by_name
-        called = (tools.get(call["name"]) for call in _calls_in(given))
+        called = (tools.get(call["name"]) for call in _calls_in(node_input))
         return any(tool is not None and not is_async_tool(tool) for tool in called)
     return getattr(getattr(bound, "afunc", None), "func", None) is run_in_executor
 
 
-def _calls_in(given: Any) -> Sequence[Any]:
+def _calls_in(node_input: object) -> Sequence[Any]:
     """Return the tool calls in the input of a `ToolNode`: in its last message, or sent to it."""
-    if isinstance(given, Mapping) and "tool_call" in given:
-        return [given["tool_call"]]
-    if isinstance(given, list) and given and isinstance(given[-1], dict) and "args" in given[-1]:
-        return given
-    lists = given.values() if isinstance(given, Mapping) else [getattr(given, "messages", given)]
+    if isinstance(node_input, Mapping) and "tool_call" in node_input:
+        return [node_input["tool_call"]]
+    if (
+        isinstance(node_input, list)
+        and node_input
+        and isinstance(node_input[-1], dict)
+        and "args" in node_input[-1]
+    ):
+        return node_input
+    lists = (
+        node_input.values()
+        if isinstance(node_input, Mapping)
+        else [getattr(node_input, "messages", node_input)]
+    )
     messages = [each for several in lists if isinstance(several, list) for each in several]
     asking = (each for each in reversed(messages) if isinstance(each, AIMessage))
     return calls_of(next(asking, AIMessage("")))
