@@ -26,9 +26,7 @@ from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.cache.base import BaseCache
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from pydantic import BaseModel
@@ -70,6 +68,7 @@ from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
+from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
 from agentgraph.graph.state import Position, TurnInput, Update, reading, state_types
 from agentgraph.graph.stored_values import store_values
 from agentgraph.graph.values import Reducers, declared
@@ -78,9 +77,6 @@ from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Place, Tree, targets
 from agentgraph.tree.position import asks_functions, capabilities_at, next_stops
 from agentgraph.tree.validation import validate
-
-Graph = CompiledStateGraph[Any, Any, Any, Any]
-Builder = StateGraph[Any, Any, Any, Any]
 
 _STEPS = 1_000_000_000
 """LangGraph's limit of supersteps, never reached: the tree's own limits end a run."""
@@ -93,7 +89,7 @@ _SPARE_THREADS = 8
 def compile_agent(
     agent: Agent,
     *,
-    checkpointer: BaseCheckpointSaver[Any] | bool | None = None,
+    checkpointer: Saver | bool | None = None,
     store: BaseStore | None = None,
     context_schema: type | None = None,
     limits: Limits | None = None,
@@ -192,7 +188,7 @@ def _checked(context_schema: Any) -> Any:
     )
 
 
-def _checked_cache(cache: Any) -> BaseCache[Any] | None:
+def _checked_cache(cache: Any) -> Cache | None:
     """Return the cache of the graph.
 
     Raises:
@@ -225,7 +221,7 @@ class _LaneBuilder:
         reducers: Reducers,
         limits: Limits,
         context_schema: type | None,
-        cache: BaseCache[Any] | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
         self.context_schema, self.cache = context_schema, cache
@@ -507,7 +503,7 @@ def _write(update: Update, config: RunnableConfig) -> None:
     config["configurable"][SEND](writes)
 
 
-def trace(graph: CompiledStateGraph[Any, Any, Any, Any], node: Any) -> None:
+def trace(graph: Graph, node: Any) -> None:
     """Run a graph's node in this way, if LangGraph runs nodes first and only then writes."""
     if _is_known():
         run: Any = graph.nodes[node.name]

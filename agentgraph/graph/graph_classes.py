@@ -19,10 +19,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph as Drawing
-from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, StateSnapshot
 
 from agentgraph.agents.agents import Agent
@@ -39,6 +37,7 @@ from agentgraph.graph.internals import (
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import SPENT, Spent
+from agentgraph.graph.open_types import Cache, Graph
 from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import LaneState
 from agentgraph.graph.stored_values import LATER, checked
@@ -79,17 +78,17 @@ def solid(drawn: Drawing, names: Collection[str]) -> Drawing:
     return drawn
 
 
-Made = TypeVar("Made", bound=CompiledStateGraph[Any, Any, Any, Any])
+Made = TypeVar("Made", bound=Graph)
 
 
-def made(kind: type[Made], graph: CompiledStateGraph[Any, Any, Any, Any], **attributes: Any) -> Made:
+def made(kind: type[Made], graph: Graph, **attributes: Any) -> Made:
     """Change the class of a compiled graph: LangGraph always compiles to its own class."""
     graph.__class__ = kind
     vars(graph).update(attributes)
     return cast(Made, graph)
 
 
-class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
+class RootGraph(Graph):
     """The graph of a tree: a LangGraph `CompiledStateGraph` whose input cannot speak as an agent.
 
     All ways to run it lead through `stream` or `astream`. In Jupyter it is shown like its tree, and
@@ -236,12 +235,12 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
             ValueError: The graph has no cache.
         """
         super().clear_cache(nodes)
-        cast(BaseCache[Any], self.cache).clear(self._namespaces(nodes))
+        cast(Cache, self.cache).clear(self._namespaces(nodes))
 
     async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
         """Clear what is cached of agents, as `clear_cache` does."""
         await super().aclear_cache(nodes)
-        await cast(BaseCache[Any], self.cache).aclear(self._namespaces(nodes))
+        await cast(Cache, self.cache).aclear(self._namespaces(nodes))
 
     def _namespaces(self, nodes: Sequence[str] | None) -> list[tuple[str, ...]]:
         graphs: list[Any] = [self, *(graph for _, graph in self.get_subgraphs(recurse=True))]
@@ -270,7 +269,7 @@ async def _araising(stream: Any, saver: GuardedSaver) -> AsyncIterator[Any]:
                 yield part
 
 
-class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
+class LaneGraph(Graph):
     """The graph of a lane inside the tree; a single node that runs once is drawn without a box."""
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
@@ -286,7 +285,7 @@ class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return Drawing(nodes={name: drawn.nodes[name] for name in inside})
 
 
-class Picture(CompiledStateGraph[Any, Any, Any, Any]):
+class Picture(Graph):
     """The graph that is drawn inside a node that runs lanes; it never runs."""
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:

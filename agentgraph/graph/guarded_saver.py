@@ -23,10 +23,9 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
-
 from agentgraph.errors import SaverError
 from agentgraph.graph.internals import SAVER
+from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.strict import UnreadableError
 from agentgraph.safe_repr import reason
@@ -57,7 +56,7 @@ class SaverFailure(BaseException):
         self.__cause__ = error
 
 
-class GuardedSaver(BaseCheckpointSaver[Any]):
+class GuardedSaver(Saver):
     """The saver of one run. Once it has failed it stays failed.
 
     Its methods are attributes, made of those of the saver: so they have the same parameters, which
@@ -69,7 +68,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
 
     def __init__(
         self,
-        inner: BaseCheckpointSaver[Any],
+        inner: Saver,
         thread_id: str | None = None,
         failed: list[SaverError] | None = None,
     ) -> None:
@@ -190,9 +189,7 @@ def saver_failure(config: Mapping[str, Any], error: BaseException) -> SaverFailu
     return SaverFailure(found) if found else None
 
 
-def saver_error(
-    error: BaseException, saver: BaseCheckpointSaver[Any], thread_id: str | None = None
-) -> SaverError:
+def saver_error(error: BaseException, saver: Saver, thread_id: str | None = None) -> SaverError:
     """Return the error to raise from an exception of a saver.
 
     ```

@@ -28,6 +28,7 @@ from agentgraph.graph.internals import (
     id_from,
     task_path_str,
 )
+from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import shown
 
@@ -59,7 +60,7 @@ def has_saver(config: Mapping[str, Any]) -> bool:
     return isinstance(config.get("configurable", {}).get(SAVER), BaseCheckpointSaver)
 
 
-def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
+def saver_of(config: Mapping[str, Any]) -> Saver | None:
     """Return the saver of a run; None if nothing is saved before the run ends."""
     configurable = config.get("configurable", {})
     saver = configurable.get(SAVER)
@@ -99,9 +100,7 @@ def save_result(result: Any, around: RunnableConfig) -> Calls[None]:
         yield Call(saver.put_writes, saver.aput_writes, arguments)
 
 
-def list_checkpoints(
-    saver: BaseCheckpointSaver[Any], config: RunnableConfig | None, **bounds: Any
-) -> Call:
+def list_checkpoints(saver: Saver, config: RunnableConfig | None, **bounds: Any) -> Call:
     """Return the call that lists checkpoints: a saver's lock is held until its generator has ended."""
 
     def listed() -> list[CheckpointTuple]:

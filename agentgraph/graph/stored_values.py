@@ -25,7 +25,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.constants import START
-from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.graph.internals import (
     MISSING,
@@ -35,6 +34,7 @@ from agentgraph.graph.internals import (
     DeltaSnapshot,
     overwrite_in,
 )
+from agentgraph.graph.open_types import Graph
 from agentgraph.graph.saving import has_saver
 from agentgraph.graph.values import Reducers, in_order, is_same
 
@@ -269,7 +269,7 @@ def checked(reducers: Reducers, values: Mapping[str, Any], new: Any) -> Any:
     return reducers.stored(values, new, reducers.merged(values, new))
 
 
-def store_values(graph: CompiledStateGraph[Any, Any, Any, Any], reducers: Reducers) -> None:
+def store_values(graph: Graph, reducers: Reducers) -> None:
     """Have all nodes of a root write values in the form in which they are saved."""
     for name, node in graph.nodes.items():
         write, *others = node.flat_writers  # the input's are joined to one: two would be traced

@@ -27,7 +27,6 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langgraph.channels.any_value import AnyValue
-from langgraph.channels.base import BaseChannel
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.ephemeral_value import EphemeralValue
@@ -42,6 +41,7 @@ from typing_extensions import TypedDict
 from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
 from agentgraph.graph.declared import Declared, declared_fields, given_fields
 from agentgraph.graph.internals import MISSING, ROOT, delta_reducer, overwrite_in
+from agentgraph.graph.open_types import Channel
 from agentgraph.safe_repr import shown, shown_error
 
 OVERWRITE = "__overwrite__"
@@ -116,7 +116,7 @@ class Reducers:
         fields: The declared types and defaults, by name.
     """
 
-    channels: Mapping[str, BaseChannel[Any, Any, Any]] = field(default_factory=dict)
+    channels: Mapping[str, Channel] = field(default_factory=dict)
     fields: Mapping[str, Declared] = field(default_factory=dict)
 
     @property
@@ -299,7 +299,7 @@ class Reducers:
         return channel.get()
 
 
-def first_values(channels: Mapping[str, BaseChannel[Any, Any, Any]]) -> dict[str, Any]:
+def first_values(channels: Mapping[str, Channel]) -> dict[str, Any]:
     """Return anew what channels begin with, by name: for most types with a reducer their empty value.
 
     A type without one, such as `int | None`, has no value until the first write.
@@ -362,7 +362,7 @@ def _reducer_of(channel: Any) -> Any:
     return getattr(channel, "operator", None) or getattr(channel, "reducer", None)
 
 
-def _is_pure(channel: BaseChannel[Any, Any, Any]) -> bool:
+def _is_pure(channel: Channel) -> bool:
     """Return whether a channel merges the same writes to the same value each time."""
     return type(channel) in (AnyValue, Topic) or any(_reducer_of(channel) is each for each in _PURE)
 

@@ -24,7 +24,6 @@ from hashlib import sha256
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
-from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
@@ -33,6 +32,7 @@ from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.internals import CACHE, CACHE_NS_WRITES, SCRATCHPAD, default_cache_key
 from agentgraph.graph.nodes.activation import Activation, CacheEntry
 from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.open_types import Cache
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.stamps import Note
 from agentgraph.graph.state import Update
@@ -98,7 +98,7 @@ class Caching:
     def _entry(self, activation: Activation, given: Any) -> CacheEntry | None:
         """Return where the outcome is cached; None without a cache, or if the agent has asked."""
         configurable = activation.config.get("configurable", {})
-        cache: BaseCache[Any] | None = configurable.get(CACHE, self._cache)
+        cache: Cache | None = configurable.get(CACHE, self._cache)
         if cache is None or has_asked(activation):
             return None
         context = activation.context(self._history)

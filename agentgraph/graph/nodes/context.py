@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.cache.base import BaseCache
 from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore
@@ -23,6 +22,7 @@ from agentgraph.errors import InvalidOutputError, MissingValueError, ReducerErro
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import SPENT, Spent
+from agentgraph.graph.open_types import Cache
 from agentgraph.graph.stamps import address_of, agent_of
 from agentgraph.graph.state import (
     Changes,
@@ -174,7 +174,7 @@ class NodeContext:
         *,
         has_border: bool = False,
         limits: Limits | None = None,
-        cache: BaseCache[Any] | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
         self.has_border, self.cache = has_border, cache

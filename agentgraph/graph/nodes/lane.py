@@ -15,7 +15,6 @@ from langchain_core.messages import BaseMessage, RemoveMessage
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
-from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
@@ -24,6 +23,7 @@ from agentgraph.graph.internals import RUNTIME, SCRATCHPAD
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
+from agentgraph.graph.open_types import Graph
 from agentgraph.graph.state import Changes, Position
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import Cursor
@@ -71,7 +71,7 @@ class Lane(NamedTuple):
     """A lane: its first place and its compiled graph."""
 
     place: Place
-    graph: CompiledStateGraph[Any, Any, Any, Any]
+    graph: Graph
 
     def attempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
         """Run it, and return its result until it ended or failed, and the failure if it did.
