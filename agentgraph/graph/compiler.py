@@ -241,9 +241,9 @@ class _LaneBuilder:
         outer = self.types.conversation if is_root else self.types.lane
         if keeps := any("middleware" in node.reads for node in nodes):
             self._keeping.add(lane)
-        given = self.types.begun if is_root and keeps else outer
+        input_type = self.types.begun if is_root and keeps else outer
         context: Any = self.context_schema if is_root else None
-        builder: Builder = StateGraph(state, context, input_schema=given, output_schema=outer)
+        builder: Builder = StateGraph(state, context, input_schema=input_type, output_schema=outer)
         begin = NodeContext(self.tree, lane, self.paths).first_position(lane)
         builder.add_edge(START, str(begin["next"]))
         for node in nodes:
@@ -271,13 +271,13 @@ class _LaneBuilder:
         """
         position["outline"] = self.tree.outline
 
-        def begin(given: Any) -> Position | None:
-            return None if given is None else position
+        def begin(turn_input: Any) -> Position | None:
+            return None if turn_input is None else position
 
         write = ChannelWriteEntry("position", skip_none=True, mapper=begin)
         graph.nodes[START].writers.append(ChannelWrite((write,)))
-        given: Any = graph.channels[START]
-        graph.channels[START] = TurnInput(given.typ, position=position)
+        channel: Any = graph.channels[START]
+        graph.channels[START] = TurnInput(channel.typ, position=position)
 
     def _nodes(self, place: Place) -> Iterator[LaneNode]:
         """Yield the nodes of a place. Only this method knows the kinds of agents."""

@@ -77,8 +77,10 @@ def given_fields(values: Any) -> Any:
     if not is_dataclass(values) or isinstance(values, type):
         return values
     defaults = {name: default() for name, default in _defaults(values).items()}
-    found = {each.name: getattr(values, each.name) for each in fields(values)}
-    return {name: v for name, v in found.items() if name not in defaults or differ(v, defaults[name])}
+    all_fields = {each.name: getattr(values, each.name) for each in fields(values)}
+    return {
+        name: v for name, v in all_fields.items() if name not in defaults or differ(v, defaults[name])
+    }
 
 
 def differ(one: Any, other: Any) -> bool:
@@ -120,10 +122,10 @@ def _bare(hint: Any) -> Any:
 
 def _defaults(schema: Any) -> dict[str, Callable[[], Any]]:
     """Return the defaults of a dataclass, by name."""
-    found: dict[str, Callable[[], Any]] = {}
+    defaults: dict[str, Callable[[], Any]] = {}
     for each in fields(schema):
         if each.default_factory is not MISSING:
-            found[each.name] = each.default_factory
+            defaults[each.name] = each.default_factory
         elif each.default is not MISSING:
-            found[each.name] = partial(copy, each.default)
-    return found
+            defaults[each.name] = partial(copy, each.default)
+    return defaults

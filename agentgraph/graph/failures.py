@@ -54,12 +54,12 @@ def mark_failure(error: BaseException, address: str, agent_name: str, step: str 
 
 def _arose_inside(error: BaseException, address: str, step: str) -> bool:
     """Return whether the failures of `error` are of this step of an agent, or of agents inside it."""
-    found = failures(error)
-    return bool(found) and all(
+    marks = failures(error)
+    return bool(marks) and all(
         not step or each.step in ("", step)
         if each.address == address
         else is_within(each.address, address)
-        for each in found
+        for each in marks
     )
 
 
@@ -88,15 +88,15 @@ def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None
     _kept_on(error)[_KEY] = [failure for each in errors for failure in failures(each)]
 
 
-def keep_failures(error: BaseException, found: Sequence[Failure]) -> None:
+def keep_failures(error: BaseException, marks: Sequence[Failure]) -> None:
     """Write failures on `error`, for `failures` to return."""
-    _kept_on(error)[_KEY] = list(found)
+    _kept_on(error)[_KEY] = list(marks)
 
 
 def failures(error: BaseException) -> list[Failure]:
     """Return the failures that `error` is raised for."""
-    found: list[Failure] = _kept_on(error).get(_KEY, [])
-    return found
+    marks: list[Failure] = _kept_on(error).get(_KEY, [])
+    return marks
 
 
 def is_fatal(error: BaseException) -> bool:
@@ -119,8 +119,8 @@ def leave_run(error: BaseException) -> None:
 
 def _kept_on(error: BaseException) -> dict[str, Any]:
     """Return the attributes of an exception, even if its class overrides attribute access."""
-    kept: dict[str, Any] = object.__getattribute__(error, "__dict__")
-    return kept
+    attributes: dict[str, Any] = object.__getattribute__(error, "__dict__")
+    return attributes
 
 
 def _can_travel(error: Exception) -> bool:
@@ -155,8 +155,8 @@ def keep_asked(error: BaseException, asked: Sequence[Any]) -> None:
 
 def asked_beside(error: BaseException) -> list[Any]:
     """Return the questions that were asked at the same time as the failure."""
-    found: list[Any] = _kept_on(error).get(_ASKED, [])
-    return found
+    questions: list[Any] = _kept_on(error).get(_ASKED, [])
+    return questions
 
 
 def raise_together(failed: Sequence[BaseException], questions: Sequence[Any]) -> NoReturn:

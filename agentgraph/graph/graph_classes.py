@@ -117,10 +117,10 @@ class RootGraph(Graph):
         """
         config, saver = self._guarded(config)
         config = self._counting(config)
-        given = self._checked(from_outside(input))
-        read_first = self._is_unsettled(given) and self._is_outermost(config)
+        graph_input = self._checked(from_outside(input))
+        read_first = self._is_unsettled(graph_input) and self._is_outermost(config)
         run = self._settled_stream if read_first else super().stream
-        stream = run(given, config, **options)
+        stream = run(graph_input, config, **options)
         return stream if saver is None else _raising(stream, saver)
 
     def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
@@ -136,58 +136,68 @@ class RootGraph(Graph):
         """
         config, saver = self._guarded(config)
         config = self._counting(config)
-        given = self._checked(from_outside(input))
-        read_first = self._is_unsettled(given) and self._is_outermost(config)
+        graph_input = self._checked(from_outside(input))
+        read_first = self._is_unsettled(graph_input) and self._is_outermost(config)
         run: Any = self._asettled_stream if read_first else super().astream
-        stream = run(given, config, **options)
+        stream = run(graph_input, config, **options)
         return stream if saver is None else _araising(stream, saver)
 
-    def _settled_stream(self, given: Any, config: Any, **options: Any) -> Iterator[Any]:
+    def _settled_stream(self, graph_input: Any, config: Any, **options: Any) -> Iterator[Any]:
         """Run on input whose values are in the form in which they are saved."""
-        yield from super().stream(self._settled(given, self.get_state(config)), config, **options)
+        yield from super().stream(self._settled(graph_input, self.get_state(config)), config, **options)
 
-    async def _asettled_stream(self, given: Any, config: Any, **options: Any) -> AsyncIterator[Any]:
-        given = self._settled(given, await self.aget_state(config))
-        async with aclosing(cast(Any, super().astream(given, config, **options))) as stream:
+    async def _asettled_stream(
+        self, graph_input: Any, config: Any, **options: Any
+    ) -> AsyncIterator[Any]:
+        graph_input = self._settled(graph_input, await self.aget_state(config))
+        async with aclosing(cast(Any, super().astream(graph_input, config, **options))) as stream:
             async for part in stream:
                 yield part
 
-    def _is_unsettled(self, given: Any) -> bool:
+    def _is_unsettled(self, graph_input: Any) -> bool:
         """Return whether a reducer of a user merges values of the input.
 
         LangGraph saves input before a node reads it, and a thread may be read meanwhile.
         """
-        values = _values_in(given)
+        values = _values_in(graph_input)
         return bool(values) and self.reducers.is_unsettled(values)
 
     def _is_outermost(self, config: Any) -> bool:
         """Return whether a run has a thread of its own, and is not part of another graph's."""
-        found = ensure_config(self.config, config)["configurable"]
-        saver = None if self.checkpointer is False else found.get(SAVER, self.checkpointer)
-        return isinstance(saver, BaseCheckpointSaver) and "thread_id" in found and READ not in found
+        configurable = ensure_config(self.config, config)["configurable"]
+        saver = None if self.checkpointer is False else configurable.get(SAVER, self.checkpointer)
+        return (
+            isinstance(saver, BaseCheckpointSaver)
+            and "thread_id" in configurable
+            and READ not in configurable
+        )
 
-    def _settled(self, given: Any, state: StateSnapshot) -> Any:
+    def _settled(self, graph_input: Any, state: StateSnapshot) -> Any:
         """Return input with its values in the form in which they are saved."""
         present = state.values.get("values") or self.reducers.defaults()
-        values = checked(self.reducers, present, _values_in(given))
-        if not isinstance(given, Command):
-            return type(given)({**given, "values": values})
+        values = checked(self.reducers, present, _values_in(graph_input))
+        if not isinstance(graph_input, Command):
+            return type(graph_input)({**graph_input, "values": values})
         if len(state.next) < len(state.tasks):  # a task has ended, and its writes are in the state
             values = (*in_order(values), LATER)
-        return replace(given, update={**cast(Any, given.update), "values": values})
+        return replace(graph_input, update={**cast(Any, graph_input.update), "values": values})
 
     def _guarded(self, config: Any) -> tuple[Any, GuardedSaver | None]:
         """Return the config of a run with a guarded saver, and that; None if there is nothing to guard.
 
         There is nothing without a saver, or if the graph is part of a run that has a guard already.
         """
-        found = ensure_config(self.config, config)["configurable"]
-        saver = None if self.checkpointer is False else found.get(SAVER, self.checkpointer)
-        if not isinstance(saver, BaseCheckpointSaver) or isinstance(saver, GuardedSaver) or not found:
+        configurable = ensure_config(self.config, config)["configurable"]
+        saver = None if self.checkpointer is False else configurable.get(SAVER, self.checkpointer)
+        if (
+            not isinstance(saver, BaseCheckpointSaver)
+            or isinstance(saver, GuardedSaver)
+            or not configurable
+        ):
             return config, None
-        guarded, given = GuardedSaver(saver, found.get("thread_id")), dict(config or {})
-        given["configurable"] = {**(given.get("configurable") or {}), SAVER: guarded}
-        return given, guarded
+        guarded, new_config = GuardedSaver(saver, configurable.get("thread_id")), dict(config or {})
+        new_config["configurable"] = {**(new_config.get("configurable") or {}), SAVER: guarded}
+        return new_config, guarded
 
     def _counting(self, config: RunnableConfig | None) -> RunnableConfig | None:
         """Return a config with a new counter of what the run uses, if there is anything to count."""
@@ -199,22 +209,22 @@ class RootGraph(Graph):
         config = config or {}
         return {**config, "configurable": {**(config.get("configurable") or {}), SPENT: Spent()}}
 
-    def _checked(self, given: Any) -> Any:
+    def _checked(self, graph_input: Any) -> Any:
         """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
 
         Raises:
             AgentGraphError: The values are not a mapping, or one does not fit its declared type.
             ReducerError: A reducer failed.
         """
-        update = given.update if isinstance(given, Command) else given
+        update = graph_input.update if isinstance(graph_input, Command) else graph_input
         values = update.get("values") if isinstance(update, Mapping) else None
         if not isinstance(update, Admitted):
             check_mapping(values)
         if values and self.reducers.fields:
             self.reducers.merged(self.reducers.defaults(), values)
-        if values and isinstance(given, Command):
-            return replace(given, update={**cast(Any, update), "values": unlike_message(values)})
-        return given
+        if values and isinstance(graph_input, Command):
+            return replace(graph_input, update={**cast(Any, update), "values": unlike_message(values)})
+        return graph_input
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
         """Return LangGraph's drawing of the graph; where there is one way on, the edge is solid.
@@ -250,9 +260,9 @@ class RootGraph(Graph):
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}
 
 
-def _values_in(given: Any) -> Any:
+def _values_in(graph_input: Any) -> Any:
     """Return the values in input of a graph, or in the update of a command; None if there are none."""
-    update = given.update if isinstance(given, Command) else given
+    update = graph_input.update if isinstance(graph_input, Command) else graph_input
     return update.get("values") if isinstance(update, Mapping) else None
 
 
@@ -347,17 +357,17 @@ class Admitted(dict[str, Any]):
     """Input that keeps its stamps: made at the start of a turn, from what the thread has saved."""
 
 
-def from_outside(given: Any) -> Any:
+def from_outside(graph_input: Any) -> Any:
     """Return input of a graph without stamps: a state, a command, several, or None to continue."""
-    if isinstance(given, Admitted):
-        return given
-    if isinstance(given, list | tuple):
-        return [from_outside(each) for each in given]
-    if isinstance(given, Command):
-        goto = given.goto
+    if isinstance(graph_input, Admitted):
+        return graph_input
+    if isinstance(graph_input, list | tuple):
+        return [from_outside(each) for each in graph_input]
+    if isinstance(graph_input, Command):
+        goto = graph_input.goto
         goes = [_sent(each) for each in goto] if isinstance(goto, list | tuple) else _sent(goto)
-        return replace(given, update=_update(given.update), goto=goes)
-    return _state(given)
+        return replace(graph_input, update=_update(graph_input.update), goto=goes)
+    return _state(graph_input)
 
 
 def unstamped(messages: Any) -> Any:
@@ -380,17 +390,17 @@ def _unstamped(message: Any) -> Any:
             return message  # the history's reducer reports what is wrong with it
     if not isinstance(message, BaseMessage) or STAMP not in message.response_metadata:
         return message
-    kept = {key: value for key, value in message.response_metadata.items() if key != STAMP}
-    return message.model_copy(update={"response_metadata": kept})
+    metadata = {key: value for key, value in message.response_metadata.items() if key != STAMP}
+    return message.model_copy(update={"response_metadata": metadata})
 
 
-def _state(given: Any) -> Any:
+def _state(state: Any) -> Any:
     """Return a state without stamps; one that is an object, as a dict of what LangGraph reads of it."""
-    if not isinstance(given, Mapping) and (names := get_cached_annotated_keys(type(given))):
-        given = dict(get_update_as_tuples(given, names))
-    if not isinstance(given, Mapping):
-        return given
-    return {key: _written(key, given[key]) for key in given if key != _KEPT}
+    if not isinstance(state, Mapping) and (names := get_cached_annotated_keys(type(state))):
+        state = dict(get_update_as_tuples(state, names))
+    if not isinstance(state, Mapping):
+        return state
+    return {key: _written(key, state[key]) for key in state if key != _KEPT}
 
 
 def _update(update: Any) -> Any:

@@ -185,8 +185,8 @@ def saver_failure(config: Mapping[str, Any], error: BaseException) -> SaverFailu
     if isinstance(error, SaverFailure):
         return error
     saver = config.get("configurable", {}).get(SAVER)
-    found = saver.error(error) if isinstance(saver, GuardedSaver) else None
-    return SaverFailure(found) if found else None
+    failure = saver.error(error) if isinstance(saver, GuardedSaver) else None
+    return SaverFailure(failure) if failure else None
 
 
 def saver_error(error: BaseException, saver: Saver, thread_id: str | None = None) -> SaverError:

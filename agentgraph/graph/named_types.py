@@ -57,24 +57,24 @@ def allowed_types(allow: Iterable[type | str]) -> dict[Key, type]:
     return named_types(map(_type_named, allow))
 
 
-def _type_named(given: type | str) -> type:
-    if isinstance(given, type):
-        return given
-    module, _, name = given.partition(":") if isinstance(given, str) else ("", "", "")
+def _type_named(item: type | str) -> type:
+    if isinstance(item, type):
+        return item
+    module, _, name = item.partition(":") if isinstance(item, str) else ("", "", "")
     if not module or not name:
         raise AgentGraphError(
-            f"allow= must name types, got {shown(given)}; pass a class, or its name as 'module:Name'"
+            f"allow= must name types, got {shown(item)}; pass a class, or its name as 'module:Name'"
         )
     try:
-        found = getattr(importlib.import_module(module), name)
+        kind = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise AgentGraphError(
-            f"allow= names {given!r}, which cannot be imported ({reason(error)}); name a class as "
+            f"allow= names {item!r}, which cannot be imported ({reason(error)}); name a class as "
             "'module:Name'"
         ) from error
-    if not isinstance(found, type):
-        raise AgentGraphError(f"allow= names {given!r}, which is not a class, but {shown(found)}")
-    return found
+    if not isinstance(kind, type):
+        raise AgentGraphError(f"allow= names {item!r}, which is not a class, but {shown(kind)}")
+    return kind
 
 
 def named_types(hints: Iterable[Any]) -> dict[Key, type]:
@@ -84,19 +84,19 @@ def named_types(hints: Iterable[Any]) -> dict[Key, type]:
     >>> named_types([dict[str, list[Fraction] | None]])
     {('fractions', 'Fraction'): <class 'fractions.Fraction'>}
     """
-    found: dict[Key, type] = {}
+    classes: dict[Key, type] = {}
     seen: dict[int, Any] = {}
-    left = [*hints]
-    while left:
-        hint = left.pop()
+    queue = [*hints]
+    while queue:
+        hint = queue.pop()
         if id(hint) in seen or is_safe(hint):
             continue
         seen[id(hint)] = hint
         is_class = isinstance(hint, type) and not is_typeddict(hint)
         if is_class and hint.__module__ not in ("builtins", "typing"):
-            found[key_of(hint)] = hint
-        left += _inside(hint)
-    return found
+            classes[key_of(hint)] = hint
+        queue += _inside(hint)
+    return classes
 
 
 def _inside(hint: Any) -> Iterator[Any]:

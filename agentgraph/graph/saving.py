@@ -51,8 +51,8 @@ class Serializer(Protocol):
 def serializer_of(config: Mapping[str, Any]) -> Serializer | None:
     """Return the serializer of a run's saver; None if nothing is saved."""
     saver = config.get("configurable", {}).get(SAVER)
-    found: Serializer | None = getattr(saver, "serde", None)
-    return found
+    serializer: Serializer | None = getattr(saver, "serde", None)
+    return serializer
 
 
 def has_saver(config: Mapping[str, Any]) -> bool:
@@ -246,15 +246,15 @@ def _is_small(value: Any, depth: int = 6) -> bool:
 
 def _has_surrogate(value: Any) -> bool:
     seen: set[int] = set()
-    left = [value]
-    while left:
-        each = left.pop()
+    queue = [value]
+    while queue:
+        each = queue.pop()
         if isinstance(each, str):
             if not each.isascii() and cannot_be_encoded(each):
                 return True
         elif id(each) not in seen:
             seen.add(id(each))
-            left += _inside(each)
+            queue += _inside(each)
     return False
 
 

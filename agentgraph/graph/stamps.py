@@ -236,9 +236,9 @@ def asker_of(schema: Any) -> Asker:
         with suppress(ValueError, LookupError, TypeError):  # a remark of the user's own
             remark = json.loads(text.removeprefix(_MARK))
             address, *moment = remark["stamp"]
-            shown = {key: value for key, value in own.items() if key != _COMMENT}
+            user_schema = {key: value for key, value in own.items() if key != _COMMENT}
             if "comment" in remark:
-                shown[_COMMENT] = remark["comment"]
+                user_schema[_COMMENT] = remark["comment"]
             when = Moment(*moment) if moment else None
-            return Asker(address, int(remark.get("call", 0)), when, shown or None)
+            return Asker(address, int(remark.get("call", 0)), when, user_schema or None)
     return Asker(schema=own or None)

@@ -287,8 +287,8 @@ def is_remove_all(message: Any) -> bool:
     >>> is_remove_all({"type": "remove", "id": REMOVE_ALL_MESSAGES})
     True
     """
-    found = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
-    return found == REMOVE_ALL_MESSAGES
+    message_id = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
+    return message_id == REMOVE_ALL_MESSAGES
 
 
 class SnapshotList(DeltaChannel[list[Any]]):
@@ -315,17 +315,17 @@ class History(SnapshotList):
 
     def update(self, values: Sequence[Any]) -> bool:
         """Apply the writes of a step; a removal of all empties the list first."""
-        if not _may_remove(values) or (left := _after_removal(values)) is None:
+        if not _may_remove(values) or (rest := _after_removal(values)) is None:
             return super().update(values)
         self.value = self.typ()
-        super().update(left)
+        super().update(rest)
         return True
 
     def replay_writes(self, writes: Sequence[Any]) -> None:
         """Apply the writes saved since a snapshot, likewise."""
-        if (left := _after_removal([value for _, _, value in writes])) is not None:
+        if (rest := _after_removal([value for _, _, value in writes])) is not None:
             self.value = self.typ()
-            writes = [(*writes[0][:2], each) for each in left]
+            writes = [(*writes[0][:2], each) for each in rest]
         super().replay_writes(writes)
 
 
@@ -368,21 +368,21 @@ def folded(messages: Iterable[M]) -> list[M]:
     >>> [message.text for message in folded(AIMessage(text, id=key) for key, text in changes)]
     ['ONE', 'Two']
     """
-    left: dict[Any, M] = {}
+    changes: dict[Any, M] = {}
     for message in messages:
         if isinstance(message, RemoveMessage):
-            left.pop(message.id, None)
-            left.pop((message.id,), None)
-            left[(message.id,)] = message
+            changes.pop(message.id, None)
+            changes.pop((message.id,), None)
+            changes[(message.id,)] = message
         else:
-            left[message.id or id(message)] = message
-    return list(left.values())
+            changes[message.id or id(message)] = message
+    return list(changes.values())
 
 
-def changes_of_lane(kept: Sequence[BaseMessage], writes: Sequence[Any]) -> list[BaseMessage]:
+def changes_of_lane(changes: Sequence[BaseMessage], writes: Sequence[Any]) -> list[BaseMessage]:
     """Reduce the `messages` of a lane inside the tree: changes of the enclosing history."""
-    flat = [each for given in writes for each in (given if isinstance(given, list) else [given])]
-    return folded([*kept, *convert_to_messages(flat)])
+    flat = [each for write in writes for each in (write if isinstance(write, list) else [write])]
+    return folded([*changes, *convert_to_messages(flat)])
 
 
 Messages = Annotated[list[AnyMessage], History(delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY)]

@@ -196,14 +196,14 @@ class StrictSerializer(JsonPlusSerializer):
             return DeltaSnapshot(parts)
         if code == EXT_NUMPY_ARRAY:
             return _array(*parts)
-        module, name, given, *method = parts
+        module, name, data, *method = parts
         if code == EXT_METHOD_SINGLE_ARG:
             if (module, name, *method) != _ISO_DATE:
                 raise _not_allowed(module, name)
-            return datetime.fromisoformat(given)
+            return datetime.fromisoformat(data)
         kind = self._kind(module, name)
         try:
-            return _built(code, kind, given)
+            return _built(code, kind, data)
         except Exception as error:
             raise UnreadableError(
                 f"an object of {module}.{name} cannot be rebuilt from what is stored ({reason(error)})",
@@ -217,8 +217,8 @@ class StrictSerializer(JsonPlusSerializer):
             UnreadableError: It is not allowed.
         """
         key = (module, name)
-        if (found := self._allowed.get(key)) is not None:
-            return found
+        if (kind := self._allowed.get(key)) is not None:
+            return kind
         if key in SAFE_MSGPACK_TYPES:
             return getattr(importlib.import_module(module), name)
         raise _not_allowed(module, name)
@@ -239,32 +239,32 @@ def _not_allowed(module: Any, name: Any) -> UnreadableError:
     )
 
 
-def _built(code: int, kind: Any, given: Any) -> Any:
+def _built(code: int, kind: Any, data: Any) -> Any:
     """Return an object of a class, built as LangGraph builds it."""
     match code:
         case _ if code == EXT_CONSTRUCTOR_SINGLE_ARG:
-            return kind(given)
+            return kind(data)
         case _ if code == EXT_CONSTRUCTOR_POS_ARGS:
             if kind is Send:
-                return Send(*given[:_PAIR], **dict(zip(["timeout"], given[_PAIR:], strict=False)))
-            return kind(*given)
+                return Send(*data[:_PAIR], **dict(zip(["timeout"], data[_PAIR:], strict=False)))
+            return kind(*data)
         case _ if code == EXT_CONSTRUCTOR_KW_ARGS:
-            return kind(**given)
+            return kind(**data)
         case _ if code in (EXT_PYDANTIC_V1, EXT_PYDANTIC_V2):
-            return _model(kind, given)
+            return _model(kind, data)
     raise UnreadableError(f"it has the unknown code {code}")
 
 
-def _model(kind: Any, given: Any) -> Any:
+def _model(kind: Any, data: Any) -> Any:
     """Return a pydantic object; like LangGraph, without validation if its class has changed."""
     try:
-        return kind(**given)
+        return kind(**data)
     except Exception:
         made = getattr(kind, "model_construct", None) or kind.construct
-        found = made(**given)
-        if isinstance(found, BaseMessage) and not _is_message(found):
+        instance = made(**data)
+        if isinstance(instance, BaseMessage) and not _is_message(instance):
             raise
-        return found
+        return instance
 
 
 def _is_message(message: Any) -> bool:

@@ -87,11 +87,11 @@ Beside = Callable[[int, int], bool]
 """Returns whether two of the joined lanes ran concurrently, by their numbers."""
 
 
-def as_writes(given: Written) -> list[Write]:
+def as_writes(values: Written) -> list[Write]:
     """Return values as one write, and writes as they are."""
-    if isinstance(given, Mapping):
-        return [Write(by="", values=dict(given))] if given else []
-    return list(given)
+    if isinstance(values, Mapping):
+        return [Write(by="", values=dict(values))] if values else []
+    return list(values)
 
 
 DELETE: Final = {"$agentgraph": "delete"}
@@ -170,15 +170,15 @@ class Reducers:
 
     def collected(self, writes: Sequence[Write], new: Written) -> list[Write]:
         """Return the writes of a lane and new ones, without those that are written over."""
-        kept = list(writes)
-        written = {name for write in kept for name in write["values"]}
+        result = list(writes)
+        written = {name for write in result for name in write["values"]}
         for write in as_writes(new):
             over = write["values"].keys() - self.channels.keys()
             if over & written:
-                kept = [left for each in kept if (left := _without(each, over))["values"]]
-            kept.append(write)
+                result = [rest for each in result if (rest := _without(each, over))["values"]]
+            result.append(write)
             written |= write["values"].keys()
-        return kept
+        return result
 
     def folded(self, writes: Sequence[Write] | None, new: Sequence[Written]) -> list[Write]:
         """Return the writes of a lane and those of several steps, as `collected` does."""
@@ -220,11 +220,11 @@ class Reducers:
         if names:
             merged = self.merged(values, several) if merged is None else merged
             settled = {name: self._settled(name, merged) for name in names}
-            left = [
+            writes = [
                 {k: settled.pop(k, _NONE) if k in names else v for k, v in each.items()}
                 for each in several
             ]
-            several = [{k: v for k, v in each.items() if v is not _NONE} for each in left]
+            several = [{k: v for k, v in each.items() if v is not _NONE} for each in writes]
         return self.update(each for each in several if each)
 
     def is_unsettled(self, new: Any) -> bool:
@@ -289,9 +289,9 @@ class Reducers:
         channel = self.channels[name].from_checkpoint(
             copied(values[name]) if name in values else MISSING
         )
-        overwrites, given = overwrite_in(value)
+        overwrites, replacement = overwrite_in(value)
         if overwrites and type(channel) is not DeltaChannel:  # some keep the `Overwrite` itself
-            return copied(given)
+            return copied(replacement)
         try:
             channel.update([copied(value)])
         except Exception as error:
@@ -304,8 +304,8 @@ def first_values(channels: Mapping[str, Channel]) -> dict[str, Any]:
 
     A type without one, such as `int | None`, has no value until the first write.
     """
-    found = {name: each.from_checkpoint(MISSING) for name, each in channels.items()}
-    return {name: each.get() for name, each in found.items() if each.is_available()}
+    copies = {name: each.from_checkpoint(MISSING) for name, each in channels.items()}
+    return {name: each.get() for name, each in copies.items() if each.is_available()}
 
 
 def declared(schema: Any) -> Reducers:
@@ -419,10 +419,10 @@ def check_mapping(values: object) -> None:
 
 
 def _without(write: Write, names: Iterable[str]) -> Write:
-    left = write["values"].keys() - names
-    if len(left) == len(write["values"]):
+    rest = write["values"].keys() - names
+    if len(rest) == len(write["values"]):
         return write
-    return Write(by=write["by"], values={k: v for k, v in write["values"].items() if k in left})
+    return Write(by=write["by"], values={k: v for k, v in write["values"].items() if k in rest})
 
 
 def copied(value: Any) -> Any:
@@ -475,8 +475,8 @@ def reducer_for(*values: Any) -> str:
 
 def overwriting(value: Any) -> Overwrite:
     """Return a value that replaces what a reducer has merged."""
-    overwrites, given = overwrite_in(value)
-    return Overwrite(given if overwrites else value)
+    overwrites, replacement = overwrite_in(value)
+    return Overwrite(replacement if overwrites else value)
 
 
 def is_same(one: Any, other: Any) -> bool:
@@ -520,17 +520,17 @@ def conflicts(
         beside: Returns whether two of them ran concurrently.
         reducers: How values are merged.
     """
-    found: dict[str, tuple[LastWrite, LastWrite]] = {}
+    result: dict[str, tuple[LastWrite, LastWrite]] = {}
     equal: dict[str, list[list[LastWrite]]] = {}
     for number, writes in handed_back.items():
         for name, mine in _last_writes(number, writes, reducers).items():
-            if name in found:
+            if name in result:
                 continue
             groups = equal.setdefault(name, [])
             other = next(_conflicting(mine, groups, beside), None)
             if other is not None:
-                found[name] = (other, mine)
-    return found
+                result[name] = (other, mine)
+    return result
 
 
 def _conflicting(mine: LastWrite, groups: list[list[LastWrite]], beside: Beside) -> Iterator[LastWrite]:
@@ -551,7 +551,7 @@ def _last_writes(number: int, writes: Sequence[Write], reducers: Reducers) -> di
     named = [(name, each["by"], value) for each in writes for name, value in each["values"].items()]
     last: dict[str, LastWrite] = {}
     for name, by, value in named:
-        overwrites, given = overwrite_in(value) if name in reducers.channels else (True, value)
+        overwrites, replacement = overwrite_in(value) if name in reducers.channels else (True, value)
         if overwrites:
-            last[name] = LastWrite(number, by, given)
+            last[name] = LastWrite(number, by, replacement)
     return {name: each for name, each in last.items() if each.by}

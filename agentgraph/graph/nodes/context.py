@@ -133,19 +133,19 @@ class RunState:
             ValueConflictError: Two wrote different values under one name that is not settled.
             ReducerError: A reducer failed on the writes together.
         """
-        found = conflicts(handed_back, beside, self.reducers)
-        if left := [name for name in found if name not in self.settled]:
-            two = found[left[0]]
+        clashes = conflicts(handed_back, beside, self.reducers)
+        if names := [name for name in clashes if name not in self.settled]:
+            two = clashes[names[0]]
             written = [
                 (each.by, "ag.DELETE" if is_deletion(each.value) else shown(each.value)) for each in two
             ]
             labels = [label(each.number) if each.by == where else "" for each in two]
-            has_reducer = left[0] in self.reducers.channels
+            has_reducer = names[0] in self.reducers.channels
             reducer = reducer_for(*(each.value for each in two))
-            raise ValueConflictError(where, left, written, labels, has_reducer, reducer)
+            raise ValueConflictError(where, names, written, labels, has_reducer, reducer)
         writes = [write for each in handed_back.values() for write in each]
-        if found:
-            writes.append(Write(by=where, values={name: self._settled(name) for name in found}))
+        if clashes:
+            writes.append(Write(by=where, values={name: self._settled(name) for name in clashes}))
         if self.reducers.fields:
             self.check(where, writes)
         return writes
@@ -198,10 +198,10 @@ class NodeContext:
     def arrived(self, position: Position | None) -> Position:
         """Return the position of an activation here, even if someone jumped here without one."""
         position = position or self.position(None, ())
-        left = self.tree.by_node.get(position["next"] or "")
-        if left is self.place:
+        origin = self.tree.by_node.get(position["next"] or "")
+        if origin is self.place:
             return position
-        cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
+        cursor = cursor_at(self.place, origin, as_cursor(position["cursor"]))
         return self.position(self.place.nodes.entry, cursor)
 
     def plain_position(self, cursor: Cursor) -> Position | None:

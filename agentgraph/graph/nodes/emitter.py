@@ -79,8 +79,10 @@ class Clock:
     def ids_at(self, is_meant: Callable[[str], bool], *, only_questions: bool = False) -> list[str]:
         """Return the ids of the entries at the addresses for which `is_meant` returns true."""
         with self.lock:
-            found = [each for at, ids in self._emitted.items() if is_meant(at) for each in ids.items()]
-        return [entry_id for entry_id, is_question in found if is_question or not only_questions]
+            entries = [
+                each for at, ids in self._emitted.items() if is_meant(at) for each in ids.items()
+            ]
+        return [entry_id for entry_id, is_question in entries if is_question or not only_questions]
 
 
 class Emitter:
@@ -112,7 +114,7 @@ class Emitter:
         self.writer, self._is_beside = runtime.stream_writer, is_concurrent
         self._queued: deque[Entry] = deque()  # always the same: other threads may be adding to it
         self._streamed: list[str] = []
-        self._given: dict[str, Any] = {}
+        self._custom_data: dict[str, Any] = {}
         self._is_over = False
 
     def add_message(self, message: BaseMessage) -> None:
@@ -160,8 +162,8 @@ class Emitter:
 
     def add_error(self, failure: Failure) -> None:
         """Queue a failure that does not end the run."""
-        at, shown, _ = failure
-        self.add_note("error", shown, address=at)
+        at, text, _ = failure
+        self.add_note("error", text, address=at)
 
     def add_errors(self, error: BaseException) -> None:
         """Queue the failures of an exception that does not end the run."""
@@ -201,11 +203,11 @@ class Emitter:
 
     def in_order(self, messages: Iterable[BaseMessage]) -> list[Entry]:
         """Return added messages, and the notes so far, in the order in which they are emitted."""
-        given = [*messages]
-        meant = {id(message) for message in given}
-        every: list[Entry] = [*given, *self.notes]
+        several = [*messages]
+        ids = {id(message) for message in several}
+        every: list[Entry] = [*several, *self.notes]
         emitted = [each for each in every if number_of(each)]
-        queued = (each for each in self._queued if isinstance(each, Note) or id(each) in meant)
+        queued = (each for each in self._queued if isinstance(each, Note) or id(each) in ids)
         return [*sorted(emitted, key=number_of), *queued]
 
     def emit_custom(self, data: Any) -> None:
@@ -214,7 +216,7 @@ class Emitter:
             self.writer(data)
             return
         self.add_note("custom", as_plain(data), note_id=(note_id := str(uuid4())))
-        self._given[note_id] = data
+        self._custom_data[note_id] = data
         self.flush()
 
     def _flush(self, *, is_streamed: bool) -> None:
@@ -249,10 +251,10 @@ class Emitter:
         leaves the data out if it is the same.
         """
         if isinstance(entry, Note) and entry.kind == "custom":
-            given = self._given.pop(entry.id, entry.data)
-            if not is_ours(given):
-                self._stream_part(given, is_ours=False)
-                entry = entry._replace(data=None) if is_same(given, entry.data) else entry
+            data = self._custom_data.pop(entry.id, entry.data)
+            if not is_ours(data):
+                self._stream_part(data, is_ours=False)
+                entry = entry._replace(data=None) if is_same(data, entry.data) else entry
         self._stream_part({"entry": entry.plain() if isinstance(entry, Note) else entry})
 
     def _stream_part(self, part: Any, *, is_ours: bool = True) -> None:

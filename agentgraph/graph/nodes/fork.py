@@ -205,16 +205,16 @@ class ForkNode(Runnable[LaneState, Update]):
         marked = mark_failure(error, address(place, entered(place, job.cursor)), place.name)
         if is_fatal(marked) or not self.keeps_failure(lane):
             raise marked
-        at, shown, _ = failures(marked)[0]
+        at, text, _ = failures(marked)[0]
         emitter = fork.new_emitter(is_concurrent=True)
         emitter.void_questions(self._inside(job))
         emitter.add_errors(marked)
         name = speaker_at(home_at(at, fork.node_context.paths.inner_names))
-        instead = [stamped(message, at, name) for message in self.instead(shown)]
+        instead = [stamped(message, at, name) for message in self.instead(text)]
         for message in instead:
             emitter.add_message(message)
         result["messages"] = [*result["messages"], *instead]
-        result["failed"] = shown
+        result["failed"] = text
         result["position"] = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
 
     def _join(
@@ -303,11 +303,11 @@ class ForEachNode(ForkNode):
             names = dict(zip(needs, item.depends_on, strict=True))
 
             def sees(results: Results) -> RunState:
-                said = [f"{name}: {last_text(results[need])}" for need, name in names.items()]
-                request = HumanMessage("\n\n".join([item.request, *said]))
-                given = with_id(request, f"{fork.address} {item.name}")
+                answers = [f"{name}: {last_text(results[need])}" for need, name in names.items()]
+                request = HumanMessage("\n\n".join([item.request, *answers]))
+                message = with_id(request, f"{fork.address} {item.name}")
                 values = {**fork.seen.values, **item.values}
-                return replace(fork.seen, messages=[given], values=values)
+                return replace(fork.seen, messages=[message], values=values)
 
             return Job(0, (*fork.cursor, numbers[item.name]), sees, needs)
 
@@ -320,13 +320,13 @@ class ForEachNode(ForkNode):
     def keep(self, fork: Activation, results: Results) -> None:
         """Keep the last messages by the names of the items."""
         names = enumerate(self._items(fork))
-        said = {name: last_text(results[n]) for n, name in names if n in results}
-        fork.keep({cast(ForEachAgent, self.node_context.place.agent).kept_by: {RESULTS: said}})
+        answers = {name: last_text(results[n]) for n, name in names if n in results}
+        fork.keep({cast(ForEachAgent, self.node_context.place.agent).kept_by: {RESULTS: answers}})
 
     def _items(self, fork: Activation) -> dict[str, Item]:
         """Return the items by name, each after those that it depends on."""
         agent = cast(ForEachAgent, self.node_context.place.agent)
-        kept = kept_in(fork.context("shared"), agent.kept_by)
-        items = {item.name: item for item in agent.items(kept)}
+        record = kept_in(fork.context("shared"), agent.kept_by)
+        items = {item.name: item for item in agent.items(record)}
         order = in_order({name: item.depends_on for name, item in items.items()})
         return {name: items[name] for name in order}

@@ -117,9 +117,9 @@ class Chunks(BaseCallbackHandler):
 
     def void(self) -> None:
         """Void the chunks of messages that the function did not say."""
-        left = sorted(self._streamed.keys() - self._activation.said_ids)
-        if left := [each for each in left if self._activation.current_message(each) is None]:
-            self._activation.emitter.add_note("discarded", left)
+        ids = sorted(self._streamed.keys() - self._activation.said_ids)
+        if ids := [each for each in ids if self._activation.current_message(each) is None]:
+            self._activation.emitter.add_note("discarded", ids)
 
     def _add(self, chunk: BaseMessage) -> None:
         self._note(str(chunk.id), str(chunk.text))
@@ -135,8 +135,8 @@ def streams_chunks(config: RunnableConfig) -> bool:
 
 def _handlers(config: RunnableConfig) -> list[Any]:
     """Return LangGraph's handlers that stream chunks."""
-    given = config.get("callbacks")
-    every = given.handlers if isinstance(given, BaseCallbackManager) else given
+    callbacks = config.get("callbacks")
+    every = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
     return [each for each in every if isinstance(each, StreamMessagesHandler)] if every else []
 
 
@@ -163,11 +163,11 @@ class Items:
             self._end_chunks(self._chunks, live=False)
             self._chunks.void()
 
-    def take(self, given: Any, *, live: bool = False) -> bool:
+    def take(self, output: Any, *, live: bool = False) -> bool:
         """Take an item, or items up to one that ends the activation; return whether there was one."""
-        if isinstance(given, list | tuple):
-            return any(self._take_one(item, live=live) for item in given)
-        return self._take_one(given, live=live)
+        if isinstance(output, list | tuple):
+            return any(self._take_one(item, live=live) for item in output)
+        return self._take_one(output, live=live)
 
     def _take_one(self, item: Any, *, live: bool) -> bool:
         """Take an item; return whether it ends the activation."""
@@ -187,9 +187,9 @@ class Items:
                 activation.take(item, "function", live=live)
             case Custom(data=data):
                 activation.emit_note("custom", activation.plain("custom data", data))
-            case KeptValues(values=values, kept=kept):
+            case KeptValues(values=values, kept=record):
                 activation.write([Write(by="", values=dict(values))])
-                activation.keep(kept)
+                activation.keep(record)
             case SetValues(values=values):
                 activation.set_values(values)
             case Exit() | BreakLoop() | TransferTo() | Ask():
@@ -243,14 +243,14 @@ class Items:
             )
 
 
-def take_output(activation: Activation, given: Any) -> None:
+def take_output(activation: Activation, output: Any) -> None:
     """Take what the `output` of a graph agent returned.
 
     Raises:
         InvalidOutputError: It is not something that an agent says or sets.
     """
     items = Items(activation, Capabilities())
-    for item in given if isinstance(given, list | tuple) else [given]:
+    for item in output if isinstance(output, list | tuple) else [output]:
         if not isinstance(item, str | BaseMessage | Custom | SetValues | None):
             raise InvalidOutputError(
                 f"{activation.address}: output= returned {shown(item)}; return a text, a message, "
@@ -303,9 +303,9 @@ class FunctionNode(LeafNode):
         if self.caching is not None and run_calls(self.caching.replays(activation)):
             return
         call = FunctionCall(self, activation)
-        left = call.start()
-        if left is not None:
-            run_coroutine(call.finish(left))
+        rest = call.start()
+        if rest is not None:
+            run_coroutine(call.finish(rest))
         call.end()
 
     async def arun(self, activation: Activation) -> None:
@@ -314,11 +314,11 @@ class FunctionNode(LeafNode):
             return
         call = FunctionCall(self, activation)
         if acall := getattr(self.agent.fn, "acall", None):
-            left = acall(activation.context(self.agent.history))
+            rest = acall(activation.context(self.agent.history))
         else:
-            left = call.start() if self.is_async else await run_in_thread(call.start)
-        if left is not None:
-            await call.finish(left)
+            rest = call.start() if self.is_async else await run_in_thread(call.start)
+        if rest is not None:
+            await call.finish(rest)
         call.end()
 
 
@@ -341,24 +341,24 @@ class FunctionCall:
     def start(self) -> Awaitable[Any] | AsyncGenerator[Any] | None:
         """Call the function and take its items; if it is async, return what to await."""
         agent = self._node.agent
-        given: Any = agent.fn(self._activation.context(agent.history))
-        if isinstance(given, AsyncGenerator | Awaitable):
-            return given
-        if isinstance(given, Generator):
-            with closing(given):
-                self._follow(given)
+        output: Any = agent.fn(self._activation.context(agent.history))
+        if isinstance(output, AsyncGenerator | Awaitable):
+            return output
+        if isinstance(output, Generator):
+            with closing(output):
+                self._follow(output)
         else:
-            self._items.take(given)
+            self._items.take(output)
         return None
 
-    async def finish(self, left: Awaitable[Any] | AsyncGenerator[Any]) -> None:
+    async def finish(self, rest: Awaitable[Any] | AsyncGenerator[Any]) -> None:
         """Await the function, and take its items."""
         with stoppable():
-            if not isinstance(left, AsyncGenerator):
-                self._items.take(await left)
+            if not isinstance(rest, AsyncGenerator):
+                self._items.take(await rest)
                 return
-            async with aclosing(left):
-                async for item in left:
+            async with aclosing(rest):
+                async for item in rest:
                     if self._items.take(item, live=True):
                         break
 
@@ -370,11 +370,11 @@ class FunctionCall:
             if text is not None:
                 self._activation.set_values({key: text})
 
-    def _follow(self, given: Generator[Any, None, Any]) -> None:
+    def _follow(self, generator: Generator[Any, None, Any]) -> None:
         """Take the items that a generator yields, and the one that it returns."""
         while True:
             try:
-                item = next(given)
+                item = next(generator)
             except StopIteration as end:
                 self._items.take(end.value, live=True)
                 return

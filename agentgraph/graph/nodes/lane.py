@@ -140,8 +140,8 @@ def _asking_once() -> Iterator[None]:
 
 def last_text(result: LaneResult) -> str:
     """Return the text of the last message of a lane; an empty text if there is none."""
-    said = [message for message in result["messages"] if not isinstance(message, RemoveMessage)]
-    return str(said[-1].text) if said else ""
+    messages = [message for message in result["messages"] if not isinstance(message, RemoveMessage)]
+    return str(messages[-1].text) if messages else ""
 
 
 def _result(state: dict[str, Any]) -> LaneResult:
@@ -182,8 +182,8 @@ class Ended(TypedDict):
 def attempts_in(saved: CheckpointTuple | None) -> list[Ended]:
     """Return the attempts saved with a checkpoint; those of each call in order."""
     writes = (saved.pending_writes if saved else None) or ()
-    found: list[Ended] = [value for _, channel, value in writes if channel == CHANNEL]
-    return sorted(found, key=lambda each: each["attempt"])
+    attempts: list[Ended] = [value for _, channel, value in writes if channel == CHANNEL]
+    return sorted(attempts, key=lambda each: each["attempt"])
 
 
 def namespace_of_attempt(namespace: str, task: str, attempt: int) -> str:
@@ -206,9 +206,9 @@ def task_in(namespace: str) -> str:
 
 def without_past_attempts(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
     """Return the checkpoints except those of attempts that another one followed."""
-    found = list(every)
-    over = {each["namespace"] for saved in found for each in attempts_in(saved)}
-    return [saved for saved in found if not over or not _is_in(saved, over)]
+    checkpoints = list(every)
+    over = {each["namespace"] for saved in checkpoints for each in attempts_in(saved)}
+    return [saved for saved in checkpoints if not over or not _is_in(saved, over)]
 
 
 def _is_in(saved: CheckpointTuple, namespaces: set[str]) -> bool:

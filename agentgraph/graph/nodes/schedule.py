@@ -357,8 +357,8 @@ class Schedule:
         if questions:
             raise GraphInterrupt(questions)
         stopped = [n for n, error in self._raised.items() if not isinstance(error, GraphInterrupt)]
-        if left := [number for number in stopped if number not in self._unneeded]:
-            raise self._raised[left[0]]
+        if numbers := [number for number in stopped if number not in self._unneeded]:
+            raise self._raised[numbers[0]]
         return dict(sorted(self.results.items()))
 
     def failures(self) -> list[Failure]:

@@ -121,8 +121,8 @@ class Stop(RunControl):
 
     def _call(self, cancels: set[Callable[[], None]]) -> None:
         with self._lock:
-            found = list(cancels)
-        for cancel in found:
+            callbacks = list(cancels)
+        for cancel in callbacks:
             cancel()
 
     def chain(self) -> Iterator["Stop"]:
@@ -274,10 +274,10 @@ async def run_in_thread(fn: Callable[..., T], *arguments: Any) -> T:
     loop = asyncio.get_running_loop()
     with stoppable(is_thread=True):
         running = loop.run_in_executor(_THREADS, context.run, _outcome, fn, *arguments)
-        given, error = await running
+        result, error = await running
     if error is not None:  # asyncio's futures refuse some exceptions and copy others
         raise error
-    return cast(T, given)
+    return cast(T, result)
 
 
 def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
