@@ -104,7 +104,7 @@ class RootGraph(Graph):
         super().__init__(**options)
         self.agent, self.reducers, self.transfers = agent, reducers, transfers
 
-    def stream(self, input: Any, config: Any = None, **options: Any) -> Any:
+    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
 
         Args:
@@ -123,7 +123,7 @@ class RootGraph(Graph):
         stream = run(graph_input, config, **options)
         return stream if saver is None else _raising(stream, saver)
 
-    def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
+    def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
 
         Args:
@@ -162,7 +162,7 @@ class RootGraph(Graph):
         values = _values_in(graph_input)
         return bool(values) and self.reducers.is_unsettled(values)
 
-    def _is_outermost(self, config: Any) -> bool:
+    def _is_outermost(self, config: RunnableConfig | None) -> bool:
         """Return whether a run has a thread of its own, and is not part of another graph's."""
         configurable = ensure_config(self.config, config)["configurable"]
         saver = None if self.checkpointer is False else configurable.get(SAVER, self.checkpointer)
@@ -182,7 +182,9 @@ class RootGraph(Graph):
             values = (*in_order(values), LATER)
         return replace(graph_input, update={**cast(Any, graph_input.update), "values": values})
 
-    def _guarded(self, config: Any) -> tuple[Any, GuardedSaver | None]:
+    def _guarded(
+        self, config: RunnableConfig | None
+    ) -> tuple[RunnableConfig | None, GuardedSaver | None]:
         """Return the config of a run with a guarded saver, and that; None if there is nothing to guard.
 
         There is nothing without a saver, or if the graph is part of a run that has a guard already.
@@ -195,9 +197,9 @@ class RootGraph(Graph):
             or not configurable
         ):
             return config, None
-        guarded, new_config = GuardedSaver(saver, configurable.get("thread_id")), dict(config or {})
-        new_config["configurable"] = {**(new_config.get("configurable") or {}), SAVER: guarded}
-        return new_config, guarded
+        guarded, config = GuardedSaver(saver, configurable.get("thread_id")), config or {}
+        configurable = {**(config.get("configurable") or {}), SAVER: guarded}
+        return {**config, "configurable": configurable}, guarded
 
     def _counting(self, config: RunnableConfig | None) -> RunnableConfig | None:
         """Return a config with a new counter of what the run uses, if there is anything to count."""

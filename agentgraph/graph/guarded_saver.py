@@ -18,10 +18,12 @@ An exception of the serializer is not the saver's: the value that cannot be save
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
+
+from langchain_core.runnables import RunnableConfig
 
 from agentgraph.errors import SaverError
 from agentgraph.graph.internals import SAVER
@@ -175,7 +177,7 @@ class GuardedSaver(Saver):
         return SaverFailure(self._failed[0])
 
 
-def saver_failure(config: Mapping[str, Any], error: BaseException) -> SaverFailure | None:
+def saver_failure(config: RunnableConfig, error: BaseException) -> SaverFailure | None:
     """Return what leaves an agent in place of `error`, if the saver of its run has failed.
 
     Args:

@@ -48,19 +48,19 @@ class Serializer(Protocol):
         """Return the name of a format, and a value as bytes in it."""
 
 
-def serializer_of(config: Mapping[str, Any]) -> Serializer | None:
+def serializer_of(config: RunnableConfig) -> Serializer | None:
     """Return the serializer of a run's saver; None if nothing is saved."""
     saver = config.get("configurable", {}).get(SAVER)
     serializer: Serializer | None = getattr(saver, "serde", None)
     return serializer
 
 
-def has_saver(config: Mapping[str, Any]) -> bool:
+def has_saver(config: RunnableConfig) -> bool:
     """Return whether a run has a saver."""
     return isinstance(config.get("configurable", {}).get(SAVER), BaseCheckpointSaver)
 
 
-def saver_of(config: Mapping[str, Any]) -> Saver | None:
+def saver_of(config: RunnableConfig) -> Saver | None:
     """Return the saver of a run; None if nothing is saved before the run ends."""
     configurable = config.get("configurable", {})
     saver = configurable.get(SAVER)
@@ -68,7 +68,7 @@ def saver_of(config: Mapping[str, Any]) -> Saver | None:
     return saver if is_used else None
 
 
-def step_config(config: Mapping[str, Any]) -> RunnableConfig:
+def step_config(config: RunnableConfig) -> RunnableConfig:
     """Return the config under which a saver stores the writes of the step in which a node runs.
 
     Args:
@@ -112,7 +112,7 @@ def list_checkpoints(saver: Saver, config: RunnableConfig | None, **bounds: Any)
     return Call(listed, alisted)
 
 
-def saved_results(config: Mapping[str, Any]) -> Callable[[str, int], Any]:
+def saved_results(config: RunnableConfig) -> Callable[[str, int], Any]:
     """Return a function that returns the saved result of a task that a node calls, or `MISSING`.
 
     Its arguments are the task's name and call number. LangGraph gives the result to who calls the task
@@ -174,7 +174,7 @@ def name_fault(name: object) -> str | None:
     return None
 
 
-def check_saved(config: Mapping[str, Any], where: str, named: Iterable[tuple[str, Any]]) -> None:
+def check_saved(config: RunnableConfig, where: str, named: Iterable[tuple[str, Any]]) -> None:
     """Refuse what an agent writes if it cannot be saved.
 
     Args:
