@@ -119,7 +119,7 @@ def leave_run(error: BaseException) -> None:
 
 def _kept_on(error: BaseException) -> dict[str, Any]:
     """Return the attributes of an exception, even if its class overrides attribute access."""
-    attributes: dict[str, Any] = object.__getattribute__(error, "__dict__")
+    attributes: dict[str, object] = object.__getattribute__(error, "__dict__")
     return attributes
 
 
@@ -148,18 +148,18 @@ def each_once(asked: Iterable[Any]) -> list[Any]:
     return list({one.id: one for one in asked}.values())
 
 
-def keep_asked(error: BaseException, asked: Sequence[Any]) -> None:
+def keep_asked(error: BaseException, asked: Sequence[object]) -> None:
     """Write on `error` the questions asked at the same time, which nothing else reports."""
     _kept_on(error)[_ASKED] = list(asked)
 
 
-def asked_beside(error: BaseException) -> list[Any]:
+def asked_beside(error: BaseException) -> list[object]:
     """Return the questions that were asked at the same time as the failure."""
-    questions: list[Any] = _kept_on(error).get(_ASKED, [])
+    questions: list[object] = _kept_on(error).get(_ASKED, [])
     return questions
 
 
-def raise_together(failed: Sequence[BaseException], questions: Sequence[Any]) -> NoReturn:
+def raise_together(failed: Sequence[BaseException], questions: Sequence[object]) -> NoReturn:
     """Raise the first of several errors for all, with the questions asked at the same time."""
     join_failures(failed[0], failed)
     beside = [asked for error in failed for asked in asked_beside(error)]

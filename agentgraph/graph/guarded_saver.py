@@ -96,7 +96,7 @@ class GuardedSaver(Saver):
         return getattr(object.__getattribute__(self, "inner"), name)
 
     @property
-    def config_specs(self) -> list[Any]:
+    def config_specs(self) -> list[object]:
         """What the saver reads in LangGraph's config."""
         return self.inner.config_specs
 
@@ -141,9 +141,9 @@ class GuardedSaver(Saver):
                 raise
             raise leaves from leaves.__cause__
 
-    def _guarded(self, method: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+    def _guarded(self, method: Callable[..., object], *, writes: bool) -> Callable[..., object]:
         @wraps(method)
-        def call(*args: Any, **options: Any) -> Any:
+        def call(*args: object, **options: object) -> object:
             if self._failed:
                 raise SaverFailure(self._failed[0])
             try:
@@ -153,9 +153,9 @@ class GuardedSaver(Saver):
 
         return call
 
-    def _aguarded(self, method: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+    def _aguarded(self, method: Callable[..., Any], *, writes: bool) -> Callable[..., object]:
         @wraps(method)
-        async def call(*args: Any, **options: Any) -> Any:
+        async def call(*args: object, **options: object) -> object:
             if self._failed:
                 raise SaverFailure(self._failed[0])
             try:

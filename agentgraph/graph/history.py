@@ -333,12 +333,12 @@ def _input_indexes(entries: list[Entry]) -> range:
     return range(begin, end)
 
 
-def is_call(block: Any) -> bool:
+def is_call(block: object) -> bool:
     """Return whether a content block is a tool call."""
     return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call", "function_call")
 
 
-def _is_thought(block: Any) -> bool:
+def _is_thought(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") in _THOUGHTS
 
 

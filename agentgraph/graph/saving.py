@@ -44,7 +44,7 @@ _INTEGERS = range(-(2**63), 2**64)
 class Serializer(Protocol):
     """Turns values into bytes for a saver."""
 
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+    def dumps_typed(self, obj: object) -> tuple[str, bytes]:
         """Return the name of a format, and a value as bytes in it."""
 
 
@@ -85,7 +85,7 @@ def step_config(config: RunnableConfig) -> RunnableConfig:
     }
 
 
-def save_result(result: Any, around: RunnableConfig) -> Calls[None]:
+def save_result(result: object, around: RunnableConfig) -> Calls[None]:
     """Save the result that the current task is about to return.
 
     LangGraph saves it too, but in the background: a kill could lose it, and keep what came after it.
@@ -112,7 +112,7 @@ def list_checkpoints(saver: Saver, config: RunnableConfig | None, **bounds: Any)
     return Call(listed, alisted)
 
 
-def saved_results(config: RunnableConfig) -> Callable[[str, int], Any]:
+def saved_results(config: RunnableConfig) -> Callable[[str, int], object]:
     """Return a function that returns the saved result of a task that a node calls, or `MISSING`.
 
     Its arguments are the task's name and call number. LangGraph gives the result to who calls the task
@@ -131,25 +131,25 @@ def saved_results(config: RunnableConfig) -> Callable[[str, int], Any]:
     return lambda name, number: MISSING
 
 
-def _results_in(loop: Any) -> dict[str, Any]:
+def _results_in(loop: Any) -> dict[str, object]:
     """Return the results of tasks that LangGraph's loop has loaded, by the ids of the tasks."""
     writes = reversed(loop.checkpoint_pending_writes)
     return {task_id: value for task_id, channel, value in writes if channel == RETURN}
 
 
-def _finder(results: Mapping[str, Any], loop: Any, caller: Any) -> Callable[[str, int], Any]:
+def _finder(results: Mapping[str, object], loop: Any, caller: Any) -> Callable[[str, int], object]:
     checkpoint = bytes.fromhex(loop.checkpoint["id"].replace("-", ""))
     around = caller.config["configurable"]["checkpoint_ns"]
     step, path = str(loop.step), task_path_str(caller.path)
 
-    def result(name: str, number: int) -> Any:
+    def result(name: str, number: int) -> object:
         place = f"{around}|{name}", step, name, PUSH, path, str(number)
         return results.get(id_from(checkpoint, *place), MISSING)
 
     return result
 
 
-def save_fault(serializer: Serializer, value: Any) -> str | None:
+def save_fault(serializer: Serializer, value: object) -> str | None:
     """Return why a value cannot be saved as it is, or None."""
     if _is_plain(value):
         return None
@@ -174,7 +174,7 @@ def name_fault(name: object) -> str | None:
     return None
 
 
-def check_saved(config: RunnableConfig, where: str, named: Iterable[tuple[str, Any]]) -> None:
+def check_saved(config: RunnableConfig, where: str, named: Iterable[tuple[str, object]]) -> None:
     """Refuse what an agent writes if it cannot be saved.
 
     Args:
@@ -197,7 +197,7 @@ def check_saved(config: RunnableConfig, where: str, named: Iterable[tuple[str, A
             )
 
 
-def check_names(where: str, values: Mapping[Any, Any]) -> None:
+def check_names(where: str, values: Mapping[Any, object]) -> None:
     """Refuse values whose names are not texts.
 
     Args:
@@ -222,7 +222,7 @@ def arose_in_saving(error: BaseException) -> bool:
     )
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Return whether a value is small plain data, which every saver saves; False if in doubt."""
     if isinstance(value, BaseMessage):
         more = value.__pydantic_extra__
@@ -244,7 +244,7 @@ def _is_small(value: Any, depth: int = 6) -> bool:
     return all(_is_small(each, depth - 1) for each in inner)
 
 
-def _has_surrogate(value: Any) -> bool:
+def _has_surrogate(value: object) -> bool:
     seen: set[int] = set()
     queue = [value]
     while queue:
@@ -258,7 +258,7 @@ def _has_surrogate(value: Any) -> bool:
     return False
 
 
-def _inside(value: Any) -> list[Any]:
+def _inside(value: object) -> list[object]:
     if isinstance(value, Mapping):
         return [*value.keys(), *value.values()]
     if isinstance(value, list | tuple | set | frozenset):

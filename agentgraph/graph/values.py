@@ -77,11 +77,11 @@ class Write(TypedDict):
 
     by: str
     """Its address; empty for the package's own values, which never conflict."""
-    values: dict[str, Any]
+    values: dict[str, object]
     """The values by name."""
 
 
-Written = Mapping[str, Any] | Sequence[Write]
+Written = Mapping[str, object] | Sequence[Write]
 """Writes in order, or values without a writer, which never conflict."""
 Beside = Callable[[int, int], bool]
 """Returns whether two of the joined lanes ran concurrently, by their numbers."""
@@ -102,7 +102,7 @@ of a server can send it too.
 """
 
 
-def is_deletion(value: Any) -> bool:
+def is_deletion(value: object) -> bool:
     """Return whether a written value is `DELETE`."""
     return isinstance(value, dict) and value == DELETE
 
@@ -125,32 +125,32 @@ class Reducers:
         return frozenset(self.fields)
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> object:
         """The type of all values, for the schemas of a graph; no name is required."""
         if not self.fields:
             return dict[str, Any]
         make: Any = TypedDict
         return make("Values", {name: each.hint for name, each in self.fields.items()}, total=False)
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> dict[str, object]:
         """Return new defaults of the names that have one: declared, or as their reducer begins."""
         return self.begun() | self.declared_defaults()
 
-    def declared_defaults(self) -> dict[str, Any]:
+    def declared_defaults(self) -> dict[str, object]:
         """Return new defaults of the names that a schema declares with one."""
         return {name: each.default() for name, each in self.fields.items() if each.default}
 
-    def begun(self) -> dict[str, Any]:
+    def begun(self) -> dict[str, object]:
         """Return anew what LangGraph's reducers begin with, by name."""
         return first_values(self.channels) if self.channels else {}
 
-    def fault(self, name: str, values: Mapping[str, Any]) -> str | None:
+    def fault(self, name: str, values: Mapping[str, object]) -> str | None:
         """Return why a value does not fit its declared type; None if it fits, or is not there."""
         if name not in self.fields or name not in values:
             return None
         return self.fields[name].fault(values[name])
 
-    def applied(self, values: Mapping[str, Any], written: Written) -> dict[str, Any]:
+    def applied(self, values: Mapping[str, object], written: Written) -> dict[str, object]:
         """Return `values` after writes, in order.
 
         Raises:
@@ -184,9 +184,9 @@ class Reducers:
         """Return the writes of a lane and those of several steps, as `collected` does."""
         return reduce(self.collected, new, list(writes or ()))
 
-    def update(self, writes: Iterable[Mapping[str, Any]]) -> Any:
+    def update(self, writes: Iterable[Mapping[str, object]]) -> object:
         """Return writes as an update of the root: one dict, or several if one would lose a write."""
-        several: list[dict[str, Any]] = []
+        several: list[dict[str, object]] = []
         for new in writes:
             if several and not (several[-1].keys() & new.keys() & self.channels.keys()):
                 several[-1] = {**several[-1], **new}
@@ -197,8 +197,8 @@ class Reducers:
         return unlike_message(several[0] if len(several) == 1 else several)
 
     def stored(
-        self, values: Mapping[str, Any], new: Any, merged: Mapping[str, Any] | None = None
-    ) -> Any:
+        self, values: Mapping[str, object], new: object, merged: Mapping[str, object] | None = None
+    ) -> object:
         """Return an update of the root in the form in which it is saved.
 
         Applied again, it has the same effect, and no reducer of a user runs. What has this form already
@@ -227,12 +227,12 @@ class Reducers:
             several = [{k: v for k, v in each.items() if v is not _NONE} for each in writes]
         return self.update(each for each in several if each)
 
-    def is_unsettled(self, new: Any) -> bool:
+    def is_unsettled(self, new: object) -> bool:
         """Return whether an update of the root is not in the form in which it is saved."""
         several = [] if overwrite_in(new)[0] else in_order(new)
         return any(self._is_unsettled(name, each) for each in several for name in each)
 
-    def merged(self, values: Mapping[str, Any], new: Any) -> dict[str, Any]:
+    def merged(self, values: Mapping[str, object], new: object) -> dict[str, object]:
         """Return the values of the root after an update by a node or a user.
 
         Raises:
@@ -245,7 +245,7 @@ class Reducers:
                 raise AgentGraphError(f"values: {fault}")
         return merged
 
-    def replayed(self, values: Mapping[str, Any], new: Any) -> dict[str, Any]:
+    def replayed(self, values: Mapping[str, object], new: object) -> dict[str, object]:
         """Return the values of the root after an update, unchecked.
 
         Raises:
@@ -254,7 +254,7 @@ class Reducers:
         return self.applied(values, [Write(by="", values=dict(each)) for each in in_order(new)])
 
     def _is_unsettled(
-        self, name: str, new: Mapping[str, Any], values: Mapping[str, Any] | None = None
+        self, name: str, new: Mapping[str, object], values: Mapping[str, object] | None = None
     ) -> bool:
         """Return whether a write may give something else if it is applied again.
 
@@ -273,18 +273,18 @@ class Reducers:
             return not _is_pure(channel)
         return not (_have_ids(value) and (values is None or _have_ids(values.get(name, ()))))
 
-    def _settled(self, name: str, merged: Mapping[str, Any]) -> Any:
+    def _settled(self, name: str, merged: Mapping[str, object]) -> object:
         """Return what replaces a value by that after the update."""
         if name not in merged:
             return dict(DELETE)
         return {OVERWRITE: merged[name]} if name in self.channels else merged[name]
 
-    def _with_ids(self, new: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _with_ids(self, new: Mapping[str, object]) -> Mapping[str, object]:
         """Return a write with ids for the messages that `add_messages` merges: it makes up others."""
         names = [n for n in new if n in self.channels and _reducer_of(self.channels[n]) is add_messages]
         return {**new, **{name: with_ids(new[name]) for name in names}} if names else new
 
-    def _reduced(self, values: Mapping[str, Any], name: str, value: Any) -> Any:
+    def _reduced(self, values: Mapping[str, object], name: str, value: object) -> object:
         """Return a value merged with the present one; as copies, for a reducer may change both."""
         channel = self.channels[name].from_checkpoint(
             copied(values[name]) if name in values else MISSING
@@ -299,7 +299,7 @@ class Reducers:
         return channel.get()
 
 
-def first_values(channels: Mapping[str, Channel]) -> dict[str, Any]:
+def first_values(channels: Mapping[str, Channel]) -> dict[str, object]:
     """Return anew what channels begin with, by name: for most types with a reducer their empty value.
 
     A type without one, such as `int | None`, has no value until the first write.
@@ -353,12 +353,12 @@ def declared(schema: Any) -> Reducers:
     return Reducers(merging, fields)
 
 
-def _merges(channel: Any) -> bool:
+def _merges(channel: object) -> bool:
     """Return whether a channel merges what is written, and keeps it over steps."""
     return type(channel) in _MERGING and getattr(channel, "accumulate", True)
 
 
-def _reducer_of(channel: Any) -> Any:
+def _reducer_of(channel: object) -> object:
     return getattr(channel, "operator", None) or getattr(channel, "reducer", None)
 
 
@@ -367,12 +367,12 @@ def _is_pure(channel: Channel) -> bool:
     return type(channel) in (AnyValue, Topic) or any(_reducer_of(channel) is each for each in _PURE)
 
 
-def _have_ids(messages: Any) -> bool:
+def _have_ids(messages: object) -> bool:
     several = messages if isinstance(messages, list | tuple) else [messages]
     return all(isinstance(each, BaseMessage) and each.id for each in several)
 
 
-def with_ids(messages: Any) -> Any:
+def with_ids(messages: Any) -> object:
     """Return messages in any form that LangGraph takes, with ids; other data is returned as it is."""
     if _have_ids(messages) or is_deletion(messages) or overwrite_in(messages)[0]:
         return messages
@@ -383,7 +383,7 @@ def with_ids(messages: Any) -> Any:
     return [each if each.id else each.model_copy(update={"id": str(uuid4())}) for each in several]
 
 
-def unlike_message(new: Any) -> Any:
+def unlike_message(new: object) -> object:
     """Return an update of the root that LangGraph does not take for a message, to give it an id.
 
     It looks at dicts and lists of them, and not at tuples.
@@ -393,7 +393,7 @@ def unlike_message(new: Any) -> Any:
     return new if not any(name in named for name in _OF_MESSAGES) else tuple(several)
 
 
-def in_order(new: Any) -> list[Mapping[str, Any]]:
+def in_order(new: object) -> list[Mapping[str, object]]:
     """Return an update of the root as several mappings, each applied after the other.
 
     Raises:
@@ -425,7 +425,7 @@ def _without(write: Write, names: Iterable[str]) -> Write:
     return Write(by=write["by"], values={k: v for k, v in write["values"].items() if k in rest})
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> object:
     """Return a shallow copy, or the value itself if it cannot be copied."""
     if isinstance(value, Overwrite):
         return Overwrite(copied(value.value))
@@ -435,11 +435,11 @@ def copied(value: Any) -> Any:
         return value
 
 
-def _kind(channel: Any) -> str:
+def _kind(channel: object) -> str:
     return channel.__name__ if isinstance(channel, type) else type(channel).__name__
 
 
-def _no_schema(schema: Any) -> InvalidAgentError:
+def _no_schema(schema: object) -> InvalidAgentError:
     return InvalidAgentError(
         [
             f"values={shown(schema)} declares no fields; pass a TypedDict or a pydantic model, as in "
@@ -458,7 +458,7 @@ def _unread(schema: type, error: Exception) -> InvalidAgentError:
     )
 
 
-def reducer_for(*values: Any) -> str:
+def reducer_for(*values: object) -> str:
     """Return the declaration that would merge values: their type, and a reducer for it.
 
     >>> reducer_for([1], [2]), reducer_for({"a": 1}, {"b": 2}), reducer_for("a", None)
@@ -473,13 +473,13 @@ def reducer_for(*values: Any) -> str:
     return _OWN_REDUCER
 
 
-def overwriting(value: Any) -> Overwrite:
+def overwriting(value: object) -> Overwrite:
     """Return a value that replaces what a reducer has merged."""
     overwrites, replacement = overwrite_in(value)
     return Overwrite(replacement if overwrites else value)
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(one: object, other: object) -> bool:
     """Return whether two values are equal; where `==` fails, whether their pickles are.
 
     For numpy arrays, and messages that carry them, `==` returns neither true nor false.
@@ -492,7 +492,7 @@ def is_same(one: Any, other: Any) -> bool:
         return _pickled(one) == _pickled(other) is not None
 
 
-def _pickled(value: Any) -> bytes | None:
+def _pickled(value: object) -> bytes | None:
     try:
         return pickle.dumps(value)
     except Exception:
@@ -504,7 +504,7 @@ class LastWrite(NamedTuple):
 
     number: int
     by: str
-    value: Any
+    value: object
 
 
 def conflicts(

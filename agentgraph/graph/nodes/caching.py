@@ -40,7 +40,7 @@ from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.addresses import way_to
 
-Outcome = list[Any]
+Outcome = list[object]
 """What an agent gave, as pairs `[kind, data]`: "message", the kind of a note, or "values"."""
 
 _FORM = "agentgraph 1"
@@ -58,7 +58,7 @@ _VARYING = ("id", "additional_kwargs", "response_metadata", "usage_metadata")
 class Caching:
     """The caching of one leaf."""
 
-    def __init__(self, node_context: NodeContext, runs: Any) -> None:
+    def __init__(self, node_context: NodeContext, runs: object) -> None:
         """Read the policy of the leaf's agent.
 
         Args:
@@ -72,7 +72,7 @@ class Caching:
         names = [place.name for place in way_to(node_context.place)]
         self._what = [_FORM, names, _identity(runs)]
 
-    def replays(self, activation: Activation, key_data: Any = None) -> Calls[bool]:
+    def replays(self, activation: Activation, key_data: object = None) -> Calls[bool]:
         """Give the cached outcome again, if there is one; else prepare `keep`.
 
         Args:
@@ -95,7 +95,7 @@ class Caching:
             _give(activation, kind, data)
         return True
 
-    def _entry(self, activation: Activation, key_data: Any) -> CacheEntry | None:
+    def _entry(self, activation: Activation, key_data: object) -> CacheEntry | None:
         """Return where the outcome is cached; None without a cache, or if the agent has asked."""
         configurable = activation.config.get("configurable", {})
         cache: Cache | None = configurable.get(CACHE, self._cache)
@@ -109,7 +109,7 @@ class Caching:
         hashed = sha256(_KEYS.dumps_typed(data)[1]).hexdigest()
         return CacheEntry(cache, (self._namespace, hashed), self._policy.ttl)
 
-    def _chosen(self, where: str, context: Context, key_data: Any) -> Any:
+    def _chosen(self, where: str, context: Context, key_data: object) -> object:
         key_func = self._policy.key_func
         if key_func is default_cache_key:
             try:
@@ -159,7 +159,7 @@ def has_asked(activation: Activation) -> bool:
     return bool(clock.ids_at(lambda at: at == activation.address, only_questions=True))
 
 
-def canonical(value: Any) -> Any:
+def canonical(value: object) -> object:
     """Return data in a form that is the same for equal data, with messages without ids and metadata.
 
     >>> canonical([{"b": 1, "a": 2}, {3}])
@@ -182,7 +182,7 @@ def canonical(value: Any) -> Any:
     return value
 
 
-def _identity(runs: Any) -> str:
+def _identity(runs: object) -> str:
     """Return the name of a function or a class with its module, or of a graph."""
     named = runs if hasattr(runs, "__qualname__") else type(runs)
     return f"{named.__module__}.{named.__qualname__} {getattr(runs, 'name', None) or ''}"

@@ -71,7 +71,7 @@ class Completion:
         self._seen: RunState | None = None
         self._entries: list[Entry] = []
         self.messages: list[BaseMessage] = []
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, object] = {}
         self.changes: Changes = {}
         self.failure: BaseException | None = None
 
@@ -188,7 +188,7 @@ class Completion:
         return messages[::-1]
 
 
-def _outputs_of(result: CheckResult) -> Iterator[tuple[str, Any]]:
+def _outputs_of(result: CheckResult) -> Iterator[tuple[str, object]]:
     """Yield everything that a check writes, each with its name for error messages."""
     yield from (("the message of a check", message) for message in result.messages)
     yield from (("custom data of a check", data) for data in result.custom)

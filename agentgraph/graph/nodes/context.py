@@ -77,11 +77,11 @@ class RunState:
     """The state that a node sees: that of its lane and, by reference, of the enclosing lanes."""
 
     messages: Sequence[BaseMessage]
-    values: dict[str, Any]
+    values: dict[str, object]
     transfers: int = 0
     """How many transfers there were: in the root of the turn, in another lane of the lane."""
     reducers: Reducers = _NO_REDUCERS
-    settled: Mapping[str, Any] = field(default_factory=dict)
+    settled: Mapping[str, object] = field(default_factory=dict)
     """The values that resolve a conflict at a join, by name."""
     middleware: Records = field(default_factory=dict)
     """The saved records of middleware, by node."""
@@ -98,7 +98,7 @@ class RunState:
         seen = replace(self, messages=with_changes(self.messages, messages), values=values)
         return replace(seen, middleware=applied(self.middleware, [changes])) if changes else seen
 
-    def check(self, where: str, writes: Sequence[Write]) -> dict[str, Any]:
+    def check(self, where: str, writes: Sequence[Write]) -> dict[str, object]:
         """Return the values after writes, which can be merged and fit their types.
 
         Raises:
@@ -150,7 +150,7 @@ class RunState:
             self.check(where, writes)
         return writes
 
-    def _settled(self, name: str) -> Any:
+    def _settled(self, name: str) -> object:
         value = self.settled[name]
         return overwriting(value) if name in self.reducers.channels else value
 
@@ -269,7 +269,7 @@ class NodeContext:
         self,
         writes: Sequence[Write],
         values: Mapping[str, Any],
-        merged: Mapping[str, Any] | None = None,
+        merged: Mapping[str, object] | None = None,
     ) -> Any:
         """Return writes for the `values` channel: a list in an inner lane, in the root as stored.
 
@@ -293,13 +293,13 @@ class NodeContext:
         return position
 
 
-class _Values(dict[str, Any]):
+class _Values(dict[str, object]):
     """The values that an activation sees; to read a missing one by `[...]` is an error that says so."""
 
     place: Place
     cursor: Cursor
 
-    def __missing__(self, name: Any) -> Any:
+    def __missing__(self, name: object) -> object:
         at = address(self.place, self.cursor[: len(self.place.counts)])
         there = [each for each in self if each.isidentifier()]
         raise MissingValueError(self.place.home.name, str(name), there, at)
@@ -315,10 +315,10 @@ class ActivationContext(Context[Any]):
         paths: RunPaths,
         *,
         messages: Sequence[BaseMessage],
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         history: HistoryPolicy = unchanged,
         under_way: int = 0,
-        answer: Sequence[Any] = (),
+        answer: Sequence[object] = (),
         records: Records | None = None,
     ) -> None:
         self._place, self._cursor, self._paths, self._records = place, cursor, paths, records or {}
@@ -330,7 +330,7 @@ class ActivationContext(Context[Any]):
         self.answered = bool(answer)
         self.answer = answer[0] if answer else None
 
-    def kept(self, name: str) -> Mapping[str, Any]:
+    def kept(self, name: str) -> Mapping[str, object]:
         """Return what the nearest enclosing agent with this name keeps."""
         return kept_for(self._records, keeper_node(self._place, name))
 

@@ -114,7 +114,7 @@ class Emitter:
         self.writer, self._is_beside = runtime.stream_writer, is_concurrent
         self._queued: deque[Entry] = deque()  # always the same: other threads may be adding to it
         self._streamed: list[str] = []
-        self._custom_data: dict[str, Any] = {}
+        self._custom_data: dict[str, object] = {}
         self._is_over = False
 
     def add_message(self, message: BaseMessage) -> None:
@@ -129,11 +129,11 @@ class Emitter:
             if address_of(message) is not None:
                 self.add_message(message)
 
-    def add_note(self, kind: str, data: Any = None, *, note_id: str = "", address: str = "") -> None:
+    def add_note(self, kind: str, data: object = None, *, note_id: str = "", address: str = "") -> None:
         """Queue a note; the next flush or the end emits it."""
         self._queued.append(Note(note_id or str(uuid4()), kind, data, address or self._address))
 
-    def save_note(self, kind: str, data: Any) -> None:
+    def save_note(self, kind: str, data: object) -> None:
         """Save a note that is no event: it has a number, and can be voided, but is not streamed."""
         with self._clock.lock:
             self._emit(Note(str(uuid4()), kind, data, self._address), is_streamed=False)
@@ -142,7 +142,7 @@ class Emitter:
         """Emit what is queued, on the stream."""
         self._flush(is_streamed=True)
 
-    def end(self) -> list[list[Any]]:
+    def end(self) -> list[list[object]]:
         """Emit the rest as the node ends, and return all notes as plain data.
 
         If nothing runs concurrently, the update of the node carries the rest. But a server's stream
@@ -154,7 +154,7 @@ class Emitter:
         self._is_over = True
         return [note.plain() for note in self.notes] if self.notes else []
 
-    def emit_question(self, question_id: str, value: Any, schema: dict[str, Any] | None) -> Note:
+    def emit_question(self, question_id: str, value: object, schema: dict[str, object] | None) -> Note:
         """Emit a question at once, and return its note."""
         self.add_note("interrupted", [value, schema], note_id=question_id)
         self.flush()
@@ -210,7 +210,7 @@ class Emitter:
         queued = (each for each in self._queued if isinstance(each, Note) or id(each) in ids)
         return [*sorted(emitted, key=number_of), *queued]
 
-    def emit_custom(self, data: Any) -> None:
+    def emit_custom(self, data: object) -> None:
         """Emit data written to LangGraph's stream writer at once, as a `custom` note."""
         if self._is_over:
             self.writer(data)
@@ -257,7 +257,7 @@ class Emitter:
                 entry = entry._replace(data=None) if is_same(data, entry.data) else entry
         self._stream_part({"entry": entry.plain() if isinstance(entry, Note) else entry})
 
-    def _stream_part(self, part: Any, *, is_ours: bool = True) -> None:
+    def _stream_part(self, part: object, *, is_ours: bool = True) -> None:
         token = var_child_runnable_config.set(self._config)  # the node's: not that of a task in it
         try:
             self.writer({STAMP: part} if is_ours else part)
@@ -278,7 +278,7 @@ class Writer:
         self._emitter, self._passes_ours = emitter, passes_ours
         self.outer = emitter.writer
 
-    def __call__(self, data: Any) -> None:
+    def __call__(self, data: object) -> None:
         """Write something."""
         if self._passes_ours and is_ours(data):
             self.outer(data)
@@ -294,19 +294,19 @@ def without_writer(config: RunnableConfig) -> RunnableConfig:
     return with_writer(config, writer)
 
 
-def with_writer(config: RunnableConfig, writer: Callable[[Any], None]) -> RunnableConfig:
+def with_writer(config: RunnableConfig, writer: Callable[[object], None]) -> RunnableConfig:
     """Return a config with another stream writer."""
     configurable = config["configurable"]
     runtime = configurable[RUNTIME].override(stream_writer=writer)
     return {**config, "configurable": {**configurable, RUNTIME: runtime}}
 
 
-def is_ours(part: Any) -> bool:
+def is_ours(part: object) -> bool:
     """Return whether a part of a custom stream is one of ours."""
     return isinstance(part, Mapping) and STAMP in part
 
 
-def as_plain(data: Any) -> Any:
+def as_plain(data: object) -> object:
     """Return data as plain JSON data, or its `repr` if it has no JSON form."""
     try:
         return plain(data)

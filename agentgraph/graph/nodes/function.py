@@ -67,12 +67,12 @@ class Chunks(BaseCallbackHandler):
         """Return a config for the function, whose models are listened to if chunks are streamed."""
         return merge_configs(config, {"callbacks": [self]}) if self._handlers else config
 
-    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
+    def on_llm_new_token(self, token: object, *, chunk: object = None, **_: object) -> None:
         """Note that a model has streamed a chunk."""
         if isinstance(chunk, ChatGenerationChunk) and chunk.message.id:
             self._add(chunk.message)
 
-    def on_stream_event(self, event: Mapping[str, Any], *, run_id: UUID, **_: Any) -> None:
+    def on_stream_event(self, event: Mapping[str, object], *, run_id: UUID, **_: object) -> None:
         """Note what a model has streamed in version v3."""
         match event:
             case {"event": "message-start"}:
@@ -163,13 +163,13 @@ class Items:
             self._end_chunks(self._chunks, live=False)
             self._chunks.void()
 
-    def take(self, output: Any, *, live: bool = False) -> bool:
+    def take(self, output: object, *, live: bool = False) -> bool:
         """Take an item, or items up to one that ends the activation; return whether there was one."""
         if isinstance(output, list | tuple):
             return any(self._take_one(item, live=live) for item in output)
         return self._take_one(output, live=live)
 
-    def _take_one(self, item: Any, *, live: bool) -> bool:
+    def _take_one(self, item: object, *, live: bool) -> bool:
         """Take an item; return whether it ends the activation."""
         activation = self._activation
         if isinstance(item, BaseMessageChunk):
@@ -234,7 +234,7 @@ class Items:
                 question = _question(activation, item)
                 activation.continue_at(activation.node_context.place.nodes.question, ask=question)
 
-    def _permit(self, item: Any, permitted: bool) -> None:
+    def _permit(self, item: object, permitted: bool) -> None:
         if not permitted:
             kind = type(item).__name__
             raise InvalidOutputError(
@@ -243,7 +243,7 @@ class Items:
             )
 
 
-def take_output(activation: Activation, output: Any) -> None:
+def take_output(activation: Activation, output: object) -> None:
     """Take what the `output` of a graph agent returned.
 
     Raises:
@@ -338,10 +338,10 @@ class FunctionCall:
         metadata = {**config.get("metadata", {}), **activation.mark}  # it assigns chunks to the agent
         var_child_runnable_config.set(self._items.config({**config, "metadata": metadata}))
 
-    def start(self) -> Awaitable[Any] | AsyncGenerator[Any] | None:
+    def start(self) -> Awaitable[object] | AsyncGenerator[object] | None:
         """Call the function and take its items; if it is async, return what to await."""
         agent = self._node.agent
-        output: Any = agent.fn(self._activation.context(agent.history))
+        output: object = agent.fn(self._activation.context(agent.history))
         if isinstance(output, AsyncGenerator | Awaitable):
             return output
         if isinstance(output, Generator):
@@ -351,7 +351,7 @@ class FunctionCall:
             self._items.take(output)
         return None
 
-    async def finish(self, rest: Awaitable[Any] | AsyncGenerator[Any]) -> None:
+    async def finish(self, rest: Awaitable[object] | AsyncGenerator[object]) -> None:
         """Await the function, and take its items."""
         with stoppable():
             if not isinstance(rest, AsyncGenerator):
@@ -370,7 +370,7 @@ class FunctionCall:
             if text is not None:
                 self._activation.set_values({key: text})
 
-    def _follow(self, generator: Generator[Any, None, Any]) -> None:
+    def _follow(self, generator: Generator[object, None, object]) -> None:
         """Take the items that a generator yields, and the one that it returns."""
         while True:
             try:

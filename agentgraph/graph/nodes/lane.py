@@ -78,7 +78,7 @@ class Lane(NamedTuple):
 
         The visible state is computed here, so that a failure to do so is one of the lane.
         """
-        state: dict[str, Any] = {}
+        state: dict[str, object] = {}
         try:
             arguments = self._arguments(call)
             with _asking_once():
@@ -92,7 +92,7 @@ class Lane(NamedTuple):
 
     async def aattempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
         """Run it on the event loop, as `attempt` does in threads."""
-        state: dict[str, Any] = {}
+        state: dict[str, object] = {}
         try:
             arguments = self._arguments(call)
             with _asking_once():
@@ -116,7 +116,7 @@ class Lane(NamedTuple):
         }
 
 
-def _in_namespace(namespace: str | None) -> dict[str, Any]:
+def _in_namespace(namespace: str | None) -> dict[str, object]:
     """Return config keys that make LangGraph save a lane in a namespace other than its task's.
 
     LangGraph counts the graphs that a task runs and appends the count to the namespace, which would
@@ -175,7 +175,7 @@ class Ended(TypedDict):
     """Its checkpoint namespace."""
     came: NotRequired[str]
     """The last text of its lane, if it succeeded."""
-    failed: NotRequired[Mapping[str, Any]]
+    failed: NotRequired[Mapping[str, object]]
     """Otherwise its failure, as data."""
 
 
