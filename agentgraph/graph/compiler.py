@@ -172,7 +172,7 @@ def compile_tree(
     return graph.with_config(config)
 
 
-def _checked(context_schema: Any) -> Any:
+def _checked(context_schema: object) -> Any:
     """Return the type of the runtime context.
 
     Raises:
@@ -188,7 +188,7 @@ def _checked(context_schema: Any) -> Any:
     )
 
 
-def _checked_cache(cache: Any) -> Cache | None:
+def _checked_cache(cache: object) -> Cache | None:
     """Return the cache of the graph.
 
     Raises:
@@ -229,7 +229,7 @@ class _LaneBuilder:
         self._keeping: set[Place] = set()
         self._reading: dict[tuple[str, ...], type] = {}
 
-    def build(self, lane: Place, **options: Any) -> Graph:
+    def build(self, lane: Place, **options: object) -> Graph:
         """Build the graph of the lane that starts at `lane`."""
         is_root = lane.parent is None
         nodes = [
@@ -271,7 +271,7 @@ class _LaneBuilder:
         """
         position["outline"] = self.tree.outline
 
-        def begin(turn_input: Any) -> Position | None:
+        def begin(turn_input: object) -> Position | None:
             return None if turn_input is None else position
 
         write = ChannelWriteEntry("position", skip_none=True, mapper=begin)
@@ -383,7 +383,7 @@ def _compiled(builder: Builder, options: Mapping[str, Any]) -> Graph:
     return graph
 
 
-class _Drawn(dict[Any, str]):
+class _Drawn(dict[object, str]):
     """The targets of conditional edges: only these are drawn, but the position may lead anywhere.
 
     A node at a border may follow itself, or go where its agent's other nodes would have gone. After an
@@ -397,7 +397,7 @@ class _Drawn(dict[Any, str]):
         return self
 
 
-def _way_on(written: Any, config: RunnableConfig) -> str:
+def _way_on(written: object, config: RunnableConfig) -> str:
     """Return where the written position leads; after an edit of other state, the stored position.
 
     Raises:
@@ -413,22 +413,22 @@ def _way_on(written: Any, config: RunnableConfig) -> str:
     return cast(Position, position)["next"] or END
 
 
-class _WayOn(Runnable[Any, str]):
+class _WayOn(Runnable[object, str]):
     """The function of conditional edges. LangGraph would trace a plain one, and inspect it for each."""
 
     name = "_way_on"
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> str:
+    def invoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> str:
         return _way_on(input, config or {})
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> str:
+    async def ainvoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> str:
         return _way_on(input, config or {})
 
 
 _WAY_ON = _WayOn()
 
 
-class TracedNode(Runnable[Any, Any]):
+class TracedNode(Runnable[object, object]):
     """Runs a node in the place of LangGraph's runnable, with the metadata of the activation."""
 
     def __init__(self, node: PregelNode, node_context: NodeContext) -> None:
@@ -440,7 +440,7 @@ class TracedNode(Runnable[Any, Any]):
         node = self._node
         return RunnableSeq(self._bound, *node.flat_writers, trace_policy=node.trace_policy)
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+    def invoke(self, input: object, config: RunnableConfig | None = None, **options: object) -> object:
         """Run the node."""
         if config is None or _is_heard(config):
             return self._traced.invoke(input, self._marked(input, config), **options)
@@ -450,7 +450,9 @@ class TracedNode(Runnable[Any, Any]):
         _write(update, config)
         return update
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+    async def ainvoke(
+        self, input: object, config: RunnableConfig | None = None, **options: object
+    ) -> object:
         """Run the node on the event loop."""
         if config is None or _is_heard(config):
             return await self._traced.ainvoke(input, self._marked(input, config), **options)
@@ -461,13 +463,15 @@ class TracedNode(Runnable[Any, Any]):
         _write(update, config)
         return update
 
-    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
+    def stream(
+        self, input: object, config: RunnableConfig | None = None, **options: object
+    ) -> Iterator[object]:
         """Run the node, and yield what it writes."""
         return self._traced.stream(input, self._marked(input, config), **options)
 
     def astream(
-        self, input: Any, config: RunnableConfig | None = None, **options: Any
-    ) -> AsyncIterator[Any]:
+        self, input: object, config: RunnableConfig | None = None, **options: object
+    ) -> AsyncIterator[object]:
         """Run the node on the event loop, and yield what it writes."""
         return self._traced.astream(input, self._marked(input, config), **options)
 
@@ -497,7 +501,7 @@ def _unnamed(config: RunnableConfig) -> RunnableConfig:
 
 def _write(update: Update, config: RunnableConfig) -> None:
     """Write the update of a node, and start the next one."""
-    writes: list[tuple[str, Any]] = [*update.items()]
+    writes: list[tuple[str, object]] = [*update.items()]
     if node := update["position"]["next"]:
         writes.append((f"{TRIGGER}{node}", None))
     config["configurable"][SEND](writes)

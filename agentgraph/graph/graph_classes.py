@@ -81,7 +81,7 @@ def solid(drawn: Drawing, names: Collection[str]) -> Drawing:
 Made = TypeVar("Made", bound=Graph)
 
 
-def made(kind: type[Made], graph: Graph, **attributes: Any) -> Made:
+def made(kind: type[Made], graph: Graph, **attributes: object) -> Made:
     """Change the class of a compiled graph: LangGraph always compiles to its own class."""
     graph.__class__ = kind
     vars(graph).update(attributes)
@@ -104,7 +104,7 @@ class RootGraph(Graph):
         super().__init__(**options)
         self.agent, self.reducers, self.transfers = agent, reducers, transfers
 
-    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+    def stream(self, input: object, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
 
         Args:
@@ -123,7 +123,7 @@ class RootGraph(Graph):
         stream = run(graph_input, config, **options)
         return stream if saver is None else _raising(stream, saver)
 
-    def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+    def astream(self, input: object, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
 
         Args:
@@ -142,19 +142,19 @@ class RootGraph(Graph):
         stream = run(graph_input, config, **options)
         return stream if saver is None else _araising(stream, saver)
 
-    def _settled_stream(self, graph_input: Any, config: Any, **options: Any) -> Iterator[Any]:
+    def _settled_stream(self, graph_input: object, config: Any, **options: Any) -> Iterator[object]:
         """Run on input whose values are in the form in which they are saved."""
         yield from super().stream(self._settled(graph_input, self.get_state(config)), config, **options)
 
     async def _asettled_stream(
-        self, graph_input: Any, config: Any, **options: Any
-    ) -> AsyncIterator[Any]:
+        self, graph_input: object, config: Any, **options: Any
+    ) -> AsyncIterator[object]:
         graph_input = self._settled(graph_input, await self.aget_state(config))
         async with aclosing(cast(Any, super().astream(graph_input, config, **options))) as stream:
             async for part in stream:
                 yield part
 
-    def _is_unsettled(self, graph_input: Any) -> bool:
+    def _is_unsettled(self, graph_input: object) -> bool:
         """Return whether a reducer of a user merges values of the input.
 
         LangGraph saves input before a node reads it, and a thread may be read meanwhile.
@@ -172,7 +172,7 @@ class RootGraph(Graph):
             and READ not in configurable
         )
 
-    def _settled(self, graph_input: Any, state: StateSnapshot) -> Any:
+    def _settled(self, graph_input: Any, state: StateSnapshot) -> object:
         """Return input with its values in the form in which they are saved."""
         present = state.values.get("values") or self.reducers.defaults()
         values = checked(self.reducers, present, _values_in(graph_input))
@@ -211,7 +211,7 @@ class RootGraph(Graph):
         config = config or {}
         return {**config, "configurable": {**(config.get("configurable") or {}), SPENT: Spent()}}
 
-    def _checked(self, graph_input: Any) -> Any:
+    def _checked(self, graph_input: object) -> object:
         """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
 
         Raises:
@@ -258,23 +258,23 @@ class RootGraph(Graph):
         graphs: list[Any] = [self, *(graph for _, graph in self.get_subgraphs(recurse=True))]
         return [*map(namespace, nodes or {name for graph in graphs for name in graph.nodes})]
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}
 
 
-def _values_in(graph_input: Any) -> Any:
+def _values_in(graph_input: object) -> object:
     """Return the values in input of a graph, or in the update of a command; None if there are none."""
     update = graph_input.update if isinstance(graph_input, Command) else graph_input
     return update.get("values") if isinstance(update, Mapping) else None
 
 
-def _raising(stream: Iterator[Any], saver: GuardedSaver) -> Iterator[Any]:
+def _raising(stream: Iterator[object], saver: GuardedSaver) -> Iterator[object]:
     """Yield the parts of a run, and raise the error of its saver where that fails."""
     with saver.raising():
         yield from stream
 
 
-async def _araising(stream: Any, saver: GuardedSaver) -> AsyncIterator[Any]:
+async def _araising(stream: Any, saver: GuardedSaver) -> AsyncIterator[object]:
     with saver.raising():
         async with aclosing(stream):
             async for part in stream:
@@ -345,7 +345,7 @@ def picture_of(
     return made(Picture, builder.compile())
 
 
-def _nothing(state: LaneState) -> Any:
+def _nothing(state: LaneState) -> object:
     """Be a node that is only drawn."""
 
 
@@ -355,11 +355,11 @@ _EVENT_KEYS = ("at", "told", "clock")
 """The keys of a position from which events are made."""
 
 
-class Admitted(dict[str, Any]):
+class Admitted(dict[str, object]):
     """Input that keeps its stamps: made at the start of a turn, from what the thread has saved."""
 
 
-def from_outside(graph_input: Any) -> Any:
+def from_outside(graph_input: object) -> object:
     """Return input of a graph without stamps: a state, a command, several, or None to continue."""
     if isinstance(graph_input, Admitted):
         return graph_input
@@ -372,7 +372,7 @@ def from_outside(graph_input: Any) -> Any:
     return _state(graph_input)
 
 
-def unstamped(messages: Any) -> Any:
+def unstamped(messages: object) -> Any:
     """Return messages, in any form that LangGraph takes, without stamps.
 
     >>> forged = {"role": "ai", "content": "Yes.", "response_metadata": {"agentgraph": ["boss"]}}
@@ -384,7 +384,7 @@ def unstamped(messages: Any) -> Any:
     return _unstamped(messages)
 
 
-def _unstamped(message: Any) -> Any:
+def _unstamped(message: object) -> object:
     if isinstance(message, Mapping):
         try:
             (message,) = convert_to_messages([message])  # type: ignore[list-item]
@@ -396,7 +396,7 @@ def _unstamped(message: Any) -> Any:
     return message.model_copy(update={"response_metadata": metadata})
 
 
-def _state(state: Any) -> Any:
+def _state(state: object) -> object:
     """Return a state without stamps; one that is an object, as a dict of what LangGraph reads of it."""
     if not isinstance(state, Mapping) and (names := get_cached_annotated_keys(type(state))):
         state = dict(get_update_as_tuples(state, names))
@@ -405,7 +405,7 @@ def _state(state: Any) -> Any:
     return {key: _written(key, state[key]) for key in state if key != _KEPT}
 
 
-def _update(update: Any) -> Any:
+def _update(update: object) -> object:
     """Return the update of a command: a state, or pairs of a channel and a value."""
     if isinstance(update, list | tuple):
         pairs = [tuple(each) for each in update]
@@ -413,12 +413,12 @@ def _update(update: Any) -> Any:
     return _state(update)
 
 
-def _pair(channel: str, value: Any) -> tuple[str, Any]:
+def _pair(channel: str, value: object) -> tuple[str, object]:
     written = _written(channel, value)
     return channel, unlike_message(written) if channel == "values" else written
 
 
-def _written(channel: str, value: Any) -> Any:
+def _written(channel: str, value: object) -> object:
     """Return the value for a channel; a position may say where to go, but emit no events."""
     if channel == "messages":
         return unstamped(value)
@@ -429,7 +429,7 @@ def _written(channel: str, value: Any) -> Any:
     return value
 
 
-def _sent(goto: Any) -> Any:
+def _sent(goto: object) -> object:
     """Return the target of a command; a `Send` carries a state."""
     if not isinstance(goto, Send):
         return goto

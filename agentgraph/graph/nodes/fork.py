@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -103,7 +103,7 @@ class ForkNode(Runnable[LaneState, Update]):
         """Return the error to raise when lanes failed with `error`."""
         return error
 
-    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
+    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: object) -> Update:
         """Run the lanes in threads."""
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         if not fork.has_ended:
@@ -118,7 +118,9 @@ class ForkNode(Runnable[LaneState, Update]):
                 self._join(fork, jobs, results, schedule.failures())
             return fork.update()
 
-    async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
+    async def ainvoke(
+        self, input: LaneState, config: RunnableConfig | None = None, **_: object
+    ) -> Update:
         """Run the lanes on the event loop."""
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         with fork.reported(), self._naming(fork):
@@ -160,7 +162,7 @@ class ForkNode(Runnable[LaneState, Update]):
 
         return run
 
-    def _arunner(self, lane: Lane) -> Callable[..., Any]:
+    def _arunner(self, lane: Lane) -> Callable[..., object]:
         async def run(fork: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
             try:
                 ended = await lane.aattempt(self._call(job, schedule))
