@@ -230,11 +230,11 @@ class StoringWrite(ChannelWrite):
         made._reducers, made._begins = reducers, begins
         return made
 
-    def invoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> object:
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
         """Write an update."""
         return super().invoke(input, self._storing(config or {}))
 
-    async def ainvoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> object:
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
         """Write an update, on the event loop."""
         return await super().ainvoke(input, self._storing(config or {}))
 
