@@ -26,9 +26,7 @@ from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.cache.base import BaseCache
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from pydantic import BaseModel
@@ -70,6 +68,7 @@ from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
+from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
 from agentgraph.graph.state import Position, TurnInput, Update, reading, state_types
 from agentgraph.graph.stored_values import store_values
 from agentgraph.graph.values import Reducers, declared
@@ -78,9 +77,6 @@ from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Place, Tree, targets
 from agentgraph.tree.position import asks_functions, capabilities_at, next_stops
 from agentgraph.tree.validation import validate
-
-Graph = CompiledStateGraph[Any, Any, Any, Any]
-Builder = StateGraph[Any, Any, Any, Any]
 
 _STEPS = 1_000_000_000
 """LangGraph's limit of supersteps, never reached: the tree's own limits end a run."""
@@ -93,7 +89,7 @@ _SPARE_THREADS = 8
 def compile_agent(
     agent: Agent,
     *,
-    checkpointer: BaseCheckpointSaver[Any] | bool | None = None,
+    checkpointer: Saver | bool | None = None,
     store: BaseStore | None = None,
     context_schema: type | None = None,
     limits: Limits | None = None,
@@ -176,7 +172,7 @@ def compile_tree(
     return graph.with_config(config)
 
 
-def _checked(context_schema: Any) -> Any:
+def _checked(context_schema: object) -> Any:
     """Return the type of the runtime context.
 
     Raises:
@@ -192,7 +188,7 @@ def _checked(context_schema: Any) -> Any:
     )
 
 
-def _checked_cache(cache: Any) -> BaseCache[Any] | None:
+def _checked_cache(cache: object) -> Cache | None:
     """Return the cache of the graph.
 
     Raises:
@@ -225,7 +221,7 @@ class _LaneBuilder:
         reducers: Reducers,
         limits: Limits,
         context_schema: type | None,
-        cache: BaseCache[Any] | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self.tree, self.paths, self.reducers, self.limits = tree, RunPaths(tree), reducers, limits
         self.context_schema, self.cache = context_schema, cache
@@ -233,7 +229,7 @@ class _LaneBuilder:
         self._keeping: set[Place] = set()
         self._reading: dict[tuple[str, ...], type] = {}
 
-    def build(self, lane: Place, **options: Any) -> Graph:
+    def build(self, lane: Place, **options: object) -> Graph:
         """Build the graph of the lane that starts at `lane`."""
         is_root = lane.parent is None
         nodes = [
@@ -245,9 +241,9 @@ class _LaneBuilder:
         outer = self.types.conversation if is_root else self.types.lane
         if keeps := any("middleware" in node.reads for node in nodes):
             self._keeping.add(lane)
-        given = self.types.begun if is_root and keeps else outer
+        input_type = self.types.begun if is_root and keeps else outer
         context: Any = self.context_schema if is_root else None
-        builder: Builder = StateGraph(state, context, input_schema=given, output_schema=outer)
+        builder: Builder = StateGraph(state, context, input_schema=input_type, output_schema=outer)
         begin = NodeContext(self.tree, lane, self.paths).first_position(lane)
         builder.add_edge(START, str(begin["next"]))
         for node in nodes:
@@ -275,13 +271,13 @@ class _LaneBuilder:
         """
         position["outline"] = self.tree.outline
 
-        def begin(given: Any) -> Position | None:
-            return None if given is None else position
+        def begin(turn_input: object) -> Position | None:
+            return None if turn_input is None else position
 
         write = ChannelWriteEntry("position", skip_none=True, mapper=begin)
         graph.nodes[START].writers.append(ChannelWrite((write,)))
-        given: Any = graph.channels[START]
-        graph.channels[START] = TurnInput(given.typ, position=position)
+        channel: Any = graph.channels[START]
+        graph.channels[START] = TurnInput(channel.typ, position=position)
 
     def _nodes(self, place: Place) -> Iterator[LaneNode]:
         """Yield the nodes of a place. Only this method knows the kinds of agents."""
@@ -387,7 +383,7 @@ def _compiled(builder: Builder, options: Mapping[str, Any]) -> Graph:
     return graph
 
 
-class _Drawn(dict[Any, str]):
+class _Drawn(dict[object, str]):
     """The targets of conditional edges: only these are drawn, but the position may lead anywhere.
 
     A node at a border may follow itself, or go where its agent's other nodes would have gone. After an
@@ -401,7 +397,7 @@ class _Drawn(dict[Any, str]):
         return self
 
 
-def _way_on(written: Any, config: RunnableConfig) -> str:
+def _way_on(written: object, config: RunnableConfig) -> str:
     """Return where the written position leads; after an edit of other state, the stored position.
 
     Raises:
@@ -417,22 +413,22 @@ def _way_on(written: Any, config: RunnableConfig) -> str:
     return cast(Position, position)["next"] or END
 
 
-class _WayOn(Runnable[Any, str]):
+class _WayOn(Runnable[object, str]):
     """The function of conditional edges. LangGraph would trace a plain one, and inspect it for each."""
 
     name = "_way_on"
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> str:
+    def invoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> str:
         return _way_on(input, config or {})
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> str:
+    async def ainvoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> str:
         return _way_on(input, config or {})
 
 
 _WAY_ON = _WayOn()
 
 
-class TracedNode(Runnable[Any, Any]):
+class TracedNode(Runnable[object, object]):
     """Runs a node in the place of LangGraph's runnable, with the metadata of the activation."""
 
     def __init__(self, node: PregelNode, node_context: NodeContext) -> None:
@@ -444,7 +440,7 @@ class TracedNode(Runnable[Any, Any]):
         node = self._node
         return RunnableSeq(self._bound, *node.flat_writers, trace_policy=node.trace_policy)
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+    def invoke(self, input: object, config: RunnableConfig | None = None, **options: object) -> object:
         """Run the node."""
         if config is None or _is_heard(config):
             return self._traced.invoke(input, self._marked(input, config), **options)
@@ -454,7 +450,9 @@ class TracedNode(Runnable[Any, Any]):
         _write(update, config)
         return update
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+    async def ainvoke(
+        self, input: object, config: RunnableConfig | None = None, **options: object
+    ) -> object:
         """Run the node on the event loop."""
         if config is None or _is_heard(config):
             return await self._traced.ainvoke(input, self._marked(input, config), **options)
@@ -465,13 +463,15 @@ class TracedNode(Runnable[Any, Any]):
         _write(update, config)
         return update
 
-    def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
+    def stream(
+        self, input: object, config: RunnableConfig | None = None, **options: object
+    ) -> Iterator[object]:
         """Run the node, and yield what it writes."""
         return self._traced.stream(input, self._marked(input, config), **options)
 
     def astream(
-        self, input: Any, config: RunnableConfig | None = None, **options: Any
-    ) -> AsyncIterator[Any]:
+        self, input: object, config: RunnableConfig | None = None, **options: object
+    ) -> AsyncIterator[object]:
         """Run the node on the event loop, and yield what it writes."""
         return self._traced.astream(input, self._marked(input, config), **options)
 
@@ -501,13 +501,13 @@ def _unnamed(config: RunnableConfig) -> RunnableConfig:
 
 def _write(update: Update, config: RunnableConfig) -> None:
     """Write the update of a node, and start the next one."""
-    writes: list[tuple[str, Any]] = [*update.items()]
+    writes: list[tuple[str, object]] = [*update.items()]
     if node := update["position"]["next"]:
         writes.append((f"{TRIGGER}{node}", None))
     config["configurable"][SEND](writes)
 
 
-def trace(graph: CompiledStateGraph[Any, Any, Any, Any], node: Any) -> None:
+def trace(graph: Graph, node: Any) -> None:
     """Run a graph's node in this way, if LangGraph runs nodes first and only then writes."""
     if _is_known():
         run: Any = graph.nodes[node.name]

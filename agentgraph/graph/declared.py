@@ -25,7 +25,7 @@ class Declared:
 
     name: str
     hint: Any
-    default: Callable[[], Any] | None = None
+    default: Callable[[], object] | None = None
 
     def type_fault(self) -> str | None:
         """Return why values cannot be checked against the type; None if they can."""
@@ -35,7 +35,7 @@ class Declared:
             return reason(error)
         return None
 
-    def fault(self, value: Any) -> str | None:
+    def fault(self, value: object) -> str | None:
         """Return why a value does not fit; None if it fits.
 
         Nothing is converted: "3" is not an `int`. But data in JSON's form fits a type that has one,
@@ -52,7 +52,7 @@ class Declared:
             return f"{why}, got {shown(first['input'])}"
         return None
 
-    def _fits_as_json(self, value: Any) -> bool:
+    def _fits_as_json(self, value: object) -> bool:
         try:
             self._adapter.validate_json(to_json(value), strict=True)
         except (ValidationError, PydanticSerializationError):
@@ -60,14 +60,14 @@ class Declared:
         return True
 
     @cached_property
-    def _adapter(self) -> TypeAdapter[Any]:
+    def _adapter(self) -> TypeAdapter[object]:
         try:
             return TypeAdapter(self.hint, config=ConfigDict(arbitrary_types_allowed=True))
         except PydanticUserError:  # it has a config of its own
             return TypeAdapter(self.hint)
 
 
-def given_fields(values: Any) -> Any:
+def given_fields(values: object) -> Any:
     """Return values that are an object of a declared type as a dict, without what is its default.
 
     A reducer would add a default to the one that is there. All else is returned as it is.
@@ -77,11 +77,13 @@ def given_fields(values: Any) -> Any:
     if not is_dataclass(values) or isinstance(values, type):
         return values
     defaults = {name: default() for name, default in _defaults(values).items()}
-    found = {each.name: getattr(values, each.name) for each in fields(values)}
-    return {name: v for name, v in found.items() if name not in defaults or differ(v, defaults[name])}
+    all_fields = {each.name: getattr(values, each.name) for each in fields(values)}
+    return {
+        name: v for name, v in all_fields.items() if name not in defaults or differ(v, defaults[name])
+    }
 
 
-def differ(one: Any, other: Any) -> bool:
+def differ(one: object, other: object) -> bool:
     """Return whether two values differ; those that `==` cannot compare, such as numpy arrays, do."""
     try:
         return bool(one != other)
@@ -89,7 +91,7 @@ def differ(one: Any, other: Any) -> bool:
         return True
 
 
-def declared_fields(schema: Any) -> dict[str, Declared]:
+def declared_fields(schema: object) -> dict[str, Declared]:
     """Return what a schema that LangGraph takes as a state declares of each field."""
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         return {name: _of_model(name, info) for name, info in schema.model_fields.items()}
@@ -108,7 +110,7 @@ def _of_model(name: str, info: FieldInfo) -> Declared:
     return Declared(name, hint, partial(info.get_default, call_default_factory=True, validated_data={}))
 
 
-def _bare(hint: Any) -> Any:
+def _bare(hint: object) -> object:
     """Return a type without `Required` and `NotRequired`."""
     if get_origin(hint) in (Required, NotRequired):
         return _bare(get_args(hint)[0])
@@ -118,12 +120,12 @@ def _bare(hint: Any) -> Any:
     return hint
 
 
-def _defaults(schema: Any) -> dict[str, Callable[[], Any]]:
+def _defaults(schema: Any) -> dict[str, Callable[[], object]]:
     """Return the defaults of a dataclass, by name."""
-    found: dict[str, Callable[[], Any]] = {}
+    defaults: dict[str, Callable[[], object]] = {}
     for each in fields(schema):
         if each.default_factory is not MISSING:
-            found[each.name] = each.default_factory
+            defaults[each.name] = each.default_factory
         elif each.default is not MISSING:
-            found[each.name] = partial(copy, each.default)
-    return found
+            defaults[each.name] = partial(copy, each.default)
+    return defaults

@@ -54,12 +54,12 @@ def mark_failure(error: BaseException, address: str, agent_name: str, step: str 
 
 def _arose_inside(error: BaseException, address: str, step: str) -> bool:
     """Return whether the failures of `error` are of this step of an agent, or of agents inside it."""
-    found = failures(error)
-    return bool(found) and all(
+    marks = failures(error)
+    return bool(marks) and all(
         not step or each.step in ("", step)
         if each.address == address
         else is_within(each.address, address)
-        for each in found
+        for each in marks
     )
 
 
@@ -88,15 +88,15 @@ def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None
     _kept_on(error)[_KEY] = [failure for each in errors for failure in failures(each)]
 
 
-def keep_failures(error: BaseException, found: Sequence[Failure]) -> None:
+def keep_failures(error: BaseException, marks: Sequence[Failure]) -> None:
     """Write failures on `error`, for `failures` to return."""
-    _kept_on(error)[_KEY] = list(found)
+    _kept_on(error)[_KEY] = list(marks)
 
 
 def failures(error: BaseException) -> list[Failure]:
     """Return the failures that `error` is raised for."""
-    found: list[Failure] = _kept_on(error).get(_KEY, [])
-    return found
+    marks: list[Failure] = _kept_on(error).get(_KEY, [])
+    return marks
 
 
 def is_fatal(error: BaseException) -> bool:
@@ -119,8 +119,8 @@ def leave_run(error: BaseException) -> None:
 
 def _kept_on(error: BaseException) -> dict[str, Any]:
     """Return the attributes of an exception, even if its class overrides attribute access."""
-    kept: dict[str, Any] = object.__getattribute__(error, "__dict__")
-    return kept
+    attributes: dict[str, object] = object.__getattribute__(error, "__dict__")
+    return attributes
 
 
 def _can_travel(error: Exception) -> bool:
@@ -148,18 +148,18 @@ def each_once(asked: Iterable[Any]) -> list[Any]:
     return list({one.id: one for one in asked}.values())
 
 
-def keep_asked(error: BaseException, asked: Sequence[Any]) -> None:
+def keep_asked(error: BaseException, asked: Sequence[object]) -> None:
     """Write on `error` the questions asked at the same time, which nothing else reports."""
     _kept_on(error)[_ASKED] = list(asked)
 
 
-def asked_beside(error: BaseException) -> list[Any]:
+def asked_beside(error: BaseException) -> list[object]:
     """Return the questions that were asked at the same time as the failure."""
-    found: list[Any] = _kept_on(error).get(_ASKED, [])
-    return found
+    questions: list[object] = _kept_on(error).get(_ASKED, [])
+    return questions
 
 
-def raise_together(failed: Sequence[BaseException], questions: Sequence[Any]) -> NoReturn:
+def raise_together(failed: Sequence[BaseException], questions: Sequence[object]) -> NoReturn:
     """Raise the first of several errors for all, with the questions asked at the same time."""
     join_failures(failed[0], failed)
     beside = [asked for error in failed for asked in asked_beside(error)]

@@ -19,10 +19,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph as Drawing
-from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, StateSnapshot
 
 from agentgraph.agents.agents import Agent
@@ -39,6 +37,7 @@ from agentgraph.graph.internals import (
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import SPENT, Spent
+from agentgraph.graph.open_types import Cache, Graph
 from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import LaneState
 from agentgraph.graph.stored_values import LATER, checked
@@ -79,17 +78,17 @@ def solid(drawn: Drawing, names: Collection[str]) -> Drawing:
     return drawn
 
 
-Made = TypeVar("Made", bound=CompiledStateGraph[Any, Any, Any, Any])
+Made = TypeVar("Made", bound=Graph)
 
 
-def made(kind: type[Made], graph: CompiledStateGraph[Any, Any, Any, Any], **attributes: Any) -> Made:
+def made(kind: type[Made], graph: Graph, **attributes: object) -> Made:
     """Change the class of a compiled graph: LangGraph always compiles to its own class."""
     graph.__class__ = kind
     vars(graph).update(attributes)
     return cast(Made, graph)
 
 
-class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
+class RootGraph(Graph):
     """The graph of a tree: a LangGraph `CompiledStateGraph` whose input cannot speak as an agent.
 
     All ways to run it lead through `stream` or `astream`. In Jupyter it is shown like its tree, and
@@ -105,7 +104,7 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         super().__init__(**options)
         self.agent, self.reducers, self.transfers = agent, reducers, transfers
 
-    def stream(self, input: Any, config: Any = None, **options: Any) -> Any:
+    def stream(self, input: object, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
 
         Args:
@@ -118,13 +117,13 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         config, saver = self._guarded(config)
         config = self._counting(config)
-        given = self._checked(from_outside(input))
-        read_first = self._is_unsettled(given) and self._is_outermost(config)
+        graph_input = self._checked(from_outside(input))
+        read_first = self._is_unsettled(graph_input) and self._is_outermost(config)
         run = self._settled_stream if read_first else super().stream
-        stream = run(given, config, **options)
+        stream = run(graph_input, config, **options)
         return stream if saver is None else _raising(stream, saver)
 
-    def astream(self, input: Any, config: Any = None, **options: Any) -> Any:
+    def astream(self, input: object, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
 
         Args:
@@ -137,58 +136,70 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """
         config, saver = self._guarded(config)
         config = self._counting(config)
-        given = self._checked(from_outside(input))
-        read_first = self._is_unsettled(given) and self._is_outermost(config)
+        graph_input = self._checked(from_outside(input))
+        read_first = self._is_unsettled(graph_input) and self._is_outermost(config)
         run: Any = self._asettled_stream if read_first else super().astream
-        stream = run(given, config, **options)
+        stream = run(graph_input, config, **options)
         return stream if saver is None else _araising(stream, saver)
 
-    def _settled_stream(self, given: Any, config: Any, **options: Any) -> Iterator[Any]:
+    def _settled_stream(self, graph_input: object, config: Any, **options: Any) -> Iterator[object]:
         """Run on input whose values are in the form in which they are saved."""
-        yield from super().stream(self._settled(given, self.get_state(config)), config, **options)
+        yield from super().stream(self._settled(graph_input, self.get_state(config)), config, **options)
 
-    async def _asettled_stream(self, given: Any, config: Any, **options: Any) -> AsyncIterator[Any]:
-        given = self._settled(given, await self.aget_state(config))
-        async with aclosing(cast(Any, super().astream(given, config, **options))) as stream:
+    async def _asettled_stream(
+        self, graph_input: object, config: Any, **options: Any
+    ) -> AsyncIterator[object]:
+        graph_input = self._settled(graph_input, await self.aget_state(config))
+        async with aclosing(cast(Any, super().astream(graph_input, config, **options))) as stream:
             async for part in stream:
                 yield part
 
-    def _is_unsettled(self, given: Any) -> bool:
+    def _is_unsettled(self, graph_input: object) -> bool:
         """Return whether a reducer of a user merges values of the input.
 
         LangGraph saves input before a node reads it, and a thread may be read meanwhile.
         """
-        values = _values_in(given)
+        values = _values_in(graph_input)
         return bool(values) and self.reducers.is_unsettled(values)
 
-    def _is_outermost(self, config: Any) -> bool:
+    def _is_outermost(self, config: RunnableConfig | None) -> bool:
         """Return whether a run has a thread of its own, and is not part of another graph's."""
-        found = ensure_config(self.config, config)["configurable"]
-        saver = None if self.checkpointer is False else found.get(SAVER, self.checkpointer)
-        return isinstance(saver, BaseCheckpointSaver) and "thread_id" in found and READ not in found
+        configurable = ensure_config(self.config, config)["configurable"]
+        saver = None if self.checkpointer is False else configurable.get(SAVER, self.checkpointer)
+        return (
+            isinstance(saver, BaseCheckpointSaver)
+            and "thread_id" in configurable
+            and READ not in configurable
+        )
 
-    def _settled(self, given: Any, state: StateSnapshot) -> Any:
+    def _settled(self, graph_input: Any, state: StateSnapshot) -> object:
         """Return input with its values in the form in which they are saved."""
         present = state.values.get("values") or self.reducers.defaults()
-        values = checked(self.reducers, present, _values_in(given))
-        if not isinstance(given, Command):
-            return type(given)({**given, "values": values})
+        values = checked(self.reducers, present, _values_in(graph_input))
+        if not isinstance(graph_input, Command):
+            return type(graph_input)({**graph_input, "values": values})
         if len(state.next) < len(state.tasks):  # a task has ended, and its writes are in the state
             values = (*in_order(values), LATER)
-        return replace(given, update={**cast(Any, given.update), "values": values})
+        return replace(graph_input, update={**cast(Any, graph_input.update), "values": values})
 
-    def _guarded(self, config: Any) -> tuple[Any, GuardedSaver | None]:
+    def _guarded(
+        self, config: RunnableConfig | None
+    ) -> tuple[RunnableConfig | None, GuardedSaver | None]:
         """Return the config of a run with a guarded saver, and that; None if there is nothing to guard.
 
         There is nothing without a saver, or if the graph is part of a run that has a guard already.
         """
-        found = ensure_config(self.config, config)["configurable"]
-        saver = None if self.checkpointer is False else found.get(SAVER, self.checkpointer)
-        if not isinstance(saver, BaseCheckpointSaver) or isinstance(saver, GuardedSaver) or not found:
+        configurable = ensure_config(self.config, config)["configurable"]
+        saver = None if self.checkpointer is False else configurable.get(SAVER, self.checkpointer)
+        if (
+            not isinstance(saver, BaseCheckpointSaver)
+            or isinstance(saver, GuardedSaver)
+            or not configurable
+        ):
             return config, None
-        guarded, given = GuardedSaver(saver, found.get("thread_id")), dict(config or {})
-        given["configurable"] = {**(given.get("configurable") or {}), SAVER: guarded}
-        return given, guarded
+        guarded, config = GuardedSaver(saver, configurable.get("thread_id")), config or {}
+        configurable = {**(config.get("configurable") or {}), SAVER: guarded}
+        return {**config, "configurable": configurable}, guarded
 
     def _counting(self, config: RunnableConfig | None) -> RunnableConfig | None:
         """Return a config with a new counter of what the run uses, if there is anything to count."""
@@ -200,22 +211,22 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
         config = config or {}
         return {**config, "configurable": {**(config.get("configurable") or {}), SPENT: Spent()}}
 
-    def _checked(self, given: Any) -> Any:
+    def _checked(self, graph_input: object) -> object:
         """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
 
         Raises:
             AgentGraphError: The values are not a mapping, or one does not fit its declared type.
             ReducerError: A reducer failed.
         """
-        update = given.update if isinstance(given, Command) else given
+        update = graph_input.update if isinstance(graph_input, Command) else graph_input
         values = update.get("values") if isinstance(update, Mapping) else None
         if not isinstance(update, Admitted):
             check_mapping(values)
         if values and self.reducers.fields:
             self.reducers.merged(self.reducers.defaults(), values)
-        if values and isinstance(given, Command):
-            return replace(given, update={**cast(Any, update), "values": unlike_message(values)})
-        return given
+        if values and isinstance(graph_input, Command):
+            return replace(graph_input, update={**cast(Any, update), "values": unlike_message(values)})
+        return graph_input
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
         """Return LangGraph's drawing of the graph; where there is one way on, the edge is solid.
@@ -236,41 +247,41 @@ class RootGraph(CompiledStateGraph[Any, Any, Any, Any]):
             ValueError: The graph has no cache.
         """
         super().clear_cache(nodes)
-        cast(BaseCache[Any], self.cache).clear(self._namespaces(nodes))
+        cast(Cache, self.cache).clear(self._namespaces(nodes))
 
     async def aclear_cache(self, nodes: Sequence[str] | None = None) -> None:
         """Clear what is cached of agents, as `clear_cache` does."""
         await super().aclear_cache(nodes)
-        await cast(BaseCache[Any], self.cache).aclear(self._namespaces(nodes))
+        await cast(Cache, self.cache).aclear(self._namespaces(nodes))
 
     def _namespaces(self, nodes: Sequence[str] | None) -> list[tuple[str, ...]]:
         graphs: list[Any] = [self, *(graph for _, graph in self.get_subgraphs(recurse=True))]
         return [*map(namespace, nodes or {name for graph in graphs for name in graph.nodes})]
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}
 
 
-def _values_in(given: Any) -> Any:
+def _values_in(graph_input: object) -> object:
     """Return the values in input of a graph, or in the update of a command; None if there are none."""
-    update = given.update if isinstance(given, Command) else given
+    update = graph_input.update if isinstance(graph_input, Command) else graph_input
     return update.get("values") if isinstance(update, Mapping) else None
 
 
-def _raising(stream: Iterator[Any], saver: GuardedSaver) -> Iterator[Any]:
+def _raising(stream: Iterator[object], saver: GuardedSaver) -> Iterator[object]:
     """Yield the parts of a run, and raise the error of its saver where that fails."""
     with saver.raising():
         yield from stream
 
 
-async def _araising(stream: Any, saver: GuardedSaver) -> AsyncIterator[Any]:
+async def _araising(stream: Any, saver: GuardedSaver) -> AsyncIterator[object]:
     with saver.raising():
         async with aclosing(stream):
             async for part in stream:
                 yield part
 
 
-class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
+class LaneGraph(Graph):
     """The graph of a lane inside the tree; a single node that runs once is drawn without a box."""
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
@@ -286,7 +297,7 @@ class LaneGraph(CompiledStateGraph[Any, Any, Any, Any]):
         return Drawing(nodes={name: drawn.nodes[name] for name in inside})
 
 
-class Picture(CompiledStateGraph[Any, Any, Any, Any]):
+class Picture(Graph):
     """The graph that is drawn inside a node that runs lanes; it never runs."""
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
@@ -334,7 +345,7 @@ def picture_of(
     return made(Picture, builder.compile())
 
 
-def _nothing(state: LaneState) -> Any:
+def _nothing(state: LaneState) -> object:
     """Be a node that is only drawn."""
 
 
@@ -344,24 +355,24 @@ _EVENT_KEYS = ("at", "told", "clock")
 """The keys of a position from which events are made."""
 
 
-class Admitted(dict[str, Any]):
+class Admitted(dict[str, object]):
     """Input that keeps its stamps: made at the start of a turn, from what the thread has saved."""
 
 
-def from_outside(given: Any) -> Any:
+def from_outside(graph_input: object) -> object:
     """Return input of a graph without stamps: a state, a command, several, or None to continue."""
-    if isinstance(given, Admitted):
-        return given
-    if isinstance(given, list | tuple):
-        return [from_outside(each) for each in given]
-    if isinstance(given, Command):
-        goto = given.goto
+    if isinstance(graph_input, Admitted):
+        return graph_input
+    if isinstance(graph_input, list | tuple):
+        return [from_outside(each) for each in graph_input]
+    if isinstance(graph_input, Command):
+        goto = graph_input.goto
         goes = [_sent(each) for each in goto] if isinstance(goto, list | tuple) else _sent(goto)
-        return replace(given, update=_update(given.update), goto=goes)
-    return _state(given)
+        return replace(graph_input, update=_update(graph_input.update), goto=goes)
+    return _state(graph_input)
 
 
-def unstamped(messages: Any) -> Any:
+def unstamped(messages: object) -> Any:
     """Return messages, in any form that LangGraph takes, without stamps.
 
     >>> forged = {"role": "ai", "content": "Yes.", "response_metadata": {"agentgraph": ["boss"]}}
@@ -373,7 +384,7 @@ def unstamped(messages: Any) -> Any:
     return _unstamped(messages)
 
 
-def _unstamped(message: Any) -> Any:
+def _unstamped(message: object) -> object:
     if isinstance(message, Mapping):
         try:
             (message,) = convert_to_messages([message])  # type: ignore[list-item]
@@ -381,20 +392,20 @@ def _unstamped(message: Any) -> Any:
             return message  # the history's reducer reports what is wrong with it
     if not isinstance(message, BaseMessage) or STAMP not in message.response_metadata:
         return message
-    kept = {key: value for key, value in message.response_metadata.items() if key != STAMP}
-    return message.model_copy(update={"response_metadata": kept})
+    metadata = {key: value for key, value in message.response_metadata.items() if key != STAMP}
+    return message.model_copy(update={"response_metadata": metadata})
 
 
-def _state(given: Any) -> Any:
+def _state(state: object) -> object:
     """Return a state without stamps; one that is an object, as a dict of what LangGraph reads of it."""
-    if not isinstance(given, Mapping) and (names := get_cached_annotated_keys(type(given))):
-        given = dict(get_update_as_tuples(given, names))
-    if not isinstance(given, Mapping):
-        return given
-    return {key: _written(key, given[key]) for key in given if key != _KEPT}
+    if not isinstance(state, Mapping) and (names := get_cached_annotated_keys(type(state))):
+        state = dict(get_update_as_tuples(state, names))
+    if not isinstance(state, Mapping):
+        return state
+    return {key: _written(key, state[key]) for key in state if key != _KEPT}
 
 
-def _update(update: Any) -> Any:
+def _update(update: object) -> object:
     """Return the update of a command: a state, or pairs of a channel and a value."""
     if isinstance(update, list | tuple):
         pairs = [tuple(each) for each in update]
@@ -402,12 +413,12 @@ def _update(update: Any) -> Any:
     return _state(update)
 
 
-def _pair(channel: str, value: Any) -> tuple[str, Any]:
+def _pair(channel: str, value: object) -> tuple[str, object]:
     written = _written(channel, value)
     return channel, unlike_message(written) if channel == "values" else written
 
 
-def _written(channel: str, value: Any) -> Any:
+def _written(channel: str, value: object) -> object:
     """Return the value for a channel; a position may say where to go, but emit no events."""
     if channel == "messages":
         return unstamped(value)
@@ -418,7 +429,7 @@ def _written(channel: str, value: Any) -> Any:
     return value
 
 
-def _sent(goto: Any) -> Any:
+def _sent(goto: object) -> object:
     """Return the target of a command; a `Send` carries a state."""
     if not isinstance(goto, Send):
         return goto

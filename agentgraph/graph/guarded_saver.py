@@ -18,15 +18,16 @@ An exception of the serializer is not the saver's: the value that cannot be save
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langchain_core.runnables import RunnableConfig
 
 from agentgraph.errors import SaverError
 from agentgraph.graph.internals import SAVER
+from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.strict import UnreadableError
 from agentgraph.safe_repr import reason
@@ -57,7 +58,7 @@ class SaverFailure(BaseException):
         self.__cause__ = error
 
 
-class GuardedSaver(BaseCheckpointSaver[Any]):
+class GuardedSaver(Saver):
     """The saver of one run. Once it has failed it stays failed.
 
     Its methods are attributes, made of those of the saver: so they have the same parameters, which
@@ -69,7 +70,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
 
     def __init__(
         self,
-        inner: BaseCheckpointSaver[Any],
+        inner: Saver,
         thread_id: str | None = None,
         failed: list[SaverError] | None = None,
     ) -> None:
@@ -95,7 +96,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
         return getattr(object.__getattribute__(self, "inner"), name)
 
     @property
-    def config_specs(self) -> list[Any]:
+    def config_specs(self) -> list[object]:
         """What the saver reads in LangGraph's config."""
         return self.inner.config_specs
 
@@ -140,9 +141,9 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
                 raise
             raise leaves from leaves.__cause__
 
-    def _guarded(self, method: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+    def _guarded(self, method: Callable[..., object], *, writes: bool) -> Callable[..., object]:
         @wraps(method)
-        def call(*args: Any, **options: Any) -> Any:
+        def call(*args: object, **options: object) -> object:
             if self._failed:
                 raise SaverFailure(self._failed[0])
             try:
@@ -152,9 +153,9 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
 
         return call
 
-    def _aguarded(self, method: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+    def _aguarded(self, method: Callable[..., Any], *, writes: bool) -> Callable[..., object]:
         @wraps(method)
-        async def call(*args: Any, **options: Any) -> Any:
+        async def call(*args: object, **options: object) -> object:
             if self._failed:
                 raise SaverFailure(self._failed[0])
             try:
@@ -176,7 +177,7 @@ class GuardedSaver(BaseCheckpointSaver[Any]):
         return SaverFailure(self._failed[0])
 
 
-def saver_failure(config: Mapping[str, Any], error: BaseException) -> SaverFailure | None:
+def saver_failure(config: RunnableConfig, error: BaseException) -> SaverFailure | None:
     """Return what leaves an agent in place of `error`, if the saver of its run has failed.
 
     Args:
@@ -186,13 +187,11 @@ def saver_failure(config: Mapping[str, Any], error: BaseException) -> SaverFailu
     if isinstance(error, SaverFailure):
         return error
     saver = config.get("configurable", {}).get(SAVER)
-    found = saver.error(error) if isinstance(saver, GuardedSaver) else None
-    return SaverFailure(found) if found else None
+    failure = saver.error(error) if isinstance(saver, GuardedSaver) else None
+    return SaverFailure(failure) if failure else None
 
 
-def saver_error(
-    error: BaseException, saver: BaseCheckpointSaver[Any], thread_id: str | None = None
-) -> SaverError:
+def saver_error(error: BaseException, saver: Saver, thread_id: str | None = None) -> SaverError:
     """Return the error to raise from an exception of a saver.
 
     ```

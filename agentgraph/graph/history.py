@@ -129,15 +129,15 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     if _is_paired(everything):
         return everything
     answers = _answers(everything)
-    answering = {at for found in answers.values() for at in found}
+    answering = {at for indexes in answers.values() for at in indexes}
     result: list[BaseMessage] = []
     for index, message in enumerate(everything):
         if not isinstance(message, ToolMessage):
             result.append(message)
         elif index not in answering:
             result.append(_quoted(message, speaker_of(message)))
-        if found := answers.get(index):
-            calls = zip(calls_of(message), found, strict=True)
+        if indexes := answers.get(index):
+            calls = zip(calls_of(message), indexes, strict=True)
             result += [
                 _unfinished(message, i, call) if at is None else everything[at]
                 for i, (call, at) in enumerate(calls)
@@ -174,9 +174,9 @@ def in_call_order(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
         if isinstance(message, ToolMessage) and message.tool_call_id in calls:
             asking, number = calls[message.tool_call_id]
             results.setdefault(asking, []).append((number, index))
-    for found in results.values():
-        moved = [ordered[index] for _, index in sorted(found)]
-        for (_, index), message in zip(found, moved, strict=True):
+    for pairs in results.values():
+        moved = [ordered[index] for _, index in sorted(pairs)]
+        for (_, index), message in zip(pairs, moved, strict=True):
             ordered[index] = message
     return ordered
 
@@ -243,16 +243,16 @@ def _marked(entries: list[Entry], me: str) -> list[Entry]:
     if not any(_is_transfer(entry.message) or is_answer(entry.message) for entry in entries):
         return entries
     messages, marked = [entry.message for entry in entries], list(entries)
-    for index, found in _answers(messages).items():
+    for index, indexes in _answers(messages).items():
         entry = entries[index]
-        transfers = {at for at in found if at is not None and _is_transfer(messages[at])}
+        transfers = {at for at in indexes if at is not None and _is_transfer(messages[at])}
         is_others, hidden = entry.agent_name not in (None, me), set(transfers)
         if is_others:
-            hidden |= {at for at in found if at is not None and is_answer(messages[at])}
-        if len(hidden) == len(found) and not _says_something(entry.message):
+            hidden |= {at for at in indexes if at is not None and is_answer(messages[at])}
+        if len(hidden) == len(indexes) and not _says_something(entry.message):
             marked[index] = replace(entry, _left_out=True)
         elif hidden and is_others:
-            others = [at not in hidden for at in found]
+            others = [at not in hidden for at in indexes]
             marked[index] = replace(entry, message=_with_calls(entry.message, others))
         else:
             continue
@@ -300,8 +300,10 @@ def _chosen(
         case "input":
             return [entries[i] for i in _input_indexes(entries)]
         case "last":
-            said = [i for i, e in enumerate(entries) if e.agent_name is not None and not e._left_out]
-            return [entries[i] for i in sorted({*_input_indexes(entries), *said[-1:]})]
+            by_agents = [
+                i for i, e in enumerate(entries) if e.agent_name is not None and not e._left_out
+            ]
+            return [entries[i] for i in sorted({*_input_indexes(entries), *by_agents[-1:]})]
     return entries
 
 
@@ -331,12 +333,12 @@ def _input_indexes(entries: list[Entry]) -> range:
     return range(begin, end)
 
 
-def is_call(block: Any) -> bool:
+def is_call(block: object) -> bool:
     """Return whether a content block is a tool call."""
     return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call", "function_call")
 
 
-def _is_thought(block: Any) -> bool:
+def _is_thought(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") in _THOUGHTS
 
 
@@ -351,8 +353,8 @@ def _quoted(message: BaseMessage, speaker: str | None) -> BaseMessage:
     ]
     content: str | list[Any]
     if isinstance(message.content, str):
-        said = [f"{prefix}{verb}: {message.content}"] if message.content or not calls else []
-        content = "\n".join(said + calls)
+        lines = [f"{prefix}{verb}: {message.content}"] if message.content or not calls else []
+        content = "\n".join(lines + calls)
     else:
         blocks = [each for each in message.content if not (is_call(each) or _is_thought(each))]
         head = [{"type": "text", "text": f"{prefix}{verb}:"}] if blocks or not calls else []

@@ -26,7 +26,7 @@ from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.places import Place, Tree
 
 
-def allow_named(saver: Any, tree: Tree, reducers: Reducers) -> None:
+def allow_named(saver: object, tree: Tree, reducers: Reducers) -> None:
     """Let a saver of a file that we opened read objects of the types that a tree and its values name.
 
     All other savers read as their user made them.
@@ -57,24 +57,24 @@ def allowed_types(allow: Iterable[type | str]) -> dict[Key, type]:
     return named_types(map(_type_named, allow))
 
 
-def _type_named(given: type | str) -> type:
-    if isinstance(given, type):
-        return given
-    module, _, name = given.partition(":") if isinstance(given, str) else ("", "", "")
+def _type_named(item: type | str) -> type:
+    if isinstance(item, type):
+        return item
+    module, _, name = item.partition(":") if isinstance(item, str) else ("", "", "")
     if not module or not name:
         raise AgentGraphError(
-            f"allow= must name types, got {shown(given)}; pass a class, or its name as 'module:Name'"
+            f"allow= must name types, got {shown(item)}; pass a class, or its name as 'module:Name'"
         )
     try:
-        found = getattr(importlib.import_module(module), name)
+        kind = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise AgentGraphError(
-            f"allow= names {given!r}, which cannot be imported ({reason(error)}); name a class as "
+            f"allow= names {item!r}, which cannot be imported ({reason(error)}); name a class as "
             "'module:Name'"
         ) from error
-    if not isinstance(found, type):
-        raise AgentGraphError(f"allow= names {given!r}, which is not a class, but {shown(found)}")
-    return found
+    if not isinstance(kind, type):
+        raise AgentGraphError(f"allow= names {item!r}, which is not a class, but {shown(kind)}")
+    return kind
 
 
 def named_types(hints: Iterable[Any]) -> dict[Key, type]:
@@ -84,22 +84,22 @@ def named_types(hints: Iterable[Any]) -> dict[Key, type]:
     >>> named_types([dict[str, list[Fraction] | None]])
     {('fractions', 'Fraction'): <class 'fractions.Fraction'>}
     """
-    found: dict[Key, type] = {}
-    seen: dict[int, Any] = {}
-    left = [*hints]
-    while left:
-        hint = left.pop()
+    classes: dict[Key, type] = {}
+    seen: dict[int, object] = {}
+    queue = [*hints]
+    while queue:
+        hint = queue.pop()
         if id(hint) in seen or is_safe(hint):
             continue
         seen[id(hint)] = hint
         is_class = isinstance(hint, type) and not is_typeddict(hint)
         if is_class and hint.__module__ not in ("builtins", "typing"):
-            found[key_of(hint)] = hint
-        left += _inside(hint)
-    return found
+            classes[key_of(hint)] = hint
+        queue += _inside(hint)
+    return classes
 
 
-def _inside(hint: Any) -> Iterator[Any]:
+def _inside(hint: object) -> Iterator[object]:
     """Yield the hints that one is made of."""
     if (origin := get_origin(hint)) is not Literal:
         yield from get_args(hint)[: 1 if origin is Annotated else None]
@@ -110,14 +110,14 @@ def _inside(hint: Any) -> Iterator[Any]:
         yield from _fields_of(hint)
 
 
-def _fields_of(kind: Any) -> Iterable[Any]:
+def _fields_of(kind: object) -> Iterable[object]:
     try:
         return get_type_hints(kind, include_extras=True).values()
     except Exception:  # a name that cannot be found from here: what it means must be allowed by name
         return ()
 
 
-def _hints_at(place: Place) -> Iterator[Any]:
+def _hints_at(place: Place) -> Iterator[object]:
     """Yield the types that the agent at a place names: of its answer, its middleware, its graph."""
     agent = place.agent
     if isinstance(agent, ChatAgent):
@@ -131,7 +131,7 @@ def _hints_at(place: Place) -> Iterator[Any]:
         yield from _hints_of_graph(graph)
 
 
-def _hints_of_graph(graph: Any) -> Iterator[Any]:
+def _hints_of_graph(graph: object) -> Iterator[object]:
     """Yield the types of a graph's channels and of those of its subgraphs."""
     subgraphs = graph.get_subgraphs(recurse=True) if isinstance(graph, Pregel) else ()
     for each in [graph, *(inner for _, inner in subgraphs)]:
@@ -143,7 +143,7 @@ def _hints_of_graph(graph: Any) -> Iterator[Any]:
             yield from (hint for node in builder.nodes.values() for hint in _answers_of(node.runnable))
 
 
-def _answers_of(node: Any) -> Iterator[Any]:
+def _answers_of(node: object) -> Iterator[object]:
     """Yield the `response_format` of a node of LangChain's `create_agent`, which its state leaves open.
 
     Its nodes are functions that hold it in their closure.

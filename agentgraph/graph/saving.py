@@ -28,11 +28,10 @@ from agentgraph.graph.internals import (
     id_from,
     task_path_str,
 )
+from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import shown
 
-Saver = BaseCheckpointSaver[Any]
-"""A saver of LangGraph."""
 _SERIALIZERS = ("langgraph.checkpoint.serde", "agentgraph.graph.strict")
 """The modules that turn values into bytes: LangGraph's, and that for files that we open."""
 _AROUND = 8
@@ -45,23 +44,23 @@ _INTEGERS = range(-(2**63), 2**64)
 class Serializer(Protocol):
     """Turns values into bytes for a saver."""
 
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+    def dumps_typed(self, obj: object) -> tuple[str, bytes]:
         """Return the name of a format, and a value as bytes in it."""
 
 
-def serializer_of(config: Mapping[str, Any]) -> Serializer | None:
+def serializer_of(config: RunnableConfig) -> Serializer | None:
     """Return the serializer of a run's saver; None if nothing is saved."""
     saver = config.get("configurable", {}).get(SAVER)
-    found: Serializer | None = getattr(saver, "serde", None)
-    return found
+    serializer: Serializer | None = getattr(saver, "serde", None)
+    return serializer
 
 
-def has_saver(config: Mapping[str, Any]) -> bool:
+def has_saver(config: RunnableConfig) -> bool:
     """Return whether a run has a saver."""
     return isinstance(config.get("configurable", {}).get(SAVER), BaseCheckpointSaver)
 
 
-def saver_of(config: Mapping[str, Any]) -> Saver | None:
+def saver_of(config: RunnableConfig) -> Saver | None:
     """Return the saver of a run; None if nothing is saved before the run ends."""
     configurable = config.get("configurable", {})
     saver = configurable.get(SAVER)
@@ -69,7 +68,7 @@ def saver_of(config: Mapping[str, Any]) -> Saver | None:
     return saver if is_used else None
 
 
-def step_config(config: Mapping[str, Any]) -> RunnableConfig:
+def step_config(config: RunnableConfig) -> RunnableConfig:
     """Return the config under which a saver stores the writes of the step in which a node runs.
 
     Args:
@@ -86,7 +85,7 @@ def step_config(config: Mapping[str, Any]) -> RunnableConfig:
     }
 
 
-def save_result(result: Any, around: RunnableConfig) -> Calls[None]:
+def save_result(result: object, around: RunnableConfig) -> Calls[None]:
     """Save the result that the current task is about to return.
 
     LangGraph saves it too, but in the background: a kill could lose it, and keep what came after it.
@@ -113,7 +112,7 @@ def list_checkpoints(saver: Saver, config: RunnableConfig | None, **bounds: Any)
     return Call(listed, alisted)
 
 
-def saved_results(config: Mapping[str, Any]) -> Callable[[str, int], Any]:
+def saved_results(config: RunnableConfig) -> Callable[[str, int], object]:
     """Return a function that returns the saved result of a task that a node calls, or `MISSING`.
 
     Its arguments are the task's name and call number. LangGraph gives the result to who calls the task
@@ -132,25 +131,25 @@ def saved_results(config: Mapping[str, Any]) -> Callable[[str, int], Any]:
     return lambda name, number: MISSING
 
 
-def _results_in(loop: Any) -> dict[str, Any]:
+def _results_in(loop: Any) -> dict[str, object]:
     """Return the results of tasks that LangGraph's loop has loaded, by the ids of the tasks."""
     writes = reversed(loop.checkpoint_pending_writes)
     return {task_id: value for task_id, channel, value in writes if channel == RETURN}
 
 
-def _finder(results: Mapping[str, Any], loop: Any, caller: Any) -> Callable[[str, int], Any]:
+def _finder(results: Mapping[str, object], loop: Any, caller: Any) -> Callable[[str, int], object]:
     checkpoint = bytes.fromhex(loop.checkpoint["id"].replace("-", ""))
     around = caller.config["configurable"]["checkpoint_ns"]
     step, path = str(loop.step), task_path_str(caller.path)
 
-    def result(name: str, number: int) -> Any:
+    def result(name: str, number: int) -> object:
         place = f"{around}|{name}", step, name, PUSH, path, str(number)
         return results.get(id_from(checkpoint, *place), MISSING)
 
     return result
 
 
-def save_fault(serializer: Serializer, value: Any) -> str | None:
+def save_fault(serializer: Serializer, value: object) -> str | None:
     """Return why a value cannot be saved as it is, or None."""
     if _is_plain(value):
         return None
@@ -175,7 +174,7 @@ def name_fault(name: object) -> str | None:
     return None
 
 
-def check_saved(config: Mapping[str, Any], where: str, named: Iterable[tuple[str, Any]]) -> None:
+def check_saved(config: RunnableConfig, where: str, named: Iterable[tuple[str, object]]) -> None:
     """Refuse what an agent writes if it cannot be saved.
 
     Args:
@@ -198,7 +197,7 @@ def check_saved(config: Mapping[str, Any], where: str, named: Iterable[tuple[str
             )
 
 
-def check_names(where: str, values: Mapping[Any, Any]) -> None:
+def check_names(where: str, values: Mapping[Any, object]) -> None:
     """Refuse values whose names are not texts.
 
     Args:
@@ -223,7 +222,7 @@ def arose_in_saving(error: BaseException) -> bool:
     )
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Return whether a value is small plain data, which every saver saves; False if in doubt."""
     if isinstance(value, BaseMessage):
         more = value.__pydantic_extra__
@@ -245,21 +244,21 @@ def _is_small(value: Any, depth: int = 6) -> bool:
     return all(_is_small(each, depth - 1) for each in inner)
 
 
-def _has_surrogate(value: Any) -> bool:
+def _has_surrogate(value: object) -> bool:
     seen: set[int] = set()
-    left = [value]
-    while left:
-        each = left.pop()
+    queue = [value]
+    while queue:
+        each = queue.pop()
         if isinstance(each, str):
             if not each.isascii() and cannot_be_encoded(each):
                 return True
         elif id(each) not in seen:
             seen.add(id(each))
-            left += _inside(each)
+            queue += _inside(each)
     return False
 
 
-def _inside(value: Any) -> list[Any]:
+def _inside(value: object) -> list[object]:
     if isinstance(value, Mapping):
         return [*value.keys(), *value.values()]
     if isinstance(value, list | tuple | set | frozenset):

@@ -67,7 +67,7 @@ class Note(NamedTuple):
     address: str
     moment: Moment | None = None
 
-    def plain(self) -> list[Any]:
+    def plain(self) -> list[object]:
         """Return the note as plain data, for the saver and the stream."""
         return [self.id, self.kind, self.data, self.address, list(self.moment or ())]
 
@@ -89,7 +89,7 @@ def moment_of(entry: Entry) -> Moment | None:
     return stamp_in(entry.response_metadata)[1]
 
 
-def stamp_in(metadata: Mapping[str, Any]) -> tuple[str | None, Moment | None]:
+def stamp_in(metadata: Mapping[str, object]) -> tuple[str | None, Moment | None]:
     """Return the address and the moment of the stamp in metadata, as far as it has them."""
     stamp = metadata.get(STAMP)
     if not (isinstance(stamp, list) and stamp):
@@ -205,12 +205,15 @@ class Asker(NamedTuple):
     address: str | None = None
     call: int = 0
     moment: Moment | None = None
-    schema: dict[str, Any] | None = None
+    schema: dict[str, object] | None = None
 
 
 def addressed(
-    schema: dict[str, Any] | None, address: str, call: int | None = None, moment: Moment | None = None
-) -> dict[str, Any]:
+    schema: dict[str, object] | None,
+    address: str,
+    call: int | None = None,
+    moment: Moment | None = None,
+) -> dict[str, object]:
     """Return a JSON schema that also holds who asks, and when.
 
     >>> addressed({"type": "string"}, "s/boss", call=1)
@@ -228,7 +231,7 @@ def addressed(
     return {**own, _COMMENT: _MARK + text}
 
 
-def asker_of(schema: Any) -> Asker:
+def asker_of(schema: object) -> Asker:
     """Return who asks, as `addressed` wrote it into a schema."""
     own = {**schema} if isinstance(schema, dict) else {}
     text = own.get(_COMMENT)
@@ -236,9 +239,9 @@ def asker_of(schema: Any) -> Asker:
         with suppress(ValueError, LookupError, TypeError):  # a remark of the user's own
             remark = json.loads(text.removeprefix(_MARK))
             address, *moment = remark["stamp"]
-            shown = {key: value for key, value in own.items() if key != _COMMENT}
+            user_schema = {key: value for key, value in own.items() if key != _COMMENT}
             if "comment" in remark:
-                shown[_COMMENT] = remark["comment"]
+                user_schema[_COMMENT] = remark["comment"]
             when = Moment(*moment) if moment else None
-            return Asker(address, int(remark.get("call", 0)), when, shown or None)
+            return Asker(address, int(remark.get("call", 0)), when, user_schema or None)
     return Asker(schema=own or None)

@@ -51,11 +51,11 @@ from agentgraph.graph.stored_values import ValuesChannel
 from agentgraph.graph.values import Reducers, Write, is_same
 from agentgraph.tree.changes import Outline
 
-Record = Mapping[str, Mapping[str, Any]]
+Record = Mapping[str, Mapping[str, object]]
 """The saved state of one chat agent: sections by name, each of entries by key."""
 Records = Mapping[str, Record]
 """Records by the node of the agent's place."""
-Change = Mapping[str, Mapping[str, list[Any]]]
+Change = Mapping[str, Mapping[str, list[object]]]
 """The changed entries of a record: each a list of its new value, empty if it is gone."""
 Changes = Mapping[str, Change]
 """Changes by the node of the agent's place."""
@@ -65,23 +65,23 @@ _KEPT = "kept"
 """The section of a record with what a derived agent keeps."""
 
 
-def kept_for(records: Records, node: str) -> Mapping[str, Any]:
+def kept_for(records: Records, node: str) -> Mapping[str, object]:
     """Return what is kept for the derived agent at a node, by key."""
     return records.get(node, {}).get(_KEPT, {})
 
 
-def keeping(node: str, entries: Mapping[str, Any]) -> Changes:
+def keeping(node: str, entries: Mapping[str, object]) -> Changes:
     """Return the changes that keep entries for the derived agent at a node."""
     return {node: {_KEPT: {key: [value] for key, value in entries.items()}}}
 
 
-def change_between(before: Record, after: Record) -> dict[str, dict[str, list[Any]]]:
+def change_between(before: Record, after: Record) -> dict[str, dict[str, list[object]]]:
     """Return the change that turns one record into another.
 
     >>> change_between({"removed": {"1": True}}, {"removed": {"2": True}})
     {'removed': {'2': [True], '1': []}}
     """
-    change: dict[str, dict[str, list[Any]]] = {}
+    change: dict[str, dict[str, list[object]]] = {}
     for section in dict.fromkeys([*before, *after]):
         old, new = before.get(section, {}), after.get(section, {})
         entries = {k: [v] for k, v in new.items() if k not in old or not is_same(old[k], v)}
@@ -110,7 +110,7 @@ def applied(records: Records, several: Sequence[Changes]) -> dict[str, Record]:
 def collected(changes: Changes, several: Sequence[Changes]) -> dict[str, Change]:
     """Return changes merged with later ones, in order: the reducer of a lane inside the tree."""
     result: dict[str, Change] = dict(changes)
-    new: dict[str, dict[str, dict[str, list[Any]]]] = {}
+    new: dict[str, dict[str, dict[str, list[object]]]] = {}
     for node, section, entries in _sections(several):
         folded = new.setdefault(node, {})
         if section not in folded:
@@ -121,7 +121,7 @@ def collected(changes: Changes, several: Sequence[Changes]) -> dict[str, Change]
     return result
 
 
-def _sections(several: Sequence[Changes]) -> Iterator[tuple[str, str, Mapping[str, list[Any]]]]:
+def _sections(several: Sequence[Changes]) -> Iterator[tuple[str, str, Mapping[str, list[object]]]]:
     for changes in several:
         for node, change in changes.items():
             for section, entries in change.items():
@@ -138,8 +138,8 @@ _NO_REMOVALS = frozenset([AIMessage, HumanMessage, ToolMessage])
 class Question(TypedDict):
     """A question of a function agent, for its question node to ask."""
 
-    value: Any
-    response_schema: dict[str, Any] | None
+    value: object
+    response_schema: dict[str, object] | None
 
 
 class Progress(TypedDict, total=False):
@@ -153,7 +153,7 @@ class Progress(TypedDict, total=False):
     """Its structured answer so far, where it has an `output_schema`: type and plain data."""
     misfits: int
     """The number of model calls in a row whose answer did not fit the schema."""
-    passed: dict[str, Any]
+    passed: dict[str, object]
     """The ephemeral state of its middleware, which only the next node sees."""
     ending: "ChatEnding"
     """How it ends after the last hooks."""
@@ -161,7 +161,7 @@ class Progress(TypedDict, total=False):
     """In a graph that is laid flat: how many of its nodes have run."""
     visits: dict[str, int]
     """How often each of them has run, or is next."""
-    packets: list[Any]
+    packets: list[object]
     """The inputs that `Send` gave to the next node."""
     ended: bool
     """Whether the graph has ended, and only its output is still to be said."""
@@ -203,7 +203,7 @@ class Position(TypedDict):
 
     next: str | None
     """The next node; None where the lane has ended."""
-    cursor: list[Any]
+    cursor: list[object]
     """The counters at that node, outermost first: numbers, and lists of them for hops."""
     tree: str
     """The fingerprint of the tree."""
@@ -217,7 +217,7 @@ class Position(TypedDict):
     """The signal with which the lane ended, for the enclosing lane."""
     ask: NotRequired[Question]
     """The question that the next node asks."""
-    answer: NotRequired[list[Any]]
+    answer: NotRequired[list[object]]
     """The answer for the next node, as the only item."""
     chat: NotRequired[Progress]
     """The progress of the chat agent whose node is next."""
@@ -227,7 +227,7 @@ class Position(TypedDict):
     """In the root the transfers of this turn, in another lane those of the lane; missing for none."""
     outline: NotRequired[Outline]
     """The outline of the tree; written at the start of a turn."""
-    settled: NotRequired[dict[str, Any]]
+    settled: NotRequired[dict[str, object]]
     """The values with which a resume settles conflicts at the next node of the root."""
 
 
@@ -250,7 +250,7 @@ def moved(position: Position, new: Position) -> Position:
     return {**new, "clock": [turn + ("outline" in new), last]}
 
 
-class TurnInput(EphemeralValue[Any]):
+class TurnInput(EphemeralValue[object]):
     """The input of a compiled tree, to which it adds the position at which the turn begins.
 
     LangGraph saves the input before any node has run. So a thread that stopped there tells which tree
@@ -259,7 +259,7 @@ class TurnInput(EphemeralValue[Any]):
 
     __slots__ = ("position",)
 
-    def __init__(self, typ: Any, guard: bool = True, position: Position | None = None) -> None:
+    def __init__(self, typ: object, guard: bool = True, position: Position | None = None) -> None:
         super().__init__(typ, guard)
         self.position = position
 
@@ -267,7 +267,7 @@ class TurnInput(EphemeralValue[Any]):
         """Return a copy of the channel."""
         return self._with_position(super().copy())
 
-    def from_checkpoint(self, checkpoint: Any) -> "TurnInput":
+    def from_checkpoint(self, checkpoint: object) -> "TurnInput":
         """Return the channel with saved input."""
         return self._with_position(super().from_checkpoint(checkpoint))
 
@@ -275,23 +275,23 @@ class TurnInput(EphemeralValue[Any]):
         made.position = self.position
         return made
 
-    def update(self, values: Sequence[Any]) -> bool:
+    def update(self, values: Sequence[object]) -> bool:
         """Take the input, with the position in the place of any that it has."""
         begun = {"position": self.position}
         return super().update([{**v, **begun} if isinstance(v, Mapping) else v for v in values])
 
 
-def is_remove_all(message: Any) -> bool:
+def is_remove_all(message: object) -> bool:
     """Return whether a message, also as a dict, removes all messages before it.
 
     >>> is_remove_all({"type": "remove", "id": REMOVE_ALL_MESSAGES})
     True
     """
-    found = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
-    return found == REMOVE_ALL_MESSAGES
+    message_id = message.get("id") if isinstance(message, Mapping) else getattr(message, "id", None)
+    return message_id == REMOVE_ALL_MESSAGES
 
 
-class SnapshotList(DeltaChannel[list[Any]]):
+class SnapshotList(DeltaChannel[list[object]]):
     """A list stored as deltas, and whole each time that it has grown by a quarter.
 
     So neither the bytes that a step stores nor the writes that a read replays grow with the square.
@@ -313,23 +313,23 @@ class History(SnapshotList):
     In the root the reducer is LangGraph's own, which makes LangGraph give each message an id.
     """
 
-    def update(self, values: Sequence[Any]) -> bool:
+    def update(self, values: Sequence[object]) -> bool:
         """Apply the writes of a step; a removal of all empties the list first."""
-        if not _may_remove(values) or (left := _after_removal(values)) is None:
+        if not _may_remove(values) or (rest := _after_removal(values)) is None:
             return super().update(values)
         self.value = self.typ()
-        super().update(left)
+        super().update(rest)
         return True
 
     def replay_writes(self, writes: Sequence[Any]) -> None:
         """Apply the writes saved since a snapshot, likewise."""
-        if (left := _after_removal([value for _, _, value in writes])) is not None:
+        if (rest := _after_removal([value for _, _, value in writes])) is not None:
             self.value = self.typ()
-            writes = [(*writes[0][:2], each) for each in left]
+            writes = [(*writes[0][:2], each) for each in rest]
         super().replay_writes(writes)
 
 
-def _may_remove(writes: Sequence[Any]) -> bool:
+def _may_remove(writes: Sequence[object]) -> bool:
     """Return whether a removal may be among the messages written; False for what agents mostly say."""
     for write in writes:
         for each in write if type(write) is list else [write]:
@@ -356,7 +356,7 @@ def with_changes(messages: Sequence[BaseMessage], changes: Sequence[BaseMessage]
     ids = {each.id for each in changes}
     if len(ids) == len(changes) and not any(each.id in ids for each in messages):
         return [*messages, *(each for each in changes if not isinstance(each, RemoveMessage))]
-    reduced: Any = delta_reducer(cast(Any, [*messages]), cast(Any, [[*changes]]))
+    reduced: object = delta_reducer(cast(Any, [*messages]), cast(Any, [[*changes]]))
     return cast(list[BaseMessage], reduced)
 
 
@@ -368,21 +368,21 @@ def folded(messages: Iterable[M]) -> list[M]:
     >>> [message.text for message in folded(AIMessage(text, id=key) for key, text in changes)]
     ['ONE', 'Two']
     """
-    left: dict[Any, M] = {}
+    changes: dict[object, M] = {}
     for message in messages:
         if isinstance(message, RemoveMessage):
-            left.pop(message.id, None)
-            left.pop((message.id,), None)
-            left[(message.id,)] = message
+            changes.pop(message.id, None)
+            changes.pop((message.id,), None)
+            changes[(message.id,)] = message
         else:
-            left[message.id or id(message)] = message
-    return list(left.values())
+            changes[message.id or id(message)] = message
+    return list(changes.values())
 
 
-def changes_of_lane(kept: Sequence[BaseMessage], writes: Sequence[Any]) -> list[BaseMessage]:
+def changes_of_lane(changes: Sequence[BaseMessage], writes: Sequence[Any]) -> list[BaseMessage]:
     """Reduce the `messages` of a lane inside the tree: changes of the enclosing history."""
-    flat = [each for given in writes for each in (given if isinstance(given, list) else [given])]
-    return folded([*kept, *convert_to_messages(flat)])
+    flat = [each for write in writes for each in (write if isinstance(write, list) else [write])]
+    return folded([*changes, *convert_to_messages(flat)])
 
 
 Messages = Annotated[list[AnyMessage], History(delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY)]
@@ -390,8 +390,8 @@ _LANE_MESSAGES = Annotated[
     list[AnyMessage], History(changes_of_lane, snapshot_frequency=SNAPSHOT_FREQUENCY)
 ]
 Where = Annotated[Position | None, moved]
-_RECORDS = Annotated[dict[str, Any], DeltaChannel(applied, snapshot_frequency=_RECORD_FREQUENCY)]
-_CHANGES = Annotated[dict[str, Any], DeltaChannel(collected, snapshot_frequency=_RECORD_FREQUENCY)]
+_RECORDS = Annotated[dict[str, object], DeltaChannel(applied, snapshot_frequency=_RECORD_FREQUENCY)]
+_CHANGES = Annotated[dict[str, object], DeltaChannel(collected, snapshot_frequency=_RECORD_FREQUENCY)]
 
 
 class LaneState(TypedDict):
@@ -453,7 +453,7 @@ def reading(state: type, channels: Collection[str], *, is_root: bool) -> type:
     further = {
         "failure": Annotated[BaseException, UntrackedValue],
         "middleware": _RECORDS if is_root else _CHANGES,
-        "untracked": Annotated[list[Any], UntrackedValue],
+        "untracked": Annotated[list[object], UntrackedValue],
     }
     make: Any = TypedDict
     fields = get_type_hints(state, include_extras=True)
@@ -464,13 +464,13 @@ class Update(TypedDict, total=False):
     """What a node writes."""
 
     messages: list[BaseMessage]
-    values: dict[str, Any] | Sequence[dict[str, Any]] | list[Write]
+    values: dict[str, object] | Sequence[dict[str, object]] | list[Write]
     """In the root a dict, or several where one would lose a write; elsewhere `Write`s."""
     position: Position
     failure: BaseException
-    middleware: Mapping[str, Any]
+    middleware: Mapping[str, object]
     """The `Changes` of the state of middleware."""
-    untracked: list[Any]
+    untracked: list[object]
 
 
 class TaskResult(TypedDict):
@@ -486,7 +486,7 @@ class TaskResult(TypedDict):
     """The signals of a call, by kind: "exit", "break_loop", "transfer_to" (the agent's name)."""
     number: int
     """The number of the call, or of the message, in the activation."""
-    state: NotRequired[list[dict[str, Any]]]
+    state: NotRequired[list[dict[str, object]]]
     """The call's updates of the state of the agent's middleware."""
     writes: NotRequired[list[Any]]
     """What a node of a graph that is laid flat wrote: names of channels, and values."""

@@ -25,7 +25,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.constants import START
-from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.graph.internals import (
     MISSING,
@@ -35,6 +34,7 @@ from agentgraph.graph.internals import (
     DeltaSnapshot,
     overwrite_in,
 )
+from agentgraph.graph.open_types import Graph
 from agentgraph.graph.saving import has_saver
 from agentgraph.graph.values import Reducers, in_order, is_same
 
@@ -59,7 +59,7 @@ _VALUES = "values"
 _SERIALIZER = JsonPlusSerializer()
 
 
-class ValuesChannel(DeltaChannel[dict[str, Any]]):
+class ValuesChannel(DeltaChannel[dict[str, object]]):
     """The values of the run in the root; it begins with the defaults.
 
     What a reducer begins with is not saved before the first write, as in LangGraph.
@@ -71,7 +71,7 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
     def __init__(self, reducer: Reducers, typ: Any = dict, *, snapshot_frequency: int = _NEVER) -> None:
         super().__init__(cast(Any, reducer), typ, snapshot_frequency=snapshot_frequency)
         self.value = reducer.declared_defaults()
-        self._new: list[Any] = []
+        self._new: list[object] = []
         self._steps = self._bytes = self._size = 0
         self._known: set[str] = set()
         self._is_updated = False
@@ -82,9 +82,9 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def get(self) -> dict[str, Any]:
+    def get(self) -> dict[str, object]:
         """Return the values, with what the reducers of the others begin with."""
-        values: dict[str, Any] = self.value
+        values: dict[str, object] = self.value
         if not self.reducer.channels:
             return values
         return values | {name: v for name, v in self.reducer.begun().items() if name not in values}
@@ -104,13 +104,13 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
         made._is_unsettled = False
         return made
 
-    def _with_value(self, values: dict[str, Any]) -> "ValuesChannel":
+    def _with_value(self, values: dict[str, object]) -> "ValuesChannel":
         made = ValuesChannel(self.reducer, self.typ)
         made.key = self.key
         made.value = {**made.value, **values}
         return made
 
-    def _written(self, saved: dict[str, Any]) -> dict[str, Any]:
+    def _written(self, saved: dict[str, object]) -> dict[str, object]:
         """Return saved values without those that nobody wrote: a fork saves them as they are read."""
         fields, begun = self.reducer.fields, self.reducer.begun()
         unwritten = {
@@ -120,7 +120,7 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
         }
         return {name: value for name, value in saved.items() if name not in unwritten}
 
-    def update(self, values: Sequence[Any]) -> bool:
+    def update(self, values: Sequence[object]) -> bool:
         """Apply the writes of a step.
 
         Raises:
@@ -149,7 +149,7 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
                 self.value = self.reducer.replayed(self.value, self._not_known(write))
             self._new.append(write)
 
-    def _not_known(self, write: Any) -> Any:
+    def _not_known(self, write: Any) -> object:
         """Return a write without what a command knew that was applied before it: see `LATER`."""
         known, self._known = self._known, set()
         if not (known or (isinstance(write, list | tuple) and LATER in write)):
@@ -161,7 +161,7 @@ class ValuesChannel(DeltaChannel[dict[str, Any]]):
         self._known = known | overwritten
         return several
 
-    def checkpoint(self) -> Any:
+    def checkpoint(self) -> object:
         """Return all values if they are to be stored now; LangGraph asks at each checkpoint."""
         if not self._is_updated:
             return MISSING
@@ -198,7 +198,7 @@ def counts_for_values(config: RunnableConfig, steps: int = 1) -> bool:
     return step >= AGING and step % AGING < steps and has_saver(config)
 
 
-def _length(value: Any) -> int:
+def _length(value: object) -> int:
     """Return how many bytes a value takes; 0 if it cannot be saved."""
     try:
         return len(_SERIALIZER.dumps_typed(value)[1])
@@ -243,7 +243,7 @@ class StoringWrite(ChannelWrite):
         configurable = config["configurable"]
         send, read = configurable[SEND], configurable[READ]
 
-        def stored(writes: Sequence[tuple[str, Any]]) -> None:
+        def stored(writes: Sequence[tuple[str, object]]) -> None:
             new = [(c, checked(self._reducers, read(c), v) if c == _VALUES else v) for c, v in writes]
             if self._begins and counts_for_values(config, 2) and not any(c == _VALUES for c, _ in new):
                 new += [(_VALUES, {})] if read(_VALUES) else []
@@ -252,7 +252,7 @@ class StoringWrite(ChannelWrite):
         return {**config, "configurable": {**configurable, SEND: stored}}
 
 
-def checked(reducers: Reducers, values: Mapping[str, Any], new: Any) -> Any:
+def checked(reducers: Reducers, values: Mapping[str, object], new: object) -> object:
     """Return an update of the root in the form in which it is saved, which fits the declared types.
 
     Args:
@@ -269,7 +269,7 @@ def checked(reducers: Reducers, values: Mapping[str, Any], new: Any) -> Any:
     return reducers.stored(values, new, reducers.merged(values, new))
 
 
-def store_values(graph: CompiledStateGraph[Any, Any, Any, Any], reducers: Reducers) -> None:
+def store_values(graph: Graph, reducers: Reducers) -> None:
     """Have all nodes of a root write values in the form in which they are saved."""
     for name, node in graph.nodes.items():
         write, *others = node.flat_writers  # the input's are joined to one: two would be traced

@@ -83,7 +83,7 @@ def key_of(kind: type) -> Key:
     return kind.__module__, kind.__name__
 
 
-def is_safe(kind: Any) -> bool:
+def is_safe(kind: object) -> bool:
     """Return whether LangGraph has a class among those that are always read."""
     return isinstance(kind, type) and key_of(kind) in SAFE_MSGPACK_TYPES
 
@@ -102,7 +102,7 @@ class StrictSerializer(JsonPlusSerializer):
         """Allow further classes."""
         self._allowed |= types
 
-    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+    def dumps_typed(self, obj: object) -> tuple[str, bytes]:
         """Return a value as LangGraph stores it.
 
         Raises:
@@ -116,7 +116,7 @@ class StrictSerializer(JsonPlusSerializer):
         except Exception as error:
             raise _cause(error) from error
 
-    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+    def loads_typed(self, data: tuple[str, bytes]) -> object:
         """Return a value that LangGraph has stored.
 
         Raises:
@@ -135,7 +135,7 @@ class StrictSerializer(JsonPlusSerializer):
             "'msgpack'"
         )
 
-    def _part(self, value: Any) -> Any:
+    def _part(self, value: object) -> object:
         """Return an object in a form that ormsgpack knows; messages come first: each step has some."""
         kind = type(value)
         if isinstance(value, BaseMessage) and (kind.__module__, kind.__name__) in SAFE_MSGPACK_TYPES:
@@ -149,7 +149,7 @@ class StrictSerializer(JsonPlusSerializer):
             return repr(value)
         return self._checked(value)
 
-    def _checked(self, value: Any) -> Any:
+    def _checked(self, value: object) -> object:
         """Return an object as LangGraph stores it, if it can be read back."""
         _, packed = super().dumps_typed(value)
         try:
@@ -159,7 +159,7 @@ class StrictSerializer(JsonPlusSerializer):
             raise
         return ormsgpack.unpackb(packed, ext_hook=ormsgpack.Ext)
 
-    def _unpacked(self, packed: bytes) -> Any:
+    def _unpacked(self, packed: bytes) -> object:
         try:
             return ormsgpack.unpackb(packed, ext_hook=self._rebuilt, option=ormsgpack.OPT_NON_STR_KEYS)
         except Exception as error:
@@ -168,7 +168,7 @@ class StrictSerializer(JsonPlusSerializer):
                 raise cause from None
             raise UnreadableError(f"malformed: a value ({reason(cause)})") from cause
 
-    def _rebuilt(self, code: int, packed: bytes) -> Any:
+    def _rebuilt(self, code: int, packed: bytes) -> object:
         """Return the object that ormsgpack has found."""
         try:
             return self._object(code, self._unpacked(packed))
@@ -191,34 +191,34 @@ class StrictSerializer(JsonPlusSerializer):
             return None
         return None
 
-    def _object(self, code: int, parts: Any) -> Any:
+    def _object(self, code: int, parts: Any) -> object:
         if code == EXT_DELTA_SNAPSHOT:
             return DeltaSnapshot(parts)
         if code == EXT_NUMPY_ARRAY:
             return _array(*parts)
-        module, name, given, *method = parts
+        module, name, data, *method = parts
         if code == EXT_METHOD_SINGLE_ARG:
             if (module, name, *method) != _ISO_DATE:
                 raise _not_allowed(module, name)
-            return datetime.fromisoformat(given)
+            return datetime.fromisoformat(data)
         kind = self._kind(module, name)
         try:
-            return _built(code, kind, given)
+            return _built(code, kind, data)
         except Exception as error:
             raise UnreadableError(
                 f"an object of {module}.{name} cannot be rebuilt from what is stored ({reason(error)})",
                 "if the class has changed, let it take what it took before",
             ) from error
 
-    def _kind(self, module: Any, name: Any) -> Any:
+    def _kind(self, module: Any, name: Any) -> object:
         """Return the class of an object.
 
         Raises:
             UnreadableError: It is not allowed.
         """
         key = (module, name)
-        if (found := self._allowed.get(key)) is not None:
-            return found
+        if (kind := self._allowed.get(key)) is not None:
+            return kind
         if key in SAFE_MSGPACK_TYPES:
             return getattr(importlib.import_module(module), name)
         raise _not_allowed(module, name)
@@ -230,7 +230,7 @@ def _cause(error: Exception) -> Exception:
     return failed or error
 
 
-def _not_allowed(module: Any, name: Any) -> UnreadableError:
+def _not_allowed(module: object, name: object) -> UnreadableError:
     return UnreadableError(
         f"objects of {module}.{name} are not read from files unless that is allowed: pass "
         f"allow=['{module}:{name}'] where the file is opened (Runner, sqlite_saver, or --allow "
@@ -239,32 +239,32 @@ def _not_allowed(module: Any, name: Any) -> UnreadableError:
     )
 
 
-def _built(code: int, kind: Any, given: Any) -> Any:
+def _built(code: int, kind: Any, data: Any) -> object:
     """Return an object of a class, built as LangGraph builds it."""
     match code:
         case _ if code == EXT_CONSTRUCTOR_SINGLE_ARG:
-            return kind(given)
+            return kind(data)
         case _ if code == EXT_CONSTRUCTOR_POS_ARGS:
             if kind is Send:
-                return Send(*given[:_PAIR], **dict(zip(["timeout"], given[_PAIR:], strict=False)))
-            return kind(*given)
+                return Send(*data[:_PAIR], **dict(zip(["timeout"], data[_PAIR:], strict=False)))
+            return kind(*data)
         case _ if code == EXT_CONSTRUCTOR_KW_ARGS:
-            return kind(**given)
+            return kind(**data)
         case _ if code in (EXT_PYDANTIC_V1, EXT_PYDANTIC_V2):
-            return _model(kind, given)
+            return _model(kind, data)
     raise UnreadableError(f"it has the unknown code {code}")
 
 
-def _model(kind: Any, given: Any) -> Any:
+def _model(kind: Any, data: Any) -> object:
     """Return a pydantic object; like LangGraph, without validation if its class has changed."""
     try:
-        return kind(**given)
+        return kind(**data)
     except Exception:
         made = getattr(kind, "model_construct", None) or kind.construct
-        found = made(**given)
-        if isinstance(found, BaseMessage) and not _is_message(found):
+        instance = made(**data)
+        if isinstance(instance, BaseMessage) and not _is_message(instance):
             raise
-        return found
+        return instance
 
 
 def _is_message(message: Any) -> bool:
@@ -282,6 +282,6 @@ def _is_message(message: Any) -> bool:
     )
 
 
-def _array(dtype: str, shape: Any, order: Any, buffer: bytes) -> Any:
+def _array(dtype: str, shape: Any, order: object, buffer: bytes) -> object:
     numpy = importlib.import_module("numpy")
     return numpy.frombuffer(buffer, dtype=numpy.dtype(dtype)).reshape(shape, order=order)

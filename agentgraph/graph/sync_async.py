@@ -29,9 +29,9 @@ class Call(NamedTuple):
         arguments: The arguments of both.
     """
 
-    sync: Callable[..., Any]
-    awaited: Callable[..., Awaitable[Any]]
-    arguments: tuple[Any, ...] = ()
+    sync: Callable[..., object]
+    awaited: Callable[..., Awaitable[object]]
+    arguments: tuple[object, ...] = ()
 
 
 Calls = Generator[Call, Any, T]
@@ -40,7 +40,7 @@ Advance = Callable[[], Any]
 """Advances a generator: sends a result into it, or throws an error."""
 
 
-def run_calls(calls: Generator[Any, Any, T], step: Advance | None = None) -> T:
+def run_calls(calls: Generator[Any, object, T], step: Advance | None = None) -> T:
     """Make the calls of a generator, and return its result, or the first thing but a call it yields.
 
     Args:
@@ -63,7 +63,7 @@ def run_calls(calls: Generator[Any, Any, T], step: Advance | None = None) -> T:
             step = partial(calls.throw, error)
 
 
-async def arun_calls(calls: Generator[Any, Any, T], step: Advance | None = None) -> T:
+async def arun_calls(calls: Generator[Any, object, T], step: Advance | None = None) -> T:
     """Await the calls of a generator, as `run_calls` makes them."""
     step = step or partial(calls.send, None)
     while True:
@@ -81,11 +81,11 @@ async def arun_calls(calls: Generator[Any, Any, T], step: Advance | None = None)
             step = partial(calls.throw, error)
 
 
-def get_next(stream: Any) -> Call:
+def get_next(stream: object) -> Call:
     """Return the call that gets the next part of a stream; None at its end."""
     return Call(next, anext, (stream, None))
 
 
-def close(stream: Any) -> Call:
+def close(stream: object) -> Call:
     """Return the call that closes a stream."""
     return Call(methodcaller("close"), methodcaller("aclose"), (stream,))

@@ -27,7 +27,6 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langgraph.channels.any_value import AnyValue
-from langgraph.channels.base import BaseChannel
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.ephemeral_value import EphemeralValue
@@ -42,6 +41,7 @@ from typing_extensions import TypedDict
 from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
 from agentgraph.graph.declared import Declared, declared_fields, given_fields
 from agentgraph.graph.internals import MISSING, ROOT, delta_reducer, overwrite_in
+from agentgraph.graph.open_types import Channel
 from agentgraph.safe_repr import shown, shown_error
 
 OVERWRITE = "__overwrite__"
@@ -77,21 +77,21 @@ class Write(TypedDict):
 
     by: str
     """Its address; empty for the package's own values, which never conflict."""
-    values: dict[str, Any]
+    values: dict[str, object]
     """The values by name."""
 
 
-Written = Mapping[str, Any] | Sequence[Write]
+Written = Mapping[str, object] | Sequence[Write]
 """Writes in order, or values without a writer, which never conflict."""
 Beside = Callable[[int, int], bool]
 """Returns whether two of the joined lanes ran concurrently, by their numbers."""
 
 
-def as_writes(given: Written) -> list[Write]:
+def as_writes(values: Written) -> list[Write]:
     """Return values as one write, and writes as they are."""
-    if isinstance(given, Mapping):
-        return [Write(by="", values=dict(given))] if given else []
-    return list(given)
+    if isinstance(values, Mapping):
+        return [Write(by="", values=dict(values))] if values else []
+    return list(values)
 
 
 DELETE: Final = {"$agentgraph": "delete"}
@@ -102,7 +102,7 @@ of a server can send it too.
 """
 
 
-def is_deletion(value: Any) -> bool:
+def is_deletion(value: object) -> bool:
     """Return whether a written value is `DELETE`."""
     return isinstance(value, dict) and value == DELETE
 
@@ -116,7 +116,7 @@ class Reducers:
         fields: The declared types and defaults, by name.
     """
 
-    channels: Mapping[str, BaseChannel[Any, Any, Any]] = field(default_factory=dict)
+    channels: Mapping[str, Channel] = field(default_factory=dict)
     fields: Mapping[str, Declared] = field(default_factory=dict)
 
     @property
@@ -125,32 +125,32 @@ class Reducers:
         return frozenset(self.fields)
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> object:
         """The type of all values, for the schemas of a graph; no name is required."""
         if not self.fields:
             return dict[str, Any]
         make: Any = TypedDict
         return make("Values", {name: each.hint for name, each in self.fields.items()}, total=False)
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> dict[str, object]:
         """Return new defaults of the names that have one: declared, or as their reducer begins."""
         return self.begun() | self.declared_defaults()
 
-    def declared_defaults(self) -> dict[str, Any]:
+    def declared_defaults(self) -> dict[str, object]:
         """Return new defaults of the names that a schema declares with one."""
         return {name: each.default() for name, each in self.fields.items() if each.default}
 
-    def begun(self) -> dict[str, Any]:
+    def begun(self) -> dict[str, object]:
         """Return anew what LangGraph's reducers begin with, by name."""
         return first_values(self.channels) if self.channels else {}
 
-    def fault(self, name: str, values: Mapping[str, Any]) -> str | None:
+    def fault(self, name: str, values: Mapping[str, object]) -> str | None:
         """Return why a value does not fit its declared type; None if it fits, or is not there."""
         if name not in self.fields or name not in values:
             return None
         return self.fields[name].fault(values[name])
 
-    def applied(self, values: Mapping[str, Any], written: Written) -> dict[str, Any]:
+    def applied(self, values: Mapping[str, object], written: Written) -> dict[str, object]:
         """Return `values` after writes, in order.
 
         Raises:
@@ -170,23 +170,23 @@ class Reducers:
 
     def collected(self, writes: Sequence[Write], new: Written) -> list[Write]:
         """Return the writes of a lane and new ones, without those that are written over."""
-        kept = list(writes)
-        written = {name for write in kept for name in write["values"]}
+        result = list(writes)
+        written = {name for write in result for name in write["values"]}
         for write in as_writes(new):
             over = write["values"].keys() - self.channels.keys()
             if over & written:
-                kept = [left for each in kept if (left := _without(each, over))["values"]]
-            kept.append(write)
+                result = [rest for each in result if (rest := _without(each, over))["values"]]
+            result.append(write)
             written |= write["values"].keys()
-        return kept
+        return result
 
     def folded(self, writes: Sequence[Write] | None, new: Sequence[Written]) -> list[Write]:
         """Return the writes of a lane and those of several steps, as `collected` does."""
         return reduce(self.collected, new, list(writes or ()))
 
-    def update(self, writes: Iterable[Mapping[str, Any]]) -> Any:
+    def update(self, writes: Iterable[Mapping[str, object]]) -> object:
         """Return writes as an update of the root: one dict, or several if one would lose a write."""
-        several: list[dict[str, Any]] = []
+        several: list[dict[str, object]] = []
         for new in writes:
             if several and not (several[-1].keys() & new.keys() & self.channels.keys()):
                 several[-1] = {**several[-1], **new}
@@ -197,8 +197,8 @@ class Reducers:
         return unlike_message(several[0] if len(several) == 1 else several)
 
     def stored(
-        self, values: Mapping[str, Any], new: Any, merged: Mapping[str, Any] | None = None
-    ) -> Any:
+        self, values: Mapping[str, object], new: object, merged: Mapping[str, object] | None = None
+    ) -> object:
         """Return an update of the root in the form in which it is saved.
 
         Applied again, it has the same effect, and no reducer of a user runs. What has this form already
@@ -220,19 +220,19 @@ class Reducers:
         if names:
             merged = self.merged(values, several) if merged is None else merged
             settled = {name: self._settled(name, merged) for name in names}
-            left = [
+            writes = [
                 {k: settled.pop(k, _NONE) if k in names else v for k, v in each.items()}
                 for each in several
             ]
-            several = [{k: v for k, v in each.items() if v is not _NONE} for each in left]
+            several = [{k: v for k, v in each.items() if v is not _NONE} for each in writes]
         return self.update(each for each in several if each)
 
-    def is_unsettled(self, new: Any) -> bool:
+    def is_unsettled(self, new: object) -> bool:
         """Return whether an update of the root is not in the form in which it is saved."""
         several = [] if overwrite_in(new)[0] else in_order(new)
         return any(self._is_unsettled(name, each) for each in several for name in each)
 
-    def merged(self, values: Mapping[str, Any], new: Any) -> dict[str, Any]:
+    def merged(self, values: Mapping[str, object], new: object) -> dict[str, object]:
         """Return the values of the root after an update by a node or a user.
 
         Raises:
@@ -245,7 +245,7 @@ class Reducers:
                 raise AgentGraphError(f"values: {fault}")
         return merged
 
-    def replayed(self, values: Mapping[str, Any], new: Any) -> dict[str, Any]:
+    def replayed(self, values: Mapping[str, object], new: object) -> dict[str, object]:
         """Return the values of the root after an update, unchecked.
 
         Raises:
@@ -254,7 +254,7 @@ class Reducers:
         return self.applied(values, [Write(by="", values=dict(each)) for each in in_order(new)])
 
     def _is_unsettled(
-        self, name: str, new: Mapping[str, Any], values: Mapping[str, Any] | None = None
+        self, name: str, new: Mapping[str, object], values: Mapping[str, object] | None = None
     ) -> bool:
         """Return whether a write may give something else if it is applied again.
 
@@ -273,25 +273,25 @@ class Reducers:
             return not _is_pure(channel)
         return not (_have_ids(value) and (values is None or _have_ids(values.get(name, ()))))
 
-    def _settled(self, name: str, merged: Mapping[str, Any]) -> Any:
+    def _settled(self, name: str, merged: Mapping[str, object]) -> object:
         """Return what replaces a value by that after the update."""
         if name not in merged:
             return dict(DELETE)
         return {OVERWRITE: merged[name]} if name in self.channels else merged[name]
 
-    def _with_ids(self, new: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _with_ids(self, new: Mapping[str, object]) -> Mapping[str, object]:
         """Return a write with ids for the messages that `add_messages` merges: it makes up others."""
         names = [n for n in new if n in self.channels and _reducer_of(self.channels[n]) is add_messages]
         return {**new, **{name: with_ids(new[name]) for name in names}} if names else new
 
-    def _reduced(self, values: Mapping[str, Any], name: str, value: Any) -> Any:
+    def _reduced(self, values: Mapping[str, object], name: str, value: object) -> object:
         """Return a value merged with the present one; as copies, for a reducer may change both."""
         channel = self.channels[name].from_checkpoint(
             copied(values[name]) if name in values else MISSING
         )
-        overwrites, given = overwrite_in(value)
+        overwrites, replacement = overwrite_in(value)
         if overwrites and type(channel) is not DeltaChannel:  # some keep the `Overwrite` itself
-            return copied(given)
+            return copied(replacement)
         try:
             channel.update([copied(value)])
         except Exception as error:
@@ -299,13 +299,13 @@ class Reducers:
         return channel.get()
 
 
-def first_values(channels: Mapping[str, BaseChannel[Any, Any, Any]]) -> dict[str, Any]:
+def first_values(channels: Mapping[str, Channel]) -> dict[str, object]:
     """Return anew what channels begin with, by name: for most types with a reducer their empty value.
 
     A type without one, such as `int | None`, has no value until the first write.
     """
-    found = {name: each.from_checkpoint(MISSING) for name, each in channels.items()}
-    return {name: each.get() for name, each in found.items() if each.is_available()}
+    copies = {name: each.from_checkpoint(MISSING) for name, each in channels.items()}
+    return {name: each.get() for name, each in copies.items() if each.is_available()}
 
 
 def declared(schema: Any) -> Reducers:
@@ -353,26 +353,26 @@ def declared(schema: Any) -> Reducers:
     return Reducers(merging, fields)
 
 
-def _merges(channel: Any) -> bool:
+def _merges(channel: object) -> bool:
     """Return whether a channel merges what is written, and keeps it over steps."""
     return type(channel) in _MERGING and getattr(channel, "accumulate", True)
 
 
-def _reducer_of(channel: Any) -> Any:
+def _reducer_of(channel: object) -> object:
     return getattr(channel, "operator", None) or getattr(channel, "reducer", None)
 
 
-def _is_pure(channel: BaseChannel[Any, Any, Any]) -> bool:
+def _is_pure(channel: Channel) -> bool:
     """Return whether a channel merges the same writes to the same value each time."""
     return type(channel) in (AnyValue, Topic) or any(_reducer_of(channel) is each for each in _PURE)
 
 
-def _have_ids(messages: Any) -> bool:
+def _have_ids(messages: object) -> bool:
     several = messages if isinstance(messages, list | tuple) else [messages]
     return all(isinstance(each, BaseMessage) and each.id for each in several)
 
 
-def with_ids(messages: Any) -> Any:
+def with_ids(messages: Any) -> object:
     """Return messages in any form that LangGraph takes, with ids; other data is returned as it is."""
     if _have_ids(messages) or is_deletion(messages) or overwrite_in(messages)[0]:
         return messages
@@ -383,7 +383,7 @@ def with_ids(messages: Any) -> Any:
     return [each if each.id else each.model_copy(update={"id": str(uuid4())}) for each in several]
 
 
-def unlike_message(new: Any) -> Any:
+def unlike_message(new: object) -> object:
     """Return an update of the root that LangGraph does not take for a message, to give it an id.
 
     It looks at dicts and lists of them, and not at tuples.
@@ -393,7 +393,7 @@ def unlike_message(new: Any) -> Any:
     return new if not any(name in named for name in _OF_MESSAGES) else tuple(several)
 
 
-def in_order(new: Any) -> list[Mapping[str, Any]]:
+def in_order(new: object) -> list[Mapping[str, object]]:
     """Return an update of the root as several mappings, each applied after the other.
 
     Raises:
@@ -419,13 +419,13 @@ def check_mapping(values: object) -> None:
 
 
 def _without(write: Write, names: Iterable[str]) -> Write:
-    left = write["values"].keys() - names
-    if len(left) == len(write["values"]):
+    rest = write["values"].keys() - names
+    if len(rest) == len(write["values"]):
         return write
-    return Write(by=write["by"], values={k: v for k, v in write["values"].items() if k in left})
+    return Write(by=write["by"], values={k: v for k, v in write["values"].items() if k in rest})
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> object:
     """Return a shallow copy, or the value itself if it cannot be copied."""
     if isinstance(value, Overwrite):
         return Overwrite(copied(value.value))
@@ -435,11 +435,11 @@ def copied(value: Any) -> Any:
         return value
 
 
-def _kind(channel: Any) -> str:
+def _kind(channel: object) -> str:
     return channel.__name__ if isinstance(channel, type) else type(channel).__name__
 
 
-def _no_schema(schema: Any) -> InvalidAgentError:
+def _no_schema(schema: object) -> InvalidAgentError:
     return InvalidAgentError(
         [
             f"values={shown(schema)} declares no fields; pass a TypedDict or a pydantic model, as in "
@@ -458,7 +458,7 @@ def _unread(schema: type, error: Exception) -> InvalidAgentError:
     )
 
 
-def reducer_for(*values: Any) -> str:
+def reducer_for(*values: object) -> str:
     """Return the declaration that would merge values: their type, and a reducer for it.
 
     >>> reducer_for([1], [2]), reducer_for({"a": 1}, {"b": 2}), reducer_for("a", None)
@@ -473,13 +473,13 @@ def reducer_for(*values: Any) -> str:
     return _OWN_REDUCER
 
 
-def overwriting(value: Any) -> Overwrite:
+def overwriting(value: object) -> Overwrite:
     """Return a value that replaces what a reducer has merged."""
-    overwrites, given = overwrite_in(value)
-    return Overwrite(given if overwrites else value)
+    overwrites, replacement = overwrite_in(value)
+    return Overwrite(replacement if overwrites else value)
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(one: object, other: object) -> bool:
     """Return whether two values are equal; where `==` fails, whether their pickles are.
 
     For numpy arrays, and messages that carry them, `==` returns neither true nor false.
@@ -492,7 +492,7 @@ def is_same(one: Any, other: Any) -> bool:
         return _pickled(one) == _pickled(other) is not None
 
 
-def _pickled(value: Any) -> bytes | None:
+def _pickled(value: object) -> bytes | None:
     try:
         return pickle.dumps(value)
     except Exception:
@@ -504,7 +504,7 @@ class LastWrite(NamedTuple):
 
     number: int
     by: str
-    value: Any
+    value: object
 
 
 def conflicts(
@@ -520,17 +520,17 @@ def conflicts(
         beside: Returns whether two of them ran concurrently.
         reducers: How values are merged.
     """
-    found: dict[str, tuple[LastWrite, LastWrite]] = {}
+    result: dict[str, tuple[LastWrite, LastWrite]] = {}
     equal: dict[str, list[list[LastWrite]]] = {}
     for number, writes in handed_back.items():
         for name, mine in _last_writes(number, writes, reducers).items():
-            if name in found:
+            if name in result:
                 continue
             groups = equal.setdefault(name, [])
             other = next(_conflicting(mine, groups, beside), None)
             if other is not None:
-                found[name] = (other, mine)
-    return found
+                result[name] = (other, mine)
+    return result
 
 
 def _conflicting(mine: LastWrite, groups: list[list[LastWrite]], beside: Beside) -> Iterator[LastWrite]:
@@ -551,7 +551,7 @@ def _last_writes(number: int, writes: Sequence[Write], reducers: Reducers) -> di
     named = [(name, each["by"], value) for each in writes for name, value in each["values"].items()]
     last: dict[str, LastWrite] = {}
     for name, by, value in named:
-        overwrites, given = overwrite_in(value) if name in reducers.channels else (True, value)
+        overwrites, replacement = overwrite_in(value) if name in reducers.channels else (True, value)
         if overwrites:
-            last[name] = LastWrite(number, by, given)
+            last[name] = LastWrite(number, by, replacement)
     return {name: each for name, each in last.items() if each.by}

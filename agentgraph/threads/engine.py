@@ -12,12 +12,11 @@ from langchain_core.runnables import RunnableConfig
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.compiler import Graph
 from agentgraph.graph.guarded_saver import GuardedSaver, saver_error
 from agentgraph.graph.internals import SAVER
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
-from agentgraph.graph.saving import Saver
+from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown

@@ -17,7 +17,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.named_types import allowed_types
-from agentgraph.graph.saving import Saver
+from agentgraph.graph.open_types import Saver
 from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown

@@ -7,7 +7,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph.agents.middleware import Mode
-from agentgraph.graph.saving import Saver
+from agentgraph.graph.open_types import Saver
 
 _NEEDED = {
     "sync": ("get_tuple", "put", "put_writes"),

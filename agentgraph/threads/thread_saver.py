@@ -13,9 +13,9 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import StateSnapshot
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.compiler import Graph
 from agentgraph.graph.guarded_saver import saver_error
-from agentgraph.graph.saving import Saver, list_checkpoints, save_fault
+from agentgraph.graph.open_types import Graph, Saver
+from agentgraph.graph.saving import list_checkpoints, save_fault
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import is_locked

@@ -50,7 +50,8 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
 from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.graph.saving import Saver, check_names, saver_of, step_config
+from agentgraph.graph.open_types import Saver
+from agentgraph.graph.saving import check_names, saver_of, step_config
 from agentgraph.graph.state import Position, TaskResult, with_id
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Write, is_same

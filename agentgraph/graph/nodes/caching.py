@@ -24,7 +24,6 @@ from hashlib import sha256
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
-from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
@@ -33,6 +32,7 @@ from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.internals import CACHE, CACHE_NS_WRITES, SCRATCHPAD, default_cache_key
 from agentgraph.graph.nodes.activation import Activation, CacheEntry
 from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.open_types import Cache
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.stamps import Note
 from agentgraph.graph.state import Update
@@ -40,14 +40,14 @@ from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.addresses import way_to
 
-Outcome = list[Any]
+Outcome = list[object]
 """What an agent gave, as pairs `[kind, data]`: "message", the kind of a note, or "values"."""
 
 _FORM = "agentgraph 1"
 """Part of each key; another one for another form of outcomes."""
 _DYNAMIC = "__dynamic__"
 """The identity that LangGraph's cache gives to a node which is not a function."""
-_GIVEN = ("custom", "exit", "break_loop", "transfer_to")
+_REPEATED_KINDS = ("custom", "exit", "break_loop", "transfer_to")
 """The kinds of notes that are given again."""
 _KEYS = JsonPlusSerializer()
 """Turns the data of keys into bytes; the serializer of a cache may encrypt."""
@@ -58,7 +58,7 @@ _VARYING = ("id", "additional_kwargs", "response_metadata", "usage_metadata")
 class Caching:
     """The caching of one leaf."""
 
-    def __init__(self, node_context: NodeContext, runs: Any) -> None:
+    def __init__(self, node_context: NodeContext, runs: object) -> None:
         """Read the policy of the leaf's agent.
 
         Args:
@@ -72,20 +72,20 @@ class Caching:
         names = [place.name for place in way_to(node_context.place)]
         self._what = [_FORM, names, _identity(runs)]
 
-    def replays(self, activation: Activation, given: Any = None) -> Calls[bool]:
+    def replays(self, activation: Activation, key_data: object = None) -> Calls[bool]:
         """Give the cached outcome again, if there is one; else prepare `keep`.
 
         Args:
             activation: The activation.
-            given: What the default key is made of; None for the messages and values.
+            key_data: What the default key is made of; None for the messages and values.
 
         Returns:
             Whether there was one, so that the agent does not run.
         """
-        if (entry := self._entry(activation, given)) is None:
+        if (entry := self._entry(activation, key_data)) is None:
             return False
-        found = yield Call(entry.cache.get, entry.cache.aget, ([entry.key],))
-        outcome = next(iter(found.values()), None)
+        hits = yield Call(entry.cache.get, entry.cache.aget, ([entry.key],))
+        outcome = next(iter(hits.values()), None)
         if outcome is None or any(
             kind == "transfer_to" and to not in self._targets for kind, to in outcome
         ):
@@ -95,25 +95,25 @@ class Caching:
             _give(activation, kind, data)
         return True
 
-    def _entry(self, activation: Activation, given: Any) -> CacheEntry | None:
+    def _entry(self, activation: Activation, key_data: object) -> CacheEntry | None:
         """Return where the outcome is cached; None without a cache, or if the agent has asked."""
         configurable = activation.config.get("configurable", {})
-        cache: BaseCache[Any] | None = configurable.get(CACHE, self._cache)
+        cache: Cache | None = configurable.get(CACHE, self._cache)
         if cache is None or has_asked(activation):
             return None
         context = activation.view.context(self._history)
-        chosen = self._chosen(activation.address, context, given)
+        chosen = self._chosen(activation.address, context, key_data)
         data = [*self._what, chosen]
         if fault := save_fault(_KEYS, data):
             raise _no_key(activation.address, fault)
         hashed = sha256(_KEYS.dumps_typed(data)[1]).hexdigest()
         return CacheEntry(cache, (self._namespace, hashed), self._policy.ttl)
 
-    def _chosen(self, where: str, context: Context, given: Any) -> Any:
+    def _chosen(self, where: str, context: Context, key_data: object) -> object:
         key_func = self._policy.key_func
         if key_func is default_cache_key:
             try:
-                return canonical([context.messages, context.values] if given is None else given)
+                return canonical([context.messages, context.values] if key_data is None else key_data)
             except RecursionError as error:
                 raise _no_key(where, "it is nested too deeply") from error
         key = key_func(context)
@@ -160,7 +160,7 @@ def has_asked(activation: Activation) -> bool:
     return bool(clock.ids_at(lambda at: at == activation.address, only_questions=True))
 
 
-def canonical(value: Any) -> Any:
+def canonical(value: object) -> object:
     """Return data in a form that is the same for equal data, with messages without ids and metadata.
 
     >>> canonical([{"b": 1, "a": 2}, {3}])
@@ -183,7 +183,7 @@ def canonical(value: Any) -> Any:
     return value
 
 
-def _identity(runs: Any) -> str:
+def _identity(runs: object) -> str:
     """Return the name of a function or a class with its module, or of a graph."""
     named = runs if hasattr(runs, "__qualname__") else type(runs)
     return f"{named.__module__}.{named.__qualname__} {getattr(runs, 'name', None) or ''}"
@@ -195,15 +195,15 @@ def _outcome(activation: Activation, entry: CacheEntry) -> Outcome | None:
     Raises:
         InvalidOutputError: It cannot be cached.
     """
-    found = activation.outcome()
-    if found is None:
+    parts = activation.outcome()
+    if parts is None:
         return None
-    entries, writes = found
+    entries, writes = parts
     outcome: Outcome = []
     for each in entries:
         if not isinstance(each, Note):
             outcome.append(["message", _bare(each)])
-        elif each.kind in _GIVEN:
+        elif each.kind in _REPEATED_KINDS:
             outcome.append([each.kind, each.data])
     outcome += [["values", write["values"]] for write in writes]
     if fault := save_fault(entry.cache.serde, outcome):

@@ -66,12 +66,12 @@ class Completion:
         """
         self._node_context, self._cursor, self._ending, self._see = node_context, cursor, ending, see
         self._count_transfer, self._is_border = count_transfer, is_border
-        self._kept = iter(ending["given"])
+        self._answers = iter(ending["given"])
         self._new: list[bool] = []
         self._seen: RunState | None = None
         self._entries: list[Entry] = []
         self.messages: list[BaseMessage] = []
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, object] = {}
         self.changes: Changes = {}
         self.failure: BaseException | None = None
 
@@ -105,8 +105,8 @@ class Completion:
 
     def ends(self, loop: Place, cursor: Cursor) -> bool:
         """Return whether the `until` of a loop ends it."""
-        if (kept := next(self._kept, None)) is not None:
-            return kept
+        if (answer := next(self._answers, None)) is not None:
+            return answer
         try:
             ends = bool(cast(Any, loop.agent).until(self._context(loop, cursor)))
         except Exception as error:
@@ -138,12 +138,12 @@ class Completion:
         return border
 
     def _sends_back(self, checked: CheckedAgent, place: Place, cursor: Cursor) -> bool:
-        if (kept := next(self._kept, None)) is not None:
-            return kept
+        if (answer := next(self._answers, None)) is not None:
+            return answer
         at, context = address(place, cursor), self._context(place, cursor)
         try:
             result = checked.check(context, self._said(place, cursor), attempt(place, cursor))
-            check_saved(get_config(), at, _given(result))
+            check_saved(get_config(), at, _outputs_of(result))
             custom = [plain_at(at, "custom data of a check", data) for data in result.custom]
             notes = [Note("", "custom", data, at) for data in custom]
             messages = [stamped(message, at) for message in result.messages]
@@ -179,16 +179,16 @@ class Completion:
 
     def _said(self, place: Place, cursor: Cursor) -> Sequence[BaseMessage]:
         """Return the messages from inside a place in this attempt: the last ones of the history."""
-        said: list[BaseMessage] = []
+        messages: list[BaseMessage] = []
         for message in reversed(self._now().messages):
             at = address_of(message)
             if at is None or not is_inside(self._node_context.tree, at, place, cursor):
                 break
-            said.append(message)
-        return said[::-1]
+            messages.append(message)
+        return messages[::-1]
 
 
-def _given(result: CheckResult) -> Iterator[tuple[str, Any]]:
+def _outputs_of(result: CheckResult) -> Iterator[tuple[str, object]]:
     """Yield everything that a check writes, each with its name for error messages."""
     yield from (("the message of a check", message) for message in result.messages)
     yield from (("custom data of a check", data) for data in result.custom)

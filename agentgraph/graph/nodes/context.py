@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.cache.base import BaseCache
 from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore
@@ -23,6 +22,7 @@ from agentgraph.errors import InvalidOutputError, MissingValueError, ReducerErro
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import SPENT, Spent
+from agentgraph.graph.open_types import Cache
 from agentgraph.graph.stamps import address_of, agent_of
 from agentgraph.graph.state import (
     Changes,
@@ -77,11 +77,11 @@ class RunState:
     """The state that a node sees: that of its lane and, by reference, of the enclosing lanes."""
 
     messages: Sequence[BaseMessage]
-    values: dict[str, Any]
+    values: dict[str, object]
     transfers: int = 0
     """How many transfers there were: in the root of the turn, in another lane of the lane."""
     reducers: Reducers = _NO_REDUCERS
-    settled: Mapping[str, Any] = field(default_factory=dict)
+    settled: Mapping[str, object] = field(default_factory=dict)
     """The values that resolve a conflict at a join, by name."""
     middleware: Records = field(default_factory=dict)
     """The saved records of middleware, by node."""
@@ -98,7 +98,7 @@ class RunState:
         seen = replace(self, messages=with_changes(self.messages, messages), values=values)
         return replace(seen, middleware=applied(self.middleware, [changes])) if changes else seen
 
-    def check(self, where: str, writes: Sequence[Write]) -> dict[str, Any]:
+    def check(self, where: str, writes: Sequence[Write]) -> dict[str, object]:
         """Return the values after writes, which can be merged and fit their types.
 
         Raises:
@@ -133,24 +133,24 @@ class RunState:
             ValueConflictError: Two wrote different values under one name that is not settled.
             ReducerError: A reducer failed on the writes together.
         """
-        found = conflicts(handed_back, beside, self.reducers)
-        if left := [name for name in found if name not in self.settled]:
-            two = found[left[0]]
+        clashes = conflicts(handed_back, beside, self.reducers)
+        if names := [name for name in clashes if name not in self.settled]:
+            two = clashes[names[0]]
             written = [
                 (each.by, "ag.DELETE" if is_deletion(each.value) else shown(each.value)) for each in two
             ]
             labels = [label(each.number) if each.by == where else "" for each in two]
-            has_reducer = left[0] in self.reducers.channels
+            has_reducer = names[0] in self.reducers.channels
             reducer = reducer_for(*(each.value for each in two))
-            raise ValueConflictError(where, left, written, labels, has_reducer, reducer)
+            raise ValueConflictError(where, names, written, labels, has_reducer, reducer)
         writes = [write for each in handed_back.values() for write in each]
-        if found:
-            writes.append(Write(by=where, values={name: self._settled(name) for name in found}))
+        if clashes:
+            writes.append(Write(by=where, values={name: self._settled(name) for name in clashes}))
         if self.reducers.fields:
             self.check(where, writes)
         return writes
 
-    def _settled(self, name: str) -> Any:
+    def _settled(self, name: str) -> object:
         value = self.settled[name]
         return overwriting(value) if name in self.reducers.channels else value
 
@@ -174,7 +174,7 @@ class NodeContext:
         *,
         has_border: bool = False,
         limits: Limits | None = None,
-        cache: BaseCache[Any] | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
         self.has_border, self.cache = has_border, cache
@@ -198,10 +198,10 @@ class NodeContext:
     def arrived(self, position: Position | None) -> Position:
         """Return the position of an activation here, even if someone jumped here without one."""
         position = position or self.position(None, ())
-        left = self.tree.by_node.get(position["next"] or "")
-        if left is self.place:
+        origin = self.tree.by_node.get(position["next"] or "")
+        if origin is self.place:
             return position
-        cursor = cursor_at(self.place, left, as_cursor(position["cursor"]))
+        cursor = cursor_at(self.place, origin, as_cursor(position["cursor"]))
         return self.position(self.place.nodes.entry, cursor)
 
     def plain_position(self, cursor: Cursor) -> Position | None:
@@ -269,7 +269,7 @@ class NodeContext:
         self,
         writes: Sequence[Write],
         values: Mapping[str, Any],
-        merged: Mapping[str, Any] | None = None,
+        merged: Mapping[str, object] | None = None,
     ) -> Any:
         """Return writes for the `values` channel: a list in an inner lane, in the root as stored.
 
@@ -293,13 +293,13 @@ class NodeContext:
         return position
 
 
-class _Values(dict[str, Any]):
+class _Values(dict[str, object]):
     """The values that an activation sees; to read a missing one by `[...]` is an error that says so."""
 
     place: Place
     cursor: Cursor
 
-    def __missing__(self, name: Any) -> Any:
+    def __missing__(self, name: object) -> object:
         at = address(self.place, self.cursor[: len(self.place.counts)])
         there = [each for each in self if each.isidentifier()]
         raise MissingValueError(self.place.home.name, str(name), there, at)
@@ -315,10 +315,10 @@ class ActivationContext(Context[Any]):
         paths: RunPaths,
         *,
         messages: Sequence[BaseMessage],
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         history: HistoryPolicy = unchanged,
         under_way: int = 0,
-        answer: Sequence[Any] = (),
+        answer: Sequence[object] = (),
         records: Records | None = None,
     ) -> None:
         self._place, self._cursor, self._paths, self._records = place, cursor, paths, records or {}
@@ -330,7 +330,7 @@ class ActivationContext(Context[Any]):
         self.answered = bool(answer)
         self.answer = answer[0] if answer else None
 
-    def kept(self, name: str) -> Mapping[str, Any]:
+    def kept(self, name: str) -> Mapping[str, object]:
         """Return what the nearest enclosing agent with this name keeps."""
         return kept_for(self._records, keeper_node(self._place, name))
 

@@ -79,8 +79,10 @@ class Clock:
     def ids_at(self, is_meant: Callable[[str], bool], *, only_questions: bool = False) -> list[str]:
         """Return the ids of the entries at the addresses for which `is_meant` returns true."""
         with self.lock:
-            found = [each for at, ids in self._emitted.items() if is_meant(at) for each in ids.items()]
-        return [entry_id for entry_id, is_question in found if is_question or not only_questions]
+            entries = [
+                each for at, ids in self._emitted.items() if is_meant(at) for each in ids.items()
+            ]
+        return [entry_id for entry_id, is_question in entries if is_question or not only_questions]
 
 
 class Emitter:
@@ -112,7 +114,7 @@ class Emitter:
         self.writer, self._is_beside = runtime.stream_writer, is_concurrent
         self._queued: deque[Entry] = deque()  # always the same: other threads may be adding to it
         self._streamed: list[str] = []
-        self._given: dict[str, Any] = {}
+        self._custom_data: dict[str, object] = {}
         self._is_over = False
 
     def add_message(self, message: BaseMessage) -> None:
@@ -127,11 +129,11 @@ class Emitter:
             if address_of(message) is not None:
                 self.add_message(message)
 
-    def add_note(self, kind: str, data: Any = None, *, note_id: str = "", address: str = "") -> None:
+    def add_note(self, kind: str, data: object = None, *, note_id: str = "", address: str = "") -> None:
         """Queue a note; the next flush or the end emits it."""
         self._queued.append(Note(note_id or str(uuid4()), kind, data, address or self._address))
 
-    def save_note(self, kind: str, data: Any) -> None:
+    def save_note(self, kind: str, data: object) -> None:
         """Save a note that is no event: it has a number, and can be voided, but is not streamed."""
         with self._clock.lock:
             self._emit(Note(str(uuid4()), kind, data, self._address), is_streamed=False)
@@ -140,7 +142,7 @@ class Emitter:
         """Emit what is queued, on the stream."""
         self._flush(is_streamed=True)
 
-    def end(self) -> list[list[Any]]:
+    def end(self) -> list[list[object]]:
         """Emit the rest as the node ends, and return all notes as plain data.
 
         If nothing runs concurrently, the update of the node carries the rest. But a server's stream
@@ -152,7 +154,7 @@ class Emitter:
         self._is_over = True
         return [note.plain() for note in self.notes] if self.notes else []
 
-    def emit_question(self, question_id: str, value: Any, schema: dict[str, Any] | None) -> Note:
+    def emit_question(self, question_id: str, value: object, schema: dict[str, object] | None) -> Note:
         """Emit a question at once, and return its note."""
         self.add_note("interrupted", [value, schema], note_id=question_id)
         self.flush()
@@ -160,8 +162,8 @@ class Emitter:
 
     def add_error(self, failure: Failure) -> None:
         """Queue a failure that does not end the run."""
-        at, shown, _ = failure
-        self.add_note("error", shown, address=at)
+        at, text, _ = failure
+        self.add_note("error", text, address=at)
 
     def add_errors(self, error: BaseException) -> None:
         """Queue the failures of an exception that does not end the run."""
@@ -201,20 +203,20 @@ class Emitter:
 
     def in_order(self, messages: Iterable[BaseMessage]) -> list[Entry]:
         """Return added messages, and the notes so far, in the order in which they are emitted."""
-        given = [*messages]
-        meant = {id(message) for message in given}
-        every: list[Entry] = [*given, *self.notes]
+        several = [*messages]
+        ids = {id(message) for message in several}
+        every: list[Entry] = [*several, *self.notes]
         emitted = [each for each in every if number_of(each)]
-        queued = (each for each in self._queued if isinstance(each, Note) or id(each) in meant)
+        queued = (each for each in self._queued if isinstance(each, Note) or id(each) in ids)
         return [*sorted(emitted, key=number_of), *queued]
 
-    def emit_custom(self, data: Any) -> None:
+    def emit_custom(self, data: object) -> None:
         """Emit data written to LangGraph's stream writer at once, as a `custom` note."""
         if self._is_over:
             self.writer(data)
             return
         self.add_note("custom", as_plain(data), note_id=(note_id := str(uuid4())))
-        self._given[note_id] = data
+        self._custom_data[note_id] = data
         self.flush()
 
     def _flush(self, *, is_streamed: bool) -> None:
@@ -249,13 +251,13 @@ class Emitter:
         leaves the data out if it is the same.
         """
         if isinstance(entry, Note) and entry.kind == "custom":
-            given = self._given.pop(entry.id, entry.data)
-            if not is_ours(given):
-                self._stream_part(given, is_ours=False)
-                entry = entry._replace(data=None) if is_same(given, entry.data) else entry
+            data = self._custom_data.pop(entry.id, entry.data)
+            if not is_ours(data):
+                self._stream_part(data, is_ours=False)
+                entry = entry._replace(data=None) if is_same(data, entry.data) else entry
         self._stream_part({"entry": entry.plain() if isinstance(entry, Note) else entry})
 
-    def _stream_part(self, part: Any, *, is_ours: bool = True) -> None:
+    def _stream_part(self, part: object, *, is_ours: bool = True) -> None:
         token = var_child_runnable_config.set(self._config)  # the node's: not that of a task in it
         try:
             self.writer({STAMP: part} if is_ours else part)
@@ -276,7 +278,7 @@ class Writer:
         self._emitter, self._passes_ours = emitter, passes_ours
         self.outer = emitter.writer
 
-    def __call__(self, data: Any) -> None:
+    def __call__(self, data: object) -> None:
         """Write something."""
         if self._passes_ours and is_ours(data):
             self.outer(data)
@@ -292,19 +294,19 @@ def without_writer(config: RunnableConfig) -> RunnableConfig:
     return with_writer(config, writer)
 
 
-def with_writer(config: RunnableConfig, writer: Callable[[Any], None]) -> RunnableConfig:
+def with_writer(config: RunnableConfig, writer: Callable[[object], None]) -> RunnableConfig:
     """Return a config with another stream writer."""
     configurable = config["configurable"]
     runtime = configurable[RUNTIME].override(stream_writer=writer)
     return {**config, "configurable": {**configurable, RUNTIME: runtime}}
 
 
-def is_ours(part: Any) -> bool:
+def is_ours(part: object) -> bool:
     """Return whether a part of a custom stream is one of ours."""
     return isinstance(part, Mapping) and STAMP in part
 
 
-def as_plain(data: Any) -> Any:
+def as_plain(data: object) -> object:
     """Return data as plain JSON data, or its `repr` if it has no JSON form."""
     try:
         return plain(data)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -104,7 +104,7 @@ class ForkNode(Runnable[LaneState, Update]):
         """Return the error to raise when lanes failed with `error`."""
         return error
 
-    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
+    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: object) -> Update:
         """Run the lanes in threads."""
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         if not fork.has_ended:
@@ -119,7 +119,9 @@ class ForkNode(Runnable[LaneState, Update]):
                 self._join(fork, jobs, results, schedule.failures())
             return fork.update()
 
-    async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
+    async def ainvoke(
+        self, input: LaneState, config: RunnableConfig | None = None, **_: object
+    ) -> Update:
         """Run the lanes on the event loop."""
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         with Reporter(fork), self._naming(fork):
@@ -161,7 +163,7 @@ class ForkNode(Runnable[LaneState, Update]):
 
         return run
 
-    def _arunner(self, lane: Lane) -> Callable[..., Any]:
+    def _arunner(self, lane: Lane) -> Callable[..., object]:
         async def run(fork: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
             try:
                 ended = await lane.aattempt(self._call(job, schedule))
@@ -206,16 +208,16 @@ class ForkNode(Runnable[LaneState, Update]):
         marked = mark_failure(error, address(place, entered(place, job.cursor)), place.name)
         if is_fatal(marked) or not self.keeps_failure(lane):
             raise marked
-        at, shown, _ = failures(marked)[0]
+        at, text, _ = failures(marked)[0]
         emitter = fork.output.new_emitter(is_concurrent=True)
         emitter.void_questions(self._inside(job))
         emitter.add_errors(marked)
         name = speaker_at(home_at(at, fork.node_context.paths.inner_names))
-        instead = [stamped(message, at, name) for message in self.instead(shown)]
+        instead = [stamped(message, at, name) for message in self.instead(text)]
         for message in instead:
             emitter.add_message(message)
         result["messages"] = [*result["messages"], *instead]
-        result["failed"] = shown
+        result["failed"] = text
         result["position"] = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
 
     def _join(
@@ -304,11 +306,11 @@ class ForEachNode(ForkNode):
             names = dict(zip(needs, item.depends_on, strict=True))
 
             def sees(results: Results) -> RunState:
-                said = [f"{name}: {last_text(results[need])}" for need, name in names.items()]
-                request = HumanMessage("\n\n".join([item.request, *said]))
-                given = with_id(request, f"{fork.address} {item.name}")
+                answers = [f"{name}: {last_text(results[need])}" for need, name in names.items()]
+                request = HumanMessage("\n\n".join([item.request, *answers]))
+                message = with_id(request, f"{fork.address} {item.name}")
                 values = {**fork.view.state.values, **item.values}
-                return replace(fork.view.state, messages=[given], values=values)
+                return replace(fork.view.state, messages=[message], values=values)
 
             return Job(0, (*fork.cursor, numbers[item.name]), sees, needs)
 
@@ -321,13 +323,15 @@ class ForEachNode(ForkNode):
     def keep(self, fork: Activation, results: Results) -> None:
         """Keep the last messages by the names of the items."""
         names = enumerate(self._items(fork))
-        said = {name: last_text(results[n]) for n, name in names if n in results}
-        fork.output.keep({cast(ForEachAgent, self.node_context.place.agent).kept_by: {RESULTS: said}})
+        answers = {name: last_text(results[n]) for n, name in names if n in results}
+        fork.output.keep(
+            {cast(ForEachAgent, self.node_context.place.agent).kept_by: {RESULTS: answers}}
+        )
 
     def _items(self, fork: Activation) -> dict[str, Item]:
         """Return the items by name, each after those that it depends on."""
         agent = cast(ForEachAgent, self.node_context.place.agent)
-        kept = kept_in(fork.view.context("shared"), agent.kept_by)
-        items = {item.name: item for item in agent.items(kept)}
+        record = kept_in(fork.view.context("shared"), agent.kept_by)
+        items = {item.name: item for item in agent.items(record)}
         order = in_order({name: item.depends_on for name, item in items.items()})
         return {name: items[name] for name in order}

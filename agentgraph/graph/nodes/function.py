@@ -67,12 +67,12 @@ class Chunks(BaseCallbackHandler):
         """Return a config for the function, whose models are listened to if chunks are streamed."""
         return merge_configs(config, {"callbacks": [self]}) if self._handlers else config
 
-    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
+    def on_llm_new_token(self, token: object, *, chunk: object = None, **_: object) -> None:
         """Note that a model has streamed a chunk."""
         if isinstance(chunk, ChatGenerationChunk) and chunk.message.id:
             self._add(chunk.message)
 
-    def on_stream_event(self, event: Mapping[str, Any], *, run_id: UUID, **_: Any) -> None:
+    def on_stream_event(self, event: Mapping[str, object], *, run_id: UUID, **_: object) -> None:
         """Note what a model has streamed in version v3."""
         match event:
             case {"event": "message-start"}:
@@ -117,9 +117,9 @@ class Chunks(BaseCallbackHandler):
 
     def void(self) -> None:
         """Void the chunks of messages that the function did not say."""
-        left = sorted(self._streamed.keys() - self._activation.output.said_ids)
-        if left := [each for each in left if self._activation.output.current_message(each) is None]:
-            self._activation.output.emitter.add_note("discarded", left)
+        ids = sorted(self._streamed.keys() - self._activation.output.said_ids)
+        if ids := [each for each in ids if self._activation.output.current_message(each) is None]:
+            self._activation.output.emitter.add_note("discarded", ids)
 
     def _add(self, chunk: BaseMessage) -> None:
         self._note(str(chunk.id), str(chunk.text))
@@ -135,8 +135,8 @@ def streams_chunks(config: RunnableConfig) -> bool:
 
 def _handlers(config: RunnableConfig) -> list[Any]:
     """Return LangGraph's handlers that stream chunks."""
-    given = config.get("callbacks")
-    every = given.handlers if isinstance(given, BaseCallbackManager) else given
+    callbacks = config.get("callbacks")
+    every = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
     return [each for each in every if isinstance(each, StreamMessagesHandler)] if every else []
 
 
@@ -163,13 +163,13 @@ class Items:
             self._end_chunks(self._chunks, live=False)
             self._chunks.void()
 
-    def take(self, given: Any, *, live: bool = False) -> bool:
+    def take(self, output: object, *, live: bool = False) -> bool:
         """Take an item, or items up to one that ends the activation; return whether there was one."""
-        if isinstance(given, list | tuple):
-            return any(self._take_one(item, live=live) for item in given)
-        return self._take_one(given, live=live)
+        if isinstance(output, list | tuple):
+            return any(self._take_one(item, live=live) for item in output)
+        return self._take_one(output, live=live)
 
-    def _take_one(self, item: Any, *, live: bool) -> bool:
+    def _take_one(self, item: object, *, live: bool) -> bool:
         """Take an item; return whether it ends the activation."""
         activation = self._activation
         if isinstance(item, BaseMessageChunk):
@@ -187,9 +187,9 @@ class Items:
                 activation.output.take(item, "function", live=live)
             case Custom(data=data):
                 activation.output.emit_note("custom", activation.output.plain("custom data", data))
-            case KeptValues(values=values, kept=kept):
+            case KeptValues(values=values, kept=record):
                 activation.output.write([Write(by="", values=dict(values))])
-                activation.output.keep(kept)
+                activation.output.keep(record)
             case SetValues(values=values):
                 activation.output.set_values(values)
             case Exit() | BreakLoop() | TransferTo() | Ask():
@@ -234,7 +234,7 @@ class Items:
                 question = _question(activation, item)
                 activation.continue_at(activation.node_context.place.nodes.question, ask=question)
 
-    def _permit(self, item: Any, permitted: bool) -> None:
+    def _permit(self, item: object, permitted: bool) -> None:
         if not permitted:
             kind = type(item).__name__
             raise InvalidOutputError(
@@ -243,14 +243,14 @@ class Items:
             )
 
 
-def take_output(activation: Activation, given: Any) -> None:
+def take_output(activation: Activation, output: object) -> None:
     """Take what the `output` of a graph agent returned.
 
     Raises:
         InvalidOutputError: It is not something that an agent says or sets.
     """
     items = Items(activation, Capabilities())
-    for item in given if isinstance(given, list | tuple) else [given]:
+    for item in output if isinstance(output, list | tuple) else [output]:
         if not isinstance(item, str | BaseMessage | Custom | SetValues | None):
             raise InvalidOutputError(
                 f"{activation.address}: output= returned {shown(item)}; return a text, a message, "
@@ -303,9 +303,9 @@ class FunctionNode(LeafNode):
         if self.caching is not None and run_calls(self.caching.replays(activation)):
             return
         call = FunctionCall(self, activation)
-        left = call.start()
-        if left is not None:
-            run_coroutine(call.finish(left))
+        rest = call.start()
+        if rest is not None:
+            run_coroutine(call.finish(rest))
         call.end()
 
     async def arun(self, activation: Activation) -> None:
@@ -314,11 +314,11 @@ class FunctionNode(LeafNode):
             return
         call = FunctionCall(self, activation)
         if acall := getattr(self.agent.fn, "acall", None):
-            left = acall(activation.view.context(self.agent.history))
+            rest = acall(activation.view.context(self.agent.history))
         else:
-            left = call.start() if self.is_async else await run_in_thread(call.start)
-        if left is not None:
-            await call.finish(left)
+            rest = call.start() if self.is_async else await run_in_thread(call.start)
+        if rest is not None:
+            await call.finish(rest)
         call.end()
 
 
@@ -338,27 +338,27 @@ class FunctionCall:
         metadata = {**config.get("metadata", {}), **activation.mark}  # it assigns chunks to the agent
         var_child_runnable_config.set(self._items.config({**config, "metadata": metadata}))
 
-    def start(self) -> Awaitable[Any] | AsyncGenerator[Any] | None:
+    def start(self) -> Awaitable[object] | AsyncGenerator[object] | None:
         """Call the function and take its items; if it is async, return what to await."""
         agent = self._node.agent
-        given: Any = agent.fn(self._activation.view.context(agent.history))
-        if isinstance(given, AsyncGenerator | Awaitable):
-            return given
-        if isinstance(given, Generator):
-            with closing(given):
-                self._follow(given)
+        output: object = agent.fn(self._activation.view.context(agent.history))
+        if isinstance(output, AsyncGenerator | Awaitable):
+            return output
+        if isinstance(output, Generator):
+            with closing(output):
+                self._follow(output)
         else:
-            self._items.take(given)
+            self._items.take(output)
         return None
 
-    async def finish(self, left: Awaitable[Any] | AsyncGenerator[Any]) -> None:
+    async def finish(self, rest: Awaitable[object] | AsyncGenerator[object]) -> None:
         """Await the function, and take its items."""
         with stoppable():
-            if not isinstance(left, AsyncGenerator):
-                self._items.take(await left)
+            if not isinstance(rest, AsyncGenerator):
+                self._items.take(await rest)
                 return
-            async with aclosing(left):
-                async for item in left:
+            async with aclosing(rest):
+                async for item in rest:
                     if self._items.take(item, live=True):
                         break
 
@@ -370,11 +370,11 @@ class FunctionCall:
             if text is not None:
                 self._activation.output.set_values({key: text})
 
-    def _follow(self, given: Generator[Any, None, Any]) -> None:
+    def _follow(self, generator: Generator[object, None, object]) -> None:
         """Take the items that a generator yields, and the one that it returns."""
         while True:
             try:
-                item = next(given)
+                item = next(generator)
             except StopIteration as end:
                 self._items.take(end.value, live=True)
                 return

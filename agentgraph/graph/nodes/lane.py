@@ -15,7 +15,6 @@ from langchain_core.messages import BaseMessage, RemoveMessage
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
-from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
@@ -24,6 +23,7 @@ from agentgraph.graph.internals import RUNTIME, SCRATCHPAD
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
+from agentgraph.graph.open_types import Graph
 from agentgraph.graph.state import Changes, Position
 from agentgraph.graph.values import Write
 from agentgraph.tree.addresses import Cursor
@@ -71,14 +71,14 @@ class Lane(NamedTuple):
     """A lane: its first place and its compiled graph."""
 
     place: Place
-    graph: CompiledStateGraph[Any, Any, Any, Any]
+    graph: Graph
 
     def attempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
         """Run it, and return its result until it ended or failed, and the failure if it did.
 
         The visible state is computed here, so that a failure to do so is one of the lane.
         """
-        state: dict[str, Any] = {}
+        state: dict[str, object] = {}
         try:
             arguments = self._arguments(call)
             with _asking_once():
@@ -92,7 +92,7 @@ class Lane(NamedTuple):
 
     async def aattempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
         """Run it on the event loop, as `attempt` does in threads."""
-        state: dict[str, Any] = {}
+        state: dict[str, object] = {}
         try:
             arguments = self._arguments(call)
             with _asking_once():
@@ -116,7 +116,7 @@ class Lane(NamedTuple):
         }
 
 
-def _in_namespace(namespace: str | None) -> dict[str, Any]:
+def _in_namespace(namespace: str | None) -> dict[str, object]:
     """Return config keys that make LangGraph save a lane in a namespace other than its task's.
 
     LangGraph counts the graphs that a task runs and appends the count to the namespace, which would
@@ -140,8 +140,8 @@ def _asking_once() -> Iterator[None]:
 
 def last_text(result: LaneResult) -> str:
     """Return the text of the last message of a lane; an empty text if there is none."""
-    said = [message for message in result["messages"] if not isinstance(message, RemoveMessage)]
-    return str(said[-1].text) if said else ""
+    messages = [message for message in result["messages"] if not isinstance(message, RemoveMessage)]
+    return str(messages[-1].text) if messages else ""
 
 
 def _result(state: dict[str, Any]) -> LaneResult:
@@ -175,15 +175,15 @@ class Ended(TypedDict):
     """Its checkpoint namespace."""
     came: NotRequired[str]
     """The last text of its lane, if it succeeded."""
-    failed: NotRequired[Mapping[str, Any]]
+    failed: NotRequired[Mapping[str, object]]
     """Otherwise its failure, as data."""
 
 
 def attempts_in(saved: CheckpointTuple | None) -> list[Ended]:
     """Return the attempts saved with a checkpoint; those of each call in order."""
     writes = (saved.pending_writes if saved else None) or ()
-    found: list[Ended] = [value for _, channel, value in writes if channel == CHANNEL]
-    return sorted(found, key=lambda each: each["attempt"])
+    attempts: list[Ended] = [value for _, channel, value in writes if channel == CHANNEL]
+    return sorted(attempts, key=lambda each: each["attempt"])
 
 
 def namespace_of_attempt(namespace: str, task: str, attempt: int) -> str:
@@ -206,9 +206,9 @@ def task_in(namespace: str) -> str:
 
 def without_past_attempts(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
     """Return the checkpoints except those of attempts that another one followed."""
-    found = list(every)
-    over = {each["namespace"] for saved in found for each in attempts_in(saved)}
-    return [saved for saved in found if not over or not _is_in(saved, over)]
+    checkpoints = list(every)
+    over = {each["namespace"] for saved in checkpoints for each in attempts_in(saved)}
+    return [saved for saved in checkpoints if not over or not _is_in(saved, over)]
 
 
 def _is_in(saved: CheckpointTuple, namespaces: set[str]) -> bool:

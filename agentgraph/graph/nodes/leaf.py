@@ -75,7 +75,9 @@ class LeafNode(Runnable[LaneState, Update]):
             entry = activation.cache_entry
             return run_calls(keep(activation, entry)) if entry else activation.update()
 
-    async def ainvoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
+    async def ainvoke(
+        self, input: LaneState, config: RunnableConfig | None = None, **_: object
+    ) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
         activation = Activation(self.node_context, input, config or {}, runs_trees=self.runs_trees)
         with Reporter(activation):
@@ -189,5 +191,5 @@ class QuestionNode(LeafNode):
         activation.continue_at(self.node_context.place.node, answer=[answer])
 
 
-def _text(answer: Any) -> str:
+def _text(answer: object) -> str:
     return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

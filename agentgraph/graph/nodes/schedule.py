@@ -72,9 +72,9 @@ _FEWEST_THREADS = 3
 Y = TypeVar("Y")
 S = TypeVar("S")
 
-TaskCall = Callable[..., Any]
+TaskCall = Callable[..., object]
 """Calls a `GatedTask` with arguments, or finds its saved result, and returns a future."""
-Start = Callable[[TaskCall], Any]
+Start = Callable[[TaskCall], object]
 """Calls a task by the function that it is given, and returns its future."""
 
 
@@ -108,36 +108,36 @@ class GatedTask:
     """
 
     def __init__(self, name: str, run: Callable[..., Any]) -> None:
-        def call(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
+        def call(arrive: Callable[[], Future[None]], *arguments: object) -> object:
             try:
                 arrive().result()
                 return run(*arguments)
             except _COPIED as error:
                 raise _Wrapped(error) from error
 
-        async def acall(arrive: Callable[[], Future[None]], *arguments: Any) -> Any:
+        async def acall(arrive: Callable[[], Future[None]], *arguments: object) -> object:
             try:
                 await asyncio.wrap_future(arrive())
                 return await run(*arguments)
             except _COPIED as error:
                 raise _Wrapped(error) from error
 
-        as_task: Callable[..., Any] = task(name=name)
+        as_task: Callable[..., object] = task(name=name)
         self.name = name
-        self.call = cast(Callable[..., Any], as_task(acall if iscoroutinefunction(run) else call))
+        self.call = cast(Callable[..., object], as_task(acall if iscoroutinefunction(run) else call))
 
-    def start_with(self, *arguments: Any) -> Start:
+    def start_with(self, *arguments: object) -> Start:
         """Return a function that starts it with arguments."""
         return lambda call: call(self, *arguments)
 
 
-def talk_tasks(name: str, talk: Callable[..., Calls[Any]]) -> dict[Mode, GatedTask]:
+def talk_tasks(name: str, talk: Callable[..., Calls[object]]) -> dict[Mode, GatedTask]:
     """Return for each mode a task that runs a talk."""
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: object) -> object:
         return run_calls(talk(*arguments))
 
-    async def arun(*arguments: Any) -> Any:
+    async def arun(*arguments: object) -> object:
         return await arun_calls(talk(*arguments))
 
     return {"sync": GatedTask(name, run), "async": GatedTask(name, arun)}
@@ -147,7 +147,7 @@ def tasks_call(
     node: str,
     config: RunnableConfig,
     schedule: "Schedule",
-    start: Callable[[Mode, int, TaskCall], Any],
+    start: Callable[[Mode, int, TaskCall], object],
 ) -> Call:
     """Return the call that runs tasks, and gives their results by number.
 
@@ -162,11 +162,11 @@ def tasks_call(
     def starts(mode: Mode) -> list[Start]:
         return [partial(start, mode, number) for number in range(len(schedule.gates))]
 
-    def run() -> dict[int, Any]:
+    def run() -> dict[int, object]:
         check_threads(node, config, "or make it more than {}")
         return run_tasks(starts("sync"), schedule)
 
-    async def arun() -> dict[int, Any]:
+    async def arun() -> dict[int, object]:
         return await arun_tasks(starts("async"), schedule, slots=slots(config))
 
     return Call(run, arun)
@@ -197,7 +197,7 @@ class _Calls:
         """Call a task, unless its result is saved, and return its future."""
         return start(partial(self._call, number))
 
-    def _call(self, number: int, task: GatedTask, *arguments: Any) -> Any:
+    def _call(self, number: int, task: GatedTask, *arguments: object) -> object:
         place = self._first + number
         if (result := self._saved(task.name, place)) is not MISSING:
             future = self._new_future()
@@ -207,7 +207,7 @@ class _Calls:
         return task.call(partial(self._schedule.arrive, number), *arguments)
 
 
-def watched(future: asyncio.Future[Any]) -> asyncio.Future[Any]:
+def watched(future: asyncio.Future[object]) -> asyncio.Future[object]:
     """Mark a future's exception as retrieved: a cancelled node does not, and asyncio would log it."""
     future.add_done_callback(lambda done: done.cancelled() or done.exception())
     return future
@@ -229,7 +229,7 @@ def slots(config: RunnableConfig | None) -> int | None:
     return None if bound is None else max(bound - 1, 1)
 
 
-Steps = Generator["int | list[Any]", Any, None]
+Steps = Generator["int | list[Any]", object, None]
 """A generator that yields either the number of a task to call, and is sent its future; or a list of
 futures, one of which the caller waits for."""
 
@@ -308,7 +308,7 @@ class Schedule:
                 self.wake.set_result(None)
         return held
 
-    def record(self, ended: Mapping[int, Any]) -> None:
+    def record(self, ended: Mapping[int, object]) -> None:
         """Record lanes that ended, as futures by their numbers, and open gates for the others.
 
         On a resume many are recorded at once. They are taken in the order in which they ended, so that
@@ -334,7 +334,7 @@ class Schedule:
         self._waiting.clear()
         self._release(GraphDrained("it is not needed any more"))
 
-    def finished(self) -> dict[int, Any]:
+    def finished(self) -> dict[int, object]:
         """Return the results of the lanes by number, after all tasks have ended.
 
         Raises:
@@ -357,8 +357,8 @@ class Schedule:
         if questions:
             raise GraphInterrupt(questions)
         stopped = [n for n, error in self._raised.items() if not isinstance(error, GraphInterrupt)]
-        if left := [number for number in stopped if number not in self._unneeded]:
-            raise self._raised[left[0]]
+        if numbers := [number for number in stopped if number not in self._unneeded]:
+            raise self._raised[numbers[0]]
         return dict(sorted(self.results.items()))
 
     def failures(self) -> list[Failure]:
@@ -472,7 +472,7 @@ class Schedule:
                 each.set_exception(why_not)
 
 
-def _has_result(future: Future[Any]) -> bool:
+def _has_result(future: Future[object]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
 

@@ -11,10 +11,10 @@ them does not matter: a lane that ended, failed or was thrown away has used what
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from threading import Lock
-from typing import Any
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.graph.internals import RESUMING
@@ -60,7 +60,7 @@ class Spent:
         """Take back one that was not needed."""
         self.add(limit, -1)
 
-    def read_lanes(self, config: Mapping[str, Any], tree: Tree) -> Calls[None]:
+    def read_lanes(self, config: RunnableConfig, tree: Tree) -> Calls[None]:
         """Add what the lanes of a resumed step have used.
 
         Args:
@@ -74,7 +74,7 @@ class Spent:
             self._add_lanes(every, config, tree)
 
     def _add_lanes(
-        self, newest_first: Iterable[CheckpointTuple], config: Mapping[str, Any], tree: Tree
+        self, newest_first: Iterable[CheckpointTuple], config: RunnableConfig, tree: Tree
     ) -> None:
         step = step_config(config)["configurable"]
         around, began = step["checkpoint_ns"], step["checkpoint_id"]

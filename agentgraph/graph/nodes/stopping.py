@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
@@ -121,8 +121,8 @@ class Stop(RunControl):
 
     def _call(self, cancels: set[Callable[[], None]]) -> None:
         with self._lock:
-            found = list(cancels)
-        for cancel in found:
+            callbacks = list(cancels)
+        for cancel in callbacks:
             cancel()
 
     def chain(self) -> Iterator["Stop"]:
@@ -268,24 +268,24 @@ _THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
 """Runs the sync functions of async runs; large, so that all branches can wait at the same time."""
 
 
-async def run_in_thread(fn: Callable[..., T], *arguments: Any) -> T:
+async def run_in_thread(fn: Callable[..., T], *arguments: object) -> T:
     """Call a sync function without blocking the event loop."""
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
     with stoppable(is_thread=True):
         running = loop.run_in_executor(_THREADS, context.run, _outcome, fn, *arguments)
-        given, error = await running
+        result, error = await running
     if error is not None:  # asyncio's futures refuse some exceptions and copy others
         raise error
-    return cast(T, given)
+    return cast(T, result)
 
 
-def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_coroutine(coroutine: Coroutine[object, object, T]) -> T:
     """Run a coroutine from sync code, even if an event loop runs in this thread."""
     return cast(T, run_off_loop(asyncio.run, coroutine))
 
 
-def run_off_loop(fn: Callable[..., T], *arguments: Any) -> T:
+def run_off_loop(fn: Callable[..., T], *arguments: object) -> T:
     """Call a function that may run an event loop; in another thread if one runs here, as in Jupyter."""
     try:
         asyncio.get_running_loop()
@@ -345,7 +345,7 @@ def is_cancelled(error: BaseException) -> bool:
     return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
 
 
-def _outcome(fn: Callable[..., T], *arguments: Any) -> tuple[T | None, BaseException | None]:
+def _outcome(fn: Callable[..., T], *arguments: object) -> tuple[T | None, BaseException | None]:
     try:
         with Contained():
             return fn(*arguments), None
@@ -353,7 +353,7 @@ def _outcome(fn: Callable[..., T], *arguments: Any) -> tuple[T | None, BaseExcep
         return None, error
 
 
-def _current_task() -> asyncio.Task[Any] | None:
+def _current_task() -> asyncio.Task[object] | None:
     try:
         return asyncio.current_task()
     except RuntimeError:

@@ -103,11 +103,11 @@ class WorkflowNode(ForkNode):
         is_named = isinstance(error, StepFailedError) and error.workflow == fork.address
         if is_named or is_fatal(error):
             return error
-        at, shown, _ = failures(error)[0]
+        at, text, _ = failures(error)[0]
         if at == fork.address:  # no step failed, but joining their values did
             return error
         step = speaker_at(at.removeprefix(f"{fork.address}/").partition("/")[0])
-        named = StepFailedError(fork.address, step, shown)
+        named = StepFailedError(fork.address, step, text)
         join_failures(named, [error])
         keep_asked(named, asked_beside(error))
         return named
@@ -120,10 +120,10 @@ class WorkflowNode(ForkNode):
             seen = seen.with_new(result["messages"], result["values"])
         if step.input is None:
             return seen
-        said = {self.steps[n].name: last_text(results[n]) for n in before}
-        text = fill_input(step.input, seen.values, said, step.name)
-        given = with_id(HumanMessage(text), f"{fork.address} {step.name} {text}")
-        return replace(seen, messages=[given])
+        texts = {self.steps[n].name: last_text(results[n]) for n in before}
+        text = fill_input(step.input, seen.values, texts, step.name)
+        message = with_id(HumanMessage(text), f"{fork.address} {step.name} {text}")
+        return replace(seen, messages=[message])
 
     def _undoing(
         self, fork: Activation, results: Results, tasks: Sequence[GatedTask]
