@@ -384,10 +384,7 @@ def callback(inner: InnerRun) -> ag.Agent:
 def supervised(mode: Any) -> Build:
     def build(inner: InnerRun) -> ag.Agent:
         def response(sent: Any) -> Any:
-            if mode == "tools":
-                made = call("worker", request="Look.")
-            else:
-                made = call("transfer_to_worker")
+            made = call("worker", request="Look.") if mode == "tools" else call("transfer_to_worker")
             return "Done." if isinstance(sent[-1], ToolMessage) or len(sent) > 2 else calls(made)
 
         worker = ag.function_agent("worker", inner, description="It works.")
