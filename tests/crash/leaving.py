@@ -125,7 +125,7 @@ def closes_elsewhere(make: Make, count: Count, closers: int = 1) -> None:
         for closer in closing:
             closer.join()
     reader.join()
-    assert raised == [], "its iteration does not just end"
+    assert raised == [], f"its iteration does not just end: {raised}"
 
 
 def closes_twice(make: Make, count: Count) -> None:

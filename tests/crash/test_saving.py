@@ -247,7 +247,27 @@ def test_a_saver_that_fails_is_nobodys_failure(tree: str, how: str, way: str, tm
             raise
 
 
-ALONE = [name for name in TREES if name not in ("asks", "asks in a tool", "undone")]
+class Listings(Faults):
+    """Lets the n-th listing of checkpoints fail."""
+
+    def __init__(self, fail_at: int) -> None:
+        super().__init__("reading", fail_at)
+        self.how = self.how._replace(methods=("list",))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_listing_that_fails_in_a_resume_is_nobodys_failure(way: str, tmp_path: Path) -> None:
+    tree = "asks beside transfers"
+    whole = Failing(tree, way, tmp_path / "whole", Listings(0))
+    fails = blamed(whole.finish())
+    assert whole.faults.calls == 1
+    driven = Failing(tree, way, tmp_path / "driven", Listings(1))
+    check_failing(whole, driven, fails)
+    assert driven.faults.times == 1
+
+
+ASKING = ("asks", "asks in a tool", "asks beside transfers")
+ALONE = [name for name in TREES if name not in {*ASKING, "undone"}]
 """The trees that a graph runs without a `Runner` to the end."""
 
 
