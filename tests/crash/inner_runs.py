@@ -3,22 +3,26 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from campaign import World, caller, leaf, model
 from langchain.agents import create_agent
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Send
 from sites import named
 
 import agentgraph as ag
 from agentgraph.show.lines import event_text
-from agentgraph.testing import call, calls
+from agentgraph.testing import ScriptedChatModel, call, calls
 
 TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="none")
 """A variable of a user, which is known inside the inner run."""
@@ -45,6 +49,8 @@ class InnerRun:
 
     Attributes:
         told: What each conversation came to.
+
+    Options are passed on to the runs.
     """
 
     def __init__(self, kind: str, memory: InMemorySaver, path: Path | None) -> None:
@@ -52,32 +58,32 @@ class InnerRun:
         self.told: list[Any] = []
         self._number, self._lock = 0, threading.Lock()
 
-    def __call__(self, *_: Any) -> str:
+    def __call__(self, *_: Any, **options: Any) -> str:
         with self._runner() as runner:
             thread = self._thread()
-            first = self._begin(runner, thread)
+            first = self._begin(runner, thread, options)
             asked = [(each.address, each.value) for each in runner.pending(first.thread_id)]
-            with runner.resume(first.thread_id, {"sub/sub_ok": "yes"}, stream=True) as run:
+            with runner.resume(first.thread_id, {"sub/sub_ok": "yes"}, stream=True, **options) as run:
                 rest = list(run)
             events, listed = list(runner.events(first.thread_id)), runner.threads()
             status = runner.thread(first.thread_id).status
         return self._note(first, asked, rest, events, listed, status)
 
-    async def wait(self, *_: Any) -> str:
+    async def wait(self, *_: Any, **options: Any) -> str:
         with self._runner() as runner:
             thread = self._thread()
-            first = await runner.ainvoke("Go.", thread_id=thread)
+            first = await runner.ainvoke("Go.", thread_id=thread, **options)
             asked = [(each.address, each.value) for each in await runner.apending(first.thread_id)]
-            resumed = runner.aresume(first.thread_id, {"sub/sub_ok": "yes"}, stream=True)
+            resumed = runner.aresume(first.thread_id, {"sub/sub_ok": "yes"}, stream=True, **options)
             rest = [event async for event in resumed]
             events = [event async for event in runner.aevents(first.thread_id)]
             status, listed = (await runner.athread(first.thread_id)).status, await runner.athreads()
         return self._note(first, asked, rest, events, listed, status)
 
-    def _begin(self, runner: ag.Runner, thread: str | None) -> ag.Result:
+    def _begin(self, runner: ag.Runner, thread: str | None, options: Mapping[str, Any]) -> ag.Result:
         if self.kind == "a named thread":
-            return ag.watch(runner, "Go.", thread_id=thread)
-        return runner.invoke("Go.", thread_id=thread)
+            return ag.watch(runner, "Go.", thread_id=thread, **options)
+        return runner.invoke("Go.", thread_id=thread, **options)
 
     def _runner(self) -> Any:
         saver: Any = None
@@ -310,6 +316,118 @@ def agent_tool(inner: InnerRun) -> ag.Agent:
     return caller([ag.agent_tool(ag.function_agent("inner", inner))], "inner", name="outer")
 
 
+def in_pool(inner: InnerRun) -> ag.Agent:
+    def fn(ctx: ag.Context) -> str:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(contextvars.copy_context().run, inner).result()
+
+    return ag.function_agent("outer", fn)
+
+
+def to_thread(inner: InnerRun) -> ag.Agent:
+    async def fn(ctx: ag.Context) -> str:
+        return await asyncio.to_thread(inner)
+
+    return ag.function_agent("outer", fn)
+
+
+def gathered(inner: InnerRun) -> ag.Agent:
+    async def fn(ctx: ag.Context) -> str:
+        return "".join(await asyncio.gather(inner.wait(), inner.wait()))
+
+    return ag.function_agent("outer", fn)
+
+
+def undo(inner: InnerRun) -> ag.Agent:
+    def fail(ctx: ag.Context) -> str:
+        raise ValueError("It never works.")
+
+    steps = [
+        ag.step(says(), compensate=inner),
+        ag.step(ag.function_agent("fails", fail), depends_on=["says"]),
+    ]
+    return ag.parallel("outer", [ag.workflow("w", steps)], on_error="collect")
+
+
+def approve(inner: InnerRun) -> ag.Agent:
+    return caller([idle], "idle", name="outer", approve=lambda made: not inner())
+
+
+def edge(*, flat: bool) -> Build:
+    """Return a graph whose conditional edge runs the inner run, and sends to a node that does, too."""
+
+    def build(inner: InnerRun) -> ag.Agent:
+        def routed(state: Any) -> Any:
+            return [Send("two", {"messages": [HumanMessage(inner())]})]
+
+        def two(state: Any) -> Any:
+            return {"messages": [AIMessage(inner())]}
+
+        builder = StateGraph(MessagesState).add_node("one", lambda state: {}).add_node("two", two)
+        builder.add_edge(START, "one").add_conditional_edges("one", routed, ["two"])
+        return ag.graph_agent("outer", builder.add_edge("two", END).compile(), flat=flat)
+
+    return build
+
+
+def callback(inner: InnerRun) -> ag.Agent:
+    class Hears(BaseCallbackHandler):
+        raise_error = True
+
+        def on_chat_model_start(self, *args: Any, **options: Any) -> None:
+            inner()
+
+    said = ScriptedChatModel(responses=lambda sent: "Said.", callbacks=[Hears()])
+    return ag.chat_agent("outer", said)
+
+
+def supervised(mode: Any) -> Build:
+    def build(inner: InnerRun) -> ag.Agent:
+        def response(sent: Any) -> Any:
+            made = call("worker", request="Look.") if mode == "tools" else call("transfer_to_worker")
+            return "Done." if isinstance(sent[-1], ToolMessage) or len(sent) > 2 else calls(made)
+
+        worker = ag.function_agent("worker", inner, description="It works.")
+        return ag.supervisor("outer", model(response), [worker], mode=mode)
+
+    return build
+
+
+def planned(inner: InnerRun) -> ag.Agent:
+    return ag.plan_execute(
+        "outer",
+        planner=ag.function_agent("planner", lambda ctx: '["only"]'),
+        executor=ag.function_agent("executor", inner),
+        replanner=ag.function_agent("replanner", lambda ctx: None),
+    )
+
+
+def config_of_tool(inner: InnerRun) -> ag.Agent:
+    def research(config: RunnableConfig) -> str:
+        """Do research."""
+        return inner(config=config)
+
+    return caller([research], "research", name="outer")
+
+
+def config_of_node(*, flat: bool) -> Build:
+    def build(inner: InnerRun) -> ag.Agent:
+        def one(state: Any, config: RunnableConfig) -> Any:
+            return {"messages": [AIMessage(inner(config=config))]}
+
+        graph = StateGraph(MessagesState).add_node("one", one).add_edge(START, "one").compile()
+        return ag.graph_agent("outer", graph, flat=flat)
+
+    return build
+
+
+def config_of_runnable(inner: InnerRun) -> ag.Agent:
+    def fn(given: Any, config: RunnableConfig) -> str:
+        return inner(config=config)
+
+    return ag.runnable_agent("outer", RunnableLambda(fn))
+
+
 PLACES: dict[str, Build] = {
     "function": function,
     "generator": generator,
@@ -344,4 +462,19 @@ PLACES: dict[str, Build] = {
     "workflow": workflow,
     "run in a run": inner_twice,
     "agent tool": agent_tool,
+    "thread pool": in_pool,
+    "to_thread": to_thread,
+    "gather": gathered,
+    "compensate": undo,
+    "approve": approve,
+    "conditional edge and Send": edge(flat=False),
+    "conditional edge and Send, flat": edge(flat=True),
+    "runnable": lambda inner: ag.runnable_agent("outer", RunnableLambda(inner)),
+    "callback": callback,
+    **{f"worker, {mode}": supervised(mode) for mode in ("tools", "handoff")},
+    "executor": planned,
+    "config of a tool": config_of_tool,
+    "config of a node": config_of_node(flat=False),
+    "config of a node, flat": config_of_node(flat=True),
+    "config of a runnable": config_of_runnable,
 }

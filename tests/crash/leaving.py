@@ -93,31 +93,43 @@ def throws(make: Make, count: Count) -> None:
             break
 
 
-def closes_elsewhere(make: Make, count: Count) -> None:
-    """Close the run in one thread while another waits for what comes after the n-th event."""
+def closes_elsewhere(make: Make, count: Count, closers: int = 1) -> None:
+    """Close the run in other threads while one waits for what comes after the n-th event."""
     run, reached, raised = make(), threading.Event(), list[BaseException]()
 
     def read() -> None:
-        try:
-            for _ in run:
-                if count.leaves():
-                    reached.set()
-        except BaseException as error:
-            raised.append(error)
-        reached.set()
+        for _ in run:
+            if count.leaves():
+                reached.set()
 
-    reader, closer = threading.Thread(target=read), threading.Thread(target=run.close)
+    def noting(act: Callable[[], None]) -> threading.Thread:
+        def whole() -> None:
+            try:
+                act()
+            except BaseException as error:
+                raised.append(error)
+            reached.set()
+
+        return threading.Thread(target=whole)
+
+    reader, closing = noting(read), [noting(run.close) for _ in range(closers)]
     if count.left:
         reached.set()
     reader.start()
     reached.wait()
     if count.left:
-        closer.start()
-        closer.join(0.01)
+        for closer in closing:
+            closer.start()
+        closing[0].join(0.01)
         count.world.gate.set()
-        closer.join()
+        for closer in closing:
+            closer.join()
     reader.join()
-    assert raised == [], "its iteration does not just end"
+    assert raised == [], f"its iteration does not just end: {raised}"
+
+
+def closes_twice(make: Make, count: Count) -> None:
+    closes_elsewhere(make, count, 2)
 
 
 async def reads(make: Make, count: Count) -> Any:
@@ -158,6 +170,22 @@ async def acloses_on_another_loop(make: Make, count: Count) -> None:
     await consumer
 
 
+async def acloses_twice(make: Make, count: Count) -> None:
+    """Close the run in two tasks at once: while it is admitted, or one waits for an event."""
+    run = make()
+    if count.left:
+        consumer: asyncio.Task[Any] = asyncio.create_task(heard(run))
+        await turns(1)
+    else:
+        consumer = await asks_for_the_next(lambda: run, count)
+    open_soon(count.world)
+    if count.left:
+        other = asyncio.create_task(run.aclose())
+        await run.aclose()  # at once: the other one goes on when the event loop goes round
+        await other
+    await consumer
+
+
 async def is_cancelled(make: Make, count: Count) -> None:
     """Cancel the consumer while it waits for what comes after the n-th event."""
     consumer = await asks_for_the_next(make, count)
@@ -179,7 +207,13 @@ async def times_out(make: Make, count: Count) -> None:
                     open_soon(count.world)
 
 
-SYNC = {"close": closes, "drop": drops, "throw": throws, "close elsewhere": closes_elsewhere}
+SYNC = {
+    "close": closes,
+    "drop": drops,
+    "throw": throws,
+    "close elsewhere": closes_elsewhere,
+    "close twice": closes_twice,
+}
 ASYNC = {
     "aclose": acloses,
     "drop": adrops,
@@ -187,7 +221,10 @@ ASYNC = {
     "timeout": times_out,
     "aclose elsewhere": acloses_elsewhere,
     "aclose on another loop": acloses_on_another_loop,
+    "aclose twice": acloses_twice,
 }
+UNBEGUN = {"close", "drop", "aclose", "aclose twice"}
+"""The ways to leave a run before it has begun, if it is left after no event."""
 
 
 async def asks_for_the_next(make: Make, count: Count) -> "asyncio.Task[None]":

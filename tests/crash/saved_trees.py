@@ -241,6 +241,12 @@ def asks_in_a_tool(world: World) -> ag.Agent:
     return chain(world, caller("writer", world, [ag.agent_tool(inner)], "inner", middleware=[again()]))
 
 
+def asks_beside_transfers(world: World) -> ag.Agent:
+    """Return branches with a question and with transfers, which a resume counts in all checkpoints."""
+    asking = ag.sequential("x", [leaf("x1", world), ag.human("chief", "Go on?"), leaf("x2", world)])
+    return ag.parallel("fork", [supervised("handoff")(world), asking])
+
+
 TREES: dict[str, Build] = {
     "loop": loop,
     **{f"parallel {each}": parallel(each) for each in ("fail", "collect", "wait", "first")},
@@ -266,4 +272,5 @@ TREES: dict[str, Build] = {
     **{f"supervised {each}": supervised(each) for each in ("tools", "handoff")},
     "asks": asks,
     "asks in a tool": asks_in_a_tool,
+    "asks beside transfers": asks_beside_transfers,
 }

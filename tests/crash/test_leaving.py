@@ -18,6 +18,7 @@ from leaving import (
     ANSWER,
     ASYNC,
     SYNC,
+    UNBEGUN,
     Count,
     afinish,
     asks_for_the_next,
@@ -78,6 +79,11 @@ def check_idle(driven: Watched, world: World) -> None:
     check_file(driven.path)
 
 
+def check_unbegun(world: World, thread: ag.Thread) -> None:
+    assert not world.done
+    assert thread == ag.Thread("t", "new")
+
+
 @pytest.mark.parametrize(("tree", "how", "way"), in_turn(TREES, SYNC, SYNC_WAYS, every=4))
 def test_a_run_that_is_left_goes_on_at_once(tree: str, how: str, way: str, tmp_path: Path) -> None:
     case, leave_at = Left(tree, way, tmp_path), 0
@@ -96,6 +102,8 @@ def leaves(case: Left, how: str, leave_at: int) -> bool:
             if count.left:
                 break
         check_idle(driven, world)
+        if leave_at == 0 and how in UNBEGUN:
+            check_unbegun(world, runner.thread("t"))
         finish(runner)
 
     driven.use(leave, leave_nothing)
@@ -126,6 +134,8 @@ def aleaves(case: Left, how: str, leave_at: int) -> bool:
         if how != "drop":
             check_tasks()
             check_idle(driven, world)
+        if leave_at == 0 and how in UNBEGUN:
+            check_unbegun(world, await runner.athread("t"))
         await afinish(runner)
         await turns()
         check_tasks()

@@ -7,7 +7,7 @@ and a resume goes on as after a kill. `AGENTGRAPH_EXAMPLES=100000` lets each cal
 import asyncio
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,13 +38,13 @@ class How(NamedTuple):
     """How a saver fails.
 
     Attributes:
-        error: What it raises.
+        error: What it raises; a listing raises it behind its first checkpoint.
         methods: Which of its methods fail.
         saves: Whether it has saved before it fails.
         again: After how many calls it fails again; 1 for all calls until the run is over.
     """
 
-    error: Exception
+    error: BaseException
     methods: tuple[str, ...] = ("put", "put_writes")
     saves: bool = False
     again: int = 0
@@ -55,7 +55,7 @@ HOW = {
     "saved": How(OwnError(FULL), saves=True),
     "from then on": How(OSError(28, FULL), again=1),
     "twice": How(OwnError(FULL), again=9),
-    "reading": How(ConnectionError(FULL), ("get_tuple", "get_delta_channel_history")),
+    "reading": How(ConnectionError(FULL), ("get_tuple", "get_delta_channel_history", "list")),
 }
 
 
@@ -73,15 +73,19 @@ class Faults:
     def put_on(self, saver: Any, prefix: str) -> None:
         """Have the methods of a saver fail; with the prefix "a" the async ones."""
         patched = self._apatched if prefix else self._patched
+        listing = self._alisting if prefix else self._listing
         for name in self.how.methods:
-            vars(saver)[prefix + name] = patched(getattr(saver, prefix + name))
+            made = listing if name == "list" else patched
+            vars(saver)[prefix + name] = made(getattr(saver, prefix + name))
 
     def take_off(self, saver: Any, prefix: str) -> None:
         for name in self.how.methods:
             vars(saver).pop(prefix + name, None)
 
-    def check(self, error: ag.SaverError) -> None:
-        """Check that an error names what the saver raised."""
+    def check(self, error: BaseException) -> None:
+        """Check that an error of a run names what the saver raised."""
+        assert type(error) is ag.SaverError, shown(error)
+        assert error.thread_id == "t"
         assert error.__cause__ is self.how.error
         assert FULL in str(error)
 
@@ -105,6 +109,26 @@ class Faults:
 
         return call
 
+    def _listing(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def listed(*args: Any, **options: Any) -> Iterator[Any]:
+            fails = self._fails()
+            for saved in method(*args, **options):
+                yield saved
+                self._raise(fails)
+
+        return listed
+
+    def _alisting(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        async def listed(*args: Any, **options: Any) -> AsyncIterator[Any]:
+            fails = self._fails()
+            async for saved in method(*args, **options):
+                yield saved
+                self._raise(fails)
+
+        return listed
+
     def _fails(self) -> bool:
         self.calls += 1
         after, again = self.calls - self.fail_at, self.how.again
@@ -117,13 +141,18 @@ class Faults:
 
 
 class Failing(Watched):
-    """A thread whose saver fails in runs and resumes, and works between them."""
+    """A thread whose saver fails in runs and resumes, and works between them.
+
+    Attributes:
+        parts: What was heard of all runs and resumes.
+    """
 
     def __init__(self, tree: str, way: str, folder: Path, faults: Faults) -> None:
         folder.mkdir()
         self.world = World()
         super().__init__(TREES[tree](self.world), way, folder)
         self.faults, self.prefix, self.runs = faults, "" if way.startswith("sync") else "a", False
+        self.parts: list[Heard] = []
 
     def runner(self, saver: Any) -> ag.Runner:
         if self.runs:
@@ -138,18 +167,36 @@ class Failing(Watched):
             self.faults.take_off(self.memory, self.prefix)
             self.runs = False
 
-    def finish(self) -> list[Heard]:
-        """Bring the thread to its end, and return what was heard."""
-        parts = [self.run()]
+    def finish(self, text: str = "Go.") -> list[Heard]:
+        """Bring a turn to its end, and return what was heard so far."""
+        before = len(self.look().turns)
+        parts = [self.run(text)]
         while len(parts) < MOST_CALLS:
-            if isinstance(parts[-1].error, ag.StepFailedError):
-                return parts
-            is_known = bool(self.use(lambda r: r.threads(), lambda r: r.athreads()))
-            asked = self.pending() if is_known else []
-            if parts[-1].error is None and not asked:
-                return parts
-            parts.append(self.resume(*["yes"][: len(asked)]) if is_known else self.run())
+            left = self.look()
+            begun = len(left.turns) > before
+            self.check_listed(left, text if begun else None)
+            is_over = parts[-1].error is None and not left.pending
+            if is_over or isinstance(parts[-1].error, ag.StepFailedError):
+                self.parts += parts
+                return self.parts
+            parts.append(self.resume(*["yes"][: len(left.pending)]) if begun else self.run(text))
         raise AssertionError(f"the thread does not come to its end: {shown(parts[-1].error)}")
+
+    def look(self) -> ag.Thread:
+        found: ag.Thread = self.use(lambda r: r.thread("t"), lambda r: r.athread("t"))
+        return found
+
+    def check_listed(self, left: ag.Thread, begun: str | None) -> None:
+        """Check that the thread is listed as what it is, with the message of a turn that has begun."""
+        listed = self.use(lambda r: r.threads(), lambda r: r.athreads())
+        again = self.use(lambda r: r.threads(left.status), lambda r: r.athreads(left.status))
+        assert listed == again
+        known = [] if left.status == "new" else [("t", left.status)]
+        assert [(each.thread_id, each.status) for each in listed] == known
+        assert (left.status == "paused") == bool(left.pending)
+        if begun is not None:
+            assert [each.text for each in left.turns[-1].messages] == [begun]
+            assert [each.text for each in left.messages if each.type == "human"].count(begun) == 1
 
     def said(self) -> dict[str, list[tuple[str, ...]]]:
         """Return the lines of each address and tool call, in its order; errors aside."""
@@ -171,13 +218,11 @@ def blamed(parts: Sequence[Heard]) -> set[str]:
     return {event.address for part in parts for event in part.events if event.kind == "error"}
 
 
-def check_failing(whole: Failing, driven: Failing, fails: set[str]) -> None:
-    """Check that a thread whose saver failed ends as one whose saver worked."""
-    parts = driven.finish()
+def check_failing(whole: Failing, driven: Failing, fails: set[str], text: str = "Go.") -> None:
+    """Check that a turn whose saver failed ends as one whose saver worked."""
+    parts = driven.finish(text)
     for part in parts:
         if part.error is not None and not isinstance(part.error, ag.StepFailedError):
-            assert type(part.error) is ag.SaverError, shown(part.error)
-            assert part.error.thread_id == "t"
             driven.faults.check(part.error)
     assert blamed(parts) <= fails
     done, wanted = driven.world.done, whole.world.done
@@ -202,7 +247,27 @@ def test_a_saver_that_fails_is_nobodys_failure(tree: str, how: str, way: str, tm
             raise
 
 
-ALONE = [name for name in TREES if name not in ("asks", "asks in a tool", "undone")]
+class Listings(Faults):
+    """Lets the n-th listing of checkpoints fail."""
+
+    def __init__(self, fail_at: int) -> None:
+        super().__init__("reading", fail_at)
+        self.how = self.how._replace(methods=("list",))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_listing_that_fails_in_a_resume_is_nobodys_failure(way: str, tmp_path: Path) -> None:
+    tree = "asks beside transfers"
+    whole = Failing(tree, way, tmp_path / "whole", Listings(0))
+    fails = blamed(whole.finish())
+    assert whole.faults.calls == 1
+    driven = Failing(tree, way, tmp_path / "driven", Listings(1))
+    check_failing(whole, driven, fails)
+    assert driven.faults.times == 1
+
+
+ASKING = ("asks", "asks in a tool", "asks beside transfers")
+ALONE = [name for name in TREES if name not in {*ASKING, "undone"}]
 """The trees that a graph runs without a `Runner` to the end."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from campaign import EXAMPLES, CameOutError, ended
+from campaign import EXAMPLES, CameOutError, ended, shown
 from helpers import Sync
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
@@ -31,7 +31,8 @@ class Cuts(Faults):
         super().__init__("once", fail_at)
         self.uri, self.connection = uri, 0
 
-    def check(self, error: ag.SaverError) -> None:
+    def check(self, error: BaseException) -> None:
+        assert type(error) is ag.SaverError, shown(error)
         assert isinstance(error.__cause__, psycopg.OperationalError), repr(error.__cause__)
 
     def before(self) -> None:

@@ -87,7 +87,18 @@ class _Killed(Thread):
         self.kills += self.ended is None
         if self.ended is not None:
             check_heard(self.heard, self.events())
+        self.look()
         return True
+
+    def look(self) -> ag.Thread:
+        """Return what is on the thread; it is listed as that."""
+        left: ag.Thread = self.use(lambda r: r.thread(self.id), lambda r: r.athread(self.id))
+        known = [] if left.status == "new" else [(self.id, left.status)]
+        for status in (None, left.status):
+            listed = self.use(lambda r, s=status: r.threads(s), lambda r, s=status: r.athreads(s))
+            assert [(each.thread_id, each.status) for each in listed] == known
+        assert (left.status == "paused") == bool(left.pending)
+        return left
 
     def pending(self) -> list[ag.Interrupt]:
         try:
@@ -146,6 +157,13 @@ TREES = {
 beside others, LangGraph streams a step before it is saved; else it saves it first."""
 
 
+def _check_said(killed: _Killed) -> None:
+    """Check that what the user said is there, also where nothing else was saved."""
+    left, wanted = killed.look(), {f"hello {number + 1}" for number in range(killed.turns_begun)}
+    assert {each.text for turn in left.turns for each in turn.messages} == wanted
+    assert wanted <= {each.text for each in left.messages if each.type == "human"}
+
+
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("before", range(4))
@@ -164,6 +182,7 @@ def test_a_kill_after_any_save_of_a_request_loses_nothing(
         else:
             for death in (("saved", after), UNHARMED, UNHARMED):
                 killed.request(death)
+                _check_said(killed)
         if not killed.kills:
             assert after > first
             return

@@ -97,6 +97,29 @@ def test_a_run_that_another_thread_closes_ends_after_its_step_and_is_locked_unti
     gated.check()
 
 
+def test_a_run_whose_coroutine_two_threads_cancel_at_once_just_ends() -> None:
+    inside, may_go_on, tries = threading.Event(), threading.Event(), list[str]()
+
+    async def slow(ctx: ag.Context) -> str:
+        tries.append("once")
+        if len(tries) == 1:
+            inside.set()
+            assert may_go_on.wait(20)  # until both have cancelled it: neither is taken for other code
+            await asyncio.sleep(20)
+        return "slow"
+
+    runner = ag.Runner(ag.sequential("s", [ag.function_agent("slow", slow), says("last")]))
+    run = runner.run("Go.", thread_id="t")
+    reader = Beside(lambda: list(run))
+    assert inside.wait(20)
+    closers = [Beside(run.close) for _ in range(2)]
+    assert all(closer.is_waiting for closer in closers)
+    may_go_on.set()
+    assert [closer.ended() for closer in closers] == [None, None]
+    assert reader.ended() == []
+    assert [event.text for event in runner.resume("t")][-2:] == ["slow", "last"]
+
+
 def test_two_threads_do_not_ask_for_an_event_at_the_same_time() -> None:
     gated = Gated()
     reader = Beside(lambda: [event.text for event in gated.begin()])

@@ -228,8 +228,8 @@ class _Scope:
     def __init__(self, control: Stop, outer: "_Scope | None") -> None:
         self._control, self._outer = control, outer
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        self._is_open, self._is_cancelled = True, False
-        self._is_held = False
+        self._is_open, self._is_held = True, False
+        self._cancels = 0  # two who close a run may each cancel the task
 
     def cancel(self) -> None:
         if self._is_held:
@@ -238,12 +238,14 @@ class _Scope:
             self._loop.call_soon_threadsafe(self._cancel)
 
     def close(self) -> bool:
-        """Undo the cancellation; return whether there was one, and no other code cancelled the task."""
+        """Undo its cancellations; return whether there were any, and none by other code."""
         self._is_open = False
-        if not self._is_cancelled or self._task is None:
+        if not self._cancels or self._task is None:
             return False
-        self._is_cancelled = False
-        return self._task.uncancel() == 0
+        while self._cancels:
+            self._cancels -= 1
+            left = self._task.uncancel()
+        return left == 0
 
     def hold_outer(self) -> None:
         """Keep the enclosing scopes of the same run from being cancelled."""
@@ -254,7 +256,7 @@ class _Scope:
 
     def _cancel(self) -> None:
         if self._is_open and self._task is not None and not self._is_held:
-            self._is_cancelled = True
+            self._cancels += 1
             self._task.cancel()
 
 
