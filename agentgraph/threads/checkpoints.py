@@ -111,12 +111,14 @@ def before_edits(
     """
     if not _is_edit(saved):
         return saved, saved
-    first: CheckpointTuple | None = saved
-    while first is not None and first.metadata.get("source") in _EDITS:
-        since = first
-        first = yield from parent_of(saver, first)
-    every = leading((yield from _pages(saver, "", (first or since).checkpoint["id"])))
-    line = {each.checkpoint["id"]: each for each in every}
+    every = {saved.checkpoint["id"]: saved}
+    before: CheckpointTuple | None = saved
+    while before is not None and before.metadata.get("source") in _EDITS:
+        before = yield from parent_of(saver, before)
+        if before is not None:  # what other lines have after it says where its step ran
+            beside = yield from saver.children(before)
+            every |= {each.checkpoint["id"]: each for each in (before, *beside)}
+    line = {each.checkpoint["id"]: each for each in leading(every.values())}
     origin: CheckpointTuple | None = saved
     while origin is not None and _is_edit(origin):
         origin = line.get(_parent(origin))

@@ -98,6 +98,18 @@ class ThreadSaver:
         bound = before and {"configurable": {"checkpoint_id": before}}
         return self._listed(config_of(self.thread_id, namespace), before=bound, limit=limit)
 
+    def children(self, saved: CheckpointTuple) -> Calls[list[CheckpointTuple]]:
+        """Return the checkpoints after one, in its namespace: of several lines, of which one forked.
+
+        A line may be long; those in other lines are found by the number of their step.
+        """
+        own = saved.config["configurable"]
+        step = {"step": saved.metadata.get("step", 0) + 1}
+        config = config_of(self.thread_id, own.get("checkpoint_ns", ""))
+        every = yield from self._listed(config, filter=step)
+        parents = [(each, (each.parent_config or {}).get("configurable", {})) for each in every]
+        return [each for each, at in parents if at.get("checkpoint_id") == own["checkpoint_id"]]
+
     def first_checkpoints(self) -> Calls[list[CheckpointTuple]]:
         """Return the first checkpoint of each thread of the saver, in all namespaces."""
         begun, edited = _FIRST

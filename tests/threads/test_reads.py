@@ -109,13 +109,22 @@ def forked(thread: Thread) -> None:
     thread.edit(thread.before("a", -2))
 
 
+def forked_early(thread: Thread) -> None:
+    thread.edit(thread.before("a", 1))
+
+
 def forked_and_edited(thread: Thread) -> None:
     forked(thread)
     thread.edit(CONFIG)
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["alone", "in a parallel"])
-@pytest.mark.parametrize("left", [failed, edited, forked, forked_and_edited])
+CASES = [
+    (left, beside) for left in (failed, edited, forked, forked_and_edited) for beside in (False, True)
+]
+"""How a thread is left, and whether its second agent runs in a parallel."""
+
+
+@pytest.mark.parametrize(("left", "beside"), [*CASES, (forked_early, False)])
 @pytest.mark.parametrize("where", ["memory", "file", "async file"])
 def test_a_resume_reads_as_much_of_a_long_thread_as_of_a_short_one(
     reads: Reads, tmp_path: Path, where: str, left: Callable[[Thread], None], beside: bool
