@@ -17,7 +17,6 @@ and a user's reducer may return something else then: a new id, the time. The rul
 """
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from functools import reduce
 from typing import Any, Final, Self, cast
 
@@ -225,9 +224,8 @@ class StoringWrite(ChannelWrite):
             reducers: How values are merged.
             begins: Whether it writes the input. That has a step of its own, in which no node runs.
         """
-        made = cast(Self, copy(write))
-        made.__class__ = cls
-        made._reducers, made._begins = reducers, begins
+        made = cls.__new__(cls)
+        vars(made).update(vars(write), _reducers=reducers, _begins=begins)
         return made
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
