@@ -78,6 +78,7 @@ from agentgraph.threads.checkpoints import (
     open_thread,
     parent_of,
     parts_of,
+    place_of,
     position_of,
     save_notes,
     writes_by_task,
@@ -345,7 +346,9 @@ def continuation(saver: ThreadSaver, graph_input: object) -> Calls[Continuation]
     origin = saved if is_over else origin
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
-    if heard != inf or tree.may_void or (tree.runs_tasks and (is_cut or _has_failed(origin))):
+    place = place_of(tree, position_of(origin))
+    runs_tasks = (place or tree).runs_tasks
+    if heard != inf or tree.may_void or (runs_tasks and (is_cut or _has_failed(origin))):
         line = yield from _of_lanes(saver, (yield from _first_needed(saver, ran, origin, heard)))
     every = _since(line, origin)
     if heard is None:
