@@ -46,7 +46,9 @@ def saver_fault(saver: Saver, mode: Mode) -> str | None:
 
 
 def namespaces_since(saver: Saver, thread_id: str, since: str) -> Sequence[str | None] | None:
-    """Return the namespaces to list for a thread's checkpoints since an id, as `ListNamespaces` says.
+    """Return the namespaces to list for a thread's checkpoints since an id; None if that is not known.
+
+    None in the list means all namespaces, in one listing.
 
     A saver in memory lists one namespace after the other, LangGraph's databases all of them by id. How
     other savers do it is not known.
