@@ -36,8 +36,9 @@ from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.context import Entry, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
+from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.stamps import address_of, agent_of, home_at, speaker_of
-from agentgraph.safe_repr import as_json
+from agentgraph.safe_repr import as_json, shown
 
 OnMyWay = Callable[[Entry], bool]
 """Returns whether what was said is on the run path of the agent that reads."""
@@ -95,7 +96,7 @@ def visible(
     before = len(messages) - under_way
     entries = [Entry(m, agent_of(m, inner_names), address_of(m), path_of) for m in messages[:before]]
     if callable(policy):
-        seen = [*policy(entries)]
+        seen = _returned(policy, entries, my_address)
     else:
         chosen = _chosen(
             policy, _marked(entries, me), me, lambda: _on_the_way_to(my_address, path_of, inner_names)
@@ -109,6 +110,19 @@ def visible(
         ]
     rounds = messages[before:]
     return [*paired(seen), *rounds] if is_open else paired([*seen, *rounds])
+
+
+def _returned(
+    policy: Callable[[list[Entry]], object], entries: list[Entry], my_address: str
+) -> list[BaseMessage]:
+    returned = policy(entries)
+    seen = list(returned) if isinstance(returned, Iterable) else []
+    if not isinstance(returned, Iterable) or not all(isinstance(each, BaseMessage) for each in seen):
+        raise InvalidOutputError(
+            f"{my_address}: history= returned {shown(returned)}; return a list of messages, such as "
+            "[entry.message for entry in entries]"
+        )
+    return seen
 
 
 def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:

@@ -335,14 +335,16 @@ def toolless(model: object) -> Iterator[object]:
 def _history_faults(history: object) -> Iterator[str]:
     if isinstance(history, Trimmed | Summarized):
         yield from limit_faults("max_tokens", history.max_tokens)
-        if not callable(history.token_counter):
+        if not callable(history.token_counter) or is_async(history.token_counter):
             yield (
-                f"token_counter={shown(history.token_counter)} cannot be called; pass a function of a "
-                "list of messages, such as len"
+                f"token_counter={shown(history.token_counter)} cannot be used; pass a sync function of "
+                "a list of messages, such as len"
             )
         history = history.history
     words = get_args(PolicyWord)
-    if not callable(history) and not (isinstance(history, str) and history in words):
+    if callable(history) and is_async(history):
+        yield f"history={shown(history)} cannot be used; pass a sync function of entries"
+    elif not callable(history) and not (isinstance(history, str) and history in words):
         yield f"unknown history {shown(history)}; use one of {', '.join(words)}, or a function"
 
 

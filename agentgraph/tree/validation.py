@@ -32,6 +32,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.builders import as_tuple
 from agentgraph.agents.dependencies import DependsOn, dependency_faults, known_dependencies, upstream
+from agentgraph.agents.functions import is_async
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.middleware import middleware_faults
 from agentgraph.agents.prebuilt.plans import PLAN_VALUES, Planned
@@ -244,8 +245,8 @@ def loop_faults(agent: LoopAgent) -> Iterator[str]:
     """Yield what is wrong with a loop."""
     yield from sub_agent_faults(agent)
     yield from limit_faults("max_iterations", agent.max_iterations)
-    if agent.until is not None and not callable(agent.until):
-        yield f"until={shown(agent.until)} cannot be called; pass a function that takes a context"
+    if agent.until is not None and (not callable(agent.until) or is_async(agent.until)):
+        yield f"until={shown(agent.until)} cannot be used; pass a sync function of a context"
     unbounded = agent.max_iterations is None and agent.until is None
     if unbounded and agent.sub_agents and not any(map(_can_end, agent.sub_agents)):
         yield (

@@ -146,6 +146,15 @@ def test_a_function_gets_entries_and_returns_what_is_seen() -> None:
     ]
 
 
+@pytest.mark.parametrize("returned", [None, "Go.", [1], 5])
+def test_a_function_that_returns_anything_else_is_named(returned: Any) -> None:
+    tree = ag.function_agent("a", lambda ctx: ctx.messages, history=lambda entries: returned)
+    with pytest.raises(
+        ag.InvalidOutputError, match=r"^a: history= returned .*; return a list of messages"
+    ):
+        ag.Runner(tree).invoke("Go.")
+
+
 def test_a_function_gets_transfers_too() -> None:
     messages = [says(asking("transfer_to_boss/1")), says(result("transfer_to_boss/1"))]
     assert seen(messages, "boss", unchanged) == messages

@@ -10,6 +10,7 @@ channel, so it calls the failed function again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from inspect import isawaitable
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -20,13 +21,14 @@ from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import CheckResult
-from agentgraph.errors import CheckFailedError
+from agentgraph.errors import CheckFailedError, InvalidOutputError
 from agentgraph.graph.failures import add_note
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.saving import check_saved
 from agentgraph.graph.stamps import Entry, Note, address_of, stamped
 from agentgraph.graph.state import Border, Changes, Position, collected, keeping
+from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, keeper_node, settled
 from agentgraph.tree.places import Place
 from agentgraph.tree.position import advance, transfer
@@ -108,12 +110,18 @@ class Completion:
         if (answer := next(self._answers, None)) is not None:
             return answer
         try:
-            ends = bool(cast(Any, loop.agent).until(self._context(loop, cursor)))
+            until, context = cast(Any, loop.agent).until, self._context(loop, cursor)
+            ends = until(context)
+            if isawaitable(ends):
+                raise InvalidOutputError(
+                    f"{context.address}: until={shown(until)} returned {shown(ends)}, which "
+                    "is not awaited; return whether the loop ends"
+                )
         except Exception as error:
             add_note(error, f"It was `until` of the loop {loop.name!r} that failed.")
             raise
-        self._new.append(ends)
-        return ends
+        self._new.append(bool(ends))
+        return self._new[-1]
 
     def repeats(self, place: Place, cursor: Cursor) -> bool:
         """Return whether a check makes a place run again; the innermost check is asked first."""
