@@ -4,6 +4,7 @@ What a saver stores may have been damaged, or written by somebody else. Unchecke
 somewhere in a run, and looks like the failure of an agent.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -26,6 +27,8 @@ from agentgraph.threads.checkpoints import NOTES, namespace_of, parts_of
 from agentgraph.tree.places import Tree
 
 _Version = str | int | float
+_DECIMALS = re.compile(r"(\d+(\.[^\n]*)?(\n|$))*")
+"""Versions that begin with a number, one a line."""
 _Versions = dict[str, _Version]
 _Pair: TypeAlias = Annotated[Sequence[int], Field(min_length=2, max_length=2)]
 _Stamp: TypeAlias = tuple[str] | tuple[str, int, int, str, bool]
@@ -101,8 +104,10 @@ def check_sound(tree: Tree, saved: CheckpointTuple) -> None:
 
 def _check_versions(*every: Mapping[str, _Version]) -> None:
     """Check that versions can be compared: all are numbers, texts that begin with one, or others."""
-    forms = {_form_of(version) for versions in every for version in versions.values()}
-    if len(forms) > 1:
+    versions = {version for each in every for version in each.values()}
+    if {*map(type, versions)} == {str} and _DECIMALS.fullmatch("\n".join(versions)):  # type: ignore[arg-type]
+        return  # LangGraph's own, of which a long tree has thousands in each checkpoint
+    if len({_form_of(version) for version in versions}) > 1:
         raise UnreadableError("malformed: the versions of the channels of a checkpoint do not fit")
 
 
