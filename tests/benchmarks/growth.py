@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, MessagesState, StateGraph
-from loops import HELLO, TEXT, THREAD, says, two
+from loops import HELLO, HELLO_ROUNDS, TEXT, THREAD, flat, says, two
 from measure import Contender, Figure, copied, side_by_side
 from typing_extensions import TypedDict
 
@@ -39,9 +39,10 @@ def figures() -> Iterator[Figure]:
         yield _grown(name, beside / _ROUNDS - once, without, f"without, and {_WRITES} writes", "B", 1.1)
         long, short = (_bytes_of(folder, _adds(), rounds=n) / n for n in (500, 50))
         yield _grown("bytes a step, a list of 500 that grows", long, short, "a list of 50", "B", 1.3)
-        long, short = side_by_side(_paused(folder, 500), _paused(folder, 10), repeats=9)
-        yield _grown("first event after resume, 500 rounds", long, short, "10 rounds", "ms", 1.5)
-        yield _chat_turn(folder)
+        ours, hand = _first_after_resume(folder)
+        name = "first event after resume, 500 to 10 rounds"
+        yield _grown(name, ours, hand, "the loop by hand", "times", 1.1)
+        yield from _chat_turns(folder)
         long, short = _bytes_an_event(10_000), _bytes_an_event(1_000)
         yield _grown("memory an event, 10,000 steps", long, short, "1,000 steps", "B", 1.1)
 
@@ -72,6 +73,15 @@ def _bytes_a_step(folder: Path, iterations: int) -> float:
     return path.stat().st_size / (2 * iterations)
 
 
+def _first_after_resume(folder: Path) -> list[float]:
+    """Return how many times as long it takes after 500 rounds as after 10; and by hand."""
+    growth = []
+    for made in (_paused, _by_hand_again):
+        long, short = side_by_side(made(folder, 500), made(folder, 10), repeats=9)
+        growth.append(long / short)
+    return growth
+
+
 def _paused(folder: Path, rounds: int) -> Contender:
     """Pause a run at a person after its loop; each call goes on with a copy of its file."""
     tree = ag.sequential("s", [two(rounds), ag.human("boss", "Print it?")])
@@ -90,18 +100,31 @@ def _paused(folder: Path, rounds: int) -> Contender:
     return contender
 
 
-def _chat_turn(folder: Path) -> Figure:
+def _by_hand_again(folder: Path, rounds: int) -> Contender:
+    """Run the loop by hand; each call begins it again, on a copy of its file."""
+    kept, copy = folder / f"looped-{rounds}.db", folder / f"again-{rounds}.db"
+    with ag.sqlite_saver(kept) as saver:
+        flat(rounds, saver).invoke(HELLO_ROUNDS, {**THREAD, "recursion_limit": 2 * rounds + 1})
+
+    @contextmanager
+    def contender() -> Iterator[Callable[[], Any]]:
+        copied(kept, copy)
+        with ag.sqlite_saver(copy) as saver:
+            graph = flat(rounds, saver)
+            yield lambda: _first(graph.stream(HELLO_ROUNDS, THREAD, stream_mode="updates"))
+
+    return contender
+
+
+def _chat_turns(folder: Path) -> Iterator[Figure]:
     """Time a turn of a chat of two messages a turn, the 500th against the 50th, and by hand."""
     made = [[_chat(folder, turns, graph) for turns in (500, 50)] for graph in (_ours, _by_hand)]
-    ours, by_hand = (side_by_side(*contenders, repeats=9) for contenders in made)
-    return Figure(
-        name="chat turn 500 to turn 50",
-        ours=ours[0] / ours[1],
-        theirs=by_hand[0] / by_hand[1],
-        against="MessagesState by hand",
-        unit="B",
-        aim=0.5,
-    )
+    ours, hand = (side_by_side(*contenders, repeats=9) for contenders in made)
+    against = "MessagesState by hand"
+    name, grown = "chat turn 500 to turn 50", [times[0] / times[1] for times in (ours, hand)]
+    yield Figure(name=name, ours=grown[0], theirs=grown[1], against=against, unit="times", aim=0.5)
+    name = "chat turn 500"
+    yield Figure(name=name, ours=ours[0], theirs=hand[0], against=against, unit="ms", aim=1.2)
 
 
 def _chat(folder: Path, turns: int, compiled: Callable[[Any], Any]) -> Contender:
@@ -133,7 +156,7 @@ def _by_hand(saver: Any) -> Any:
     return builder.add_edge(START, "a").compile(checkpointer=saver)
 
 
-def _first(events: Iterator[ag.AgentEvent]) -> tuple[ag.AgentEvent, Iterator[ag.AgentEvent]]:
+def _first(events: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
     """Return the first event, with the run it is of, so that leaving the run is not timed."""
     return next(events), events
 

@@ -22,7 +22,7 @@ Contender = Callable[[], AbstractContextManager[Callable[[], Any]]]
 
 _WIDTH = 132
 """How wide the table is in a file or a pipe."""
-UNITS = {"ms": 1e-3, "s": 1.0, "B": 1.0, "KB": 1e3, "calls": 1.0}
+UNITS = {"ms": 1e-3, "s": 1.0, "B": 1.0, "KB": 1e3, "calls": 1.0, "times": 1.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

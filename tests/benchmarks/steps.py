@@ -31,8 +31,11 @@ def figures() -> Iterator[Figure]:
         yield _step(
             "step of a graph laid flat, SQLite", "a loop step", 1.1, laid, ours_again, repeats=20
         )
-        name, against = "loop step as events, in memory", "its graph's stream"
-        yield _step(name, against, 1.25, as_events(), _streamed, repeats=20)
+        streamed = "its graph's stream, as durable"
+        memory = as_events(), _streamed(lambda: nullcontext(InMemorySaver()))
+        yield _step("loop step as events, in memory", streamed, 1.15, *memory, repeats=20)
+        disk = as_events(partial(opened, mine)), _streamed(partial(opened, hand))
+        yield _step("loop step as events, SQLite", streamed, 1.15, *disk, repeats=20)
         yield from _against_nested(mine, nested)
 
 
@@ -73,31 +76,32 @@ def opened(path: Path) -> Iterator[SqliteSaver]:
         yield saver
 
 
-def as_events(rounds: int = ROUNDS) -> Contender:
-    """Return the loop as a runner gives it, in memory."""
+def as_events(opened: Callable[[], Any] = nullcontext, rounds: int = ROUNDS) -> Contender:
+    """Return the loop as a runner gives it; without a saver, in memory."""
 
     @contextmanager
     def contender() -> Iterator[Callable[[], Any]]:
-        runner = ag.Runner(two(rounds))
-        yield lambda: list(runner.run("hi"))
+        with opened() as saver:
+            runner = ag.Runner(two(rounds), checkpointer=saver)
+            yield lambda: list(runner.run("hi"))
 
     return contender
 
 
-@contextmanager
-def _streamed() -> Iterator[Callable[[], Any]]:
-    graph = ag.compile_agent(two(ROUNDS), checkpointer=InMemorySaver())
-    yield lambda: list(graph.stream(HELLO, THREAD, stream_mode="updates"))
+def _streamed(opened: Callable[[], Any]) -> Contender:
+    """Stream the graph of the loop, which saves each step before the next, as a runner does."""
+
+    @contextmanager
+    def contender() -> Iterator[Callable[[], Any]]:
+        with opened() as saver:
+            graph = ag.compile_agent(two(ROUNDS), checkpointer=saver)
+            yield lambda: list(graph.stream(HELLO, THREAD, stream_mode="updates", durability="sync"))
+
+    return contender
 
 
 def _against_nested(path: Path, nested_path: Path) -> Iterator[Figure]:
     """Time a runner against a nested graph, each with SQLite; then hold their files together."""
-
-    @contextmanager
-    def as_they_come() -> Iterator[Callable[[], Any]]:
-        with opened(path) as saver:
-            runner = ag.Runner(two(ROUNDS), checkpointer=saver)
-            yield lambda: list(runner.run("hi"))
 
     @contextmanager
     def as_it_comes() -> Iterator[Callable[[], Any]]:
@@ -106,8 +110,10 @@ def _against_nested(path: Path, nested_path: Path) -> Iterator[Figure]:
             saver.setup()
             yield partial(nested(ROUNDS, saver).invoke, HELLO_ROUNDS, THREAD)
 
-    mine, other = (took / STEPS for took in side_by_side(as_they_come, as_it_comes, repeats=3))
-    yield _gain("loop step as events, SQLite", mine, other, unit="ms", aim=10)
+    mine, other = (
+        took / STEPS for took in side_by_side(as_events(partial(opened, path)), as_it_comes, repeats=3)
+    )
+    yield _gain("loop step as events, SQLite, nested", mine, other, unit="ms", aim=10)
     mine, other = (each.stat().st_size for each in (path, nested_path))
     yield _gain("file of 200 steps", mine, other, unit="KB", aim=30)
 
