@@ -4,7 +4,6 @@ What a saver stores may have been damaged, or written by somebody else. Unchecke
 somewhere in a run, and looks like the failure of an agent.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -26,10 +25,12 @@ from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.checkpoints import NOTES, namespace_of, parts_of
 from agentgraph.tree.places import Tree
 
-_Version = str | int | float
-_DECIMALS = re.compile(r"(\d+(\.[^\n]*)?(\n|$))*")
-"""Versions that begin with a number, one a line."""
-_Versions = dict[str, _Version]
+_Decimal: TypeAlias = Annotated[str, Field(pattern=r"^\d+(\.|$)")]
+_Versions: TypeAlias = Annotated[
+    list[dict[str, _Decimal]] | list[dict[str, int | float]] | list[dict[str, str]],
+    Field(union_mode="left_to_right"),
+]
+"""Versions that can be compared: all begin with a number, are numbers, or other texts."""
 _Pair: TypeAlias = Annotated[Sequence[int], Field(min_length=2, max_length=2)]
 _Stamp: TypeAlias = tuple[str] | tuple[str, int, int, str, bool]
 _Note: TypeAlias = tuple[str, str, Any, str, list[Any]]
@@ -45,8 +46,8 @@ class _Checkpoint(TypedDict):
     id: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
     ts: str
     channel_values: dict[str, Any]
-    channel_versions: _Versions
-    versions_seen: dict[str, _Versions]
+    channel_versions: dict[str, Any]
+    versions_seen: dict[str, Any]
     updated_channels: NotRequired[list[str] | None]
 
 
@@ -92,7 +93,8 @@ def check_sound(tree: Tree, saved: CheckpointTuple) -> None:
     """
     _check(_Checkpoint, saved.checkpoint, "a checkpoint")
     _check(_Metadata, saved.metadata, "the metadata of a checkpoint")
-    _check_versions(saved.checkpoint["channel_versions"], *saved.checkpoint["versions_seen"].values())
+    versions = [saved.checkpoint["channel_versions"], *saved.checkpoint["versions_seen"].values()]
+    _check(_Versions, versions, "the versions of the channels of a checkpoint")
     try:
         datetime.fromisoformat(saved.checkpoint["ts"])
     except ValueError as error:
@@ -100,20 +102,6 @@ def check_sound(tree: Tree, saved: CheckpointTuple) -> None:
     if not tree.is_foreign(parts_of(namespace_of(saved))):
         for channel, value in [*saved.checkpoint["channel_values"].items(), *_writes(saved)]:
             _check_channel(channel, value)
-
-
-def _check_versions(*every: Mapping[str, _Version]) -> None:
-    """Check that versions can be compared: all are numbers, texts that begin with one, or others."""
-    versions = {version for each in every for version in each.values()}
-    if {*map(type, versions)} == {str} and _DECIMALS.fullmatch("\n".join(versions)):  # type: ignore[arg-type]
-        return  # LangGraph's own, of which a long tree has thousands in each checkpoint
-    if len({_form_of(version) for version in versions}) > 1:
-        raise UnreadableError("malformed: the versions of the channels of a checkpoint do not fit")
-
-
-def _form_of(version: _Version) -> tuple[bool, bool]:
-    is_text = isinstance(version, str)
-    return is_text, is_text and str(version).partition(".")[0].isdecimal()
 
 
 def _writes(saved: CheckpointTuple) -> Iterator[tuple[str, object]]:
