@@ -15,6 +15,7 @@ from agentgraph.agents.agents import (
     ParallelAgent,
     SequentialAgent,
     Step,
+    SwitchAgent,
     WorkflowAgent,
 )
 from agentgraph.agents.budgets import Summarized, Trimmed, summarized, trimmed
@@ -29,6 +30,7 @@ from agentgraph.agents.builders import (
     parallel,
     sequential,
     step,
+    switch,
     with_helpers,
     workflow,
 )
@@ -39,7 +41,7 @@ from agentgraph.agents.prebuilt.runnable import runnable_agent
 from agentgraph.agents.prebuilt.supervisor import supervisor
 from agentgraph.agents.prebuilt.validated import validated
 from agentgraph.agents.run_path import RunPath, RunStep
-from agentgraph.agents.signals import Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
+from agentgraph.agents.signals import SKIP, Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
 from agentgraph.errors import (
     AgentGraphError,
     CheckFailedError,
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DELETE",
+    "SKIP",
     "STREAM_MODES",
     "Action",
     "Agent",
@@ -127,6 +130,7 @@ __all__ = [
     "Step",
     "StepFailedError",
     "Summarized",
+    "SwitchAgent",
     "Thread",
     "ThreadBusyError",
     "ThreadError",
@@ -161,6 +165,7 @@ __all__ = [
     "step",
     "summarized",
     "supervisor",
+    "switch",
     "translate",
     "trimmed",
     "validated",

@@ -69,7 +69,7 @@ class InvalidOutputError(AgentGraphError):
 
 
 class MissingValueError(AgentGraphError, KeyError):
-    """A template or `ctx.values[...]` names a value that the run does not have.
+    """A template, `ctx.values[...]` or an option names a value that the run does not have.
 
     A template is filled before a model or a person is asked. `resume(thread_id, values={...})`
     continues with the value.
@@ -78,18 +78,28 @@ class MissingValueError(AgentGraphError, KeyError):
         agent_name: The agent whose template or function it is.
         placeholder: The name: in a template that in braces.
         available: The names of the values that the run has, sorted.
-        address: The address of the activation, if a function read the value.
+        address: The address of the activation, if it was not a template.
     """
 
     def __init__(
-        self, agent_name: str, placeholder: str, available: Iterable[str], address: str = ""
+        self,
+        agent_name: str,
+        placeholder: str,
+        available: Iterable[str],
+        address: str = "",
+        option: str = "",
     ) -> None:
         self.agent_name, self.placeholder, self.address = agent_name, placeholder, address
         self.available = tuple(sorted(available))
         near = nearest(placeholder, self.available)
         meant = f"; did you mean {near!r}?" if near else ""
         there = f"(there are: {', '.join(self.available) or 'none'}{meant})"
-        if address:
+        if option:
+            super().__init__(
+                f"{address}: {option} names the value {placeholder!r}, which the run does not have "
+                f"{there}; pass it with values=, or have an agent before it write it"
+            )
+        elif address:
             super().__init__(
                 f"{address}: ctx.values has no {placeholder!r} {there}; pass it with values=, or read "
                 f"it by ctx.values.get({placeholder!r}) where it may be missing"

@@ -13,7 +13,15 @@ from langchain_core.tools import BaseTool
 
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
 from agentgraph.agents.context import Context
-from agentgraph.agents.signals import CheckResult, JsonSchema, ResponseSchema, Values
+from agentgraph.agents.signals import (
+    BreakLoop,
+    CheckResult,
+    Exit,
+    JsonSchema,
+    ResponseSchema,
+    Skip,
+    Values,
+)
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
 """Which messages an agent sees: one of five words, a function from `Entry`s to messages, or the
@@ -343,6 +351,38 @@ class LoopAgent(Shown):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchAgent(Shown):
+    """A composite that runs one of its sub-agents, which a value or a function chooses.
+
+    Its fields are the options of `switch`, the cases as pairs.
+    """
+
+    name: str
+    choose: str | Callable[[Context], Any]
+    cases: tuple[tuple[Any, "Case"], ...]
+    otherwise: "Case | None" = None
+    description: str = ""
+    faults: tuple[str, ...] = ()
+    """Faults in the arguments of its builder, reported when it is compiled."""
+
+    @property
+    def ways(self) -> tuple["Case", ...]:
+        """What the cases lead to, and that of `otherwise`."""
+        rest = () if self.otherwise is None else (self.otherwise,)
+        return (*(way for _, way in self.cases), *rest)
+
+    @property
+    def sub_agents(self) -> tuple["Agent", ...]:
+        """The agents of the cases; one that several cases name is there once."""
+        agents: list[Agent] = []
+        for way in self.ways:
+            is_agent = not isinstance(way, Skip | BreakLoop | Exit)
+            if is_agent and not any(is_same(way, each) for each in agents):
+                agents.append(way)  # type: ignore[arg-type]
+        return tuple(agents)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedAgent(Shown):
     """An agent with a check that runs when it ends; the wrapper adds no step to run paths."""
 
@@ -369,9 +409,18 @@ class CheckedAgent(Shown):
 
 
 Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent
-Composite = SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | ForEachAgent
+Composite = SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | ForEachAgent | SwitchAgent
 Agent = Leaf | Composite | CheckedAgent
 """An agent of a tree: a frozen value that describes what runs and has no behaviour."""
+
+Case = Agent | Skip | BreakLoop | Exit
+"""What a case of a `switch` leads to: an agent, `SKIP`, or the end of what is around the switch."""
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return whether two are one agent, or equal: a copy stands for what it was copied from."""
+    are_agents = isinstance(one, Agent) and isinstance(other, Agent)
+    return one is other or (are_agents and one.name == other.name and bool(one == other))
 
 
 def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
@@ -423,7 +472,7 @@ def checks_of(agent: "Agent") -> tuple[CheckedAgent, ...]:
     return checks
 
 
-_HOLDING_AGENTS = ("agent", "sub_agents", "steps", "tools", "compensate")
+_HOLDING_AGENTS = ("agent", "sub_agents", "steps", "tools", "compensate", "cases", "otherwise")
 """The fields of agents, steps and agent tools that hold agents."""
 
 

@@ -11,6 +11,7 @@ from agentgraph.agents.agents import (
     AgentTool,
     Approval,
     Caching,
+    Case,
     ChatAgent,
     FunctionAgent,
     Graph,
@@ -31,6 +32,7 @@ from agentgraph.agents.agents import (
     Retry,
     SequentialAgent,
     Step,
+    SwitchAgent,
     Timeout,
     Tool,
     ToolTimeout,
@@ -619,6 +621,55 @@ def workflow(
     """
     made = tuple(each if isinstance(each, Step) else step(each) for each in as_tuple(steps))
     return WorkflowAgent(name=name, steps=made, description=description, on_error=on_error)
+
+
+def switch(
+    name: str,
+    choose: str | Callable[[Context], Any],
+    cases: Mapping[Any, Case] | Iterable[tuple[Any, Case]],
+    *,
+    otherwise: Case | None = None,
+    description: str = "",
+) -> SwitchAgent:
+    """Make an agent that runs one of several agents, which a value or a function chooses.
+
+    It has a node of its own, and emits what it chose: `event.action.chosen`. In a loop it chooses anew
+    in each iteration; a run that is resumed later does not choose again. The run path of the chosen
+    agent continues that of the switch.
+
+    >>> from agentgraph.testing import transcript
+    >>> ask = function_agent("ask", lambda ctx: "Which bees?")
+    >>> write = function_agent("write", lambda ctx: "Bees hum.")
+    >>> def is_clear(ctx: Context) -> bool:
+    ...     return "bees" in ctx.messages[-1].text
+    >>> runner = Runner(switch("route", is_clear, {True: write, False: ask}))
+    >>> transcript(runner.query("Tell me about bees."))
+    ['route: [chosen] write', 'route/write: Bees hum.']
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
+        choose: The name of a value, or a function of a context, that gives the key of a case. An async
+            function needs the async methods.
+        cases: What runs, by key, as a mapping or as pairs: an agent; `SKIP`, which continues after the
+            switch; `BreakLoop()` or `Exit()`. Keys are equal as those of a dict are, so `1` and `True`
+            are one key.
+        otherwise: What runs for any other key, and where the named value is missing. Without it the
+            first is an `InvalidOutputError`, and the second a `MissingValueError`.
+        description: What the agent is for, in one sentence for other agents.
+
+    Returns:
+        The agent; `compile_agent` checks it.
+    """
+    pairs = as_tuple(cases.items() if isinstance(cases, Mapping) else cases)
+    are_pairs = all(isinstance(each, tuple) and len(each) == 2 for each in pairs)
+    return SwitchAgent(
+        name=name,
+        choose=choose,
+        cases=pairs if are_pairs else (),
+        otherwise=otherwise,
+        description=description,
+        faults=() if are_pairs else (f"cases={shown(cases)} is not a mapping from keys to agents",),
+    )
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

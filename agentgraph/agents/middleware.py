@@ -34,10 +34,11 @@ DECISIONS: tuple[Literal["approve", "edit", "reject", "respond"], ...] = (
 )
 """The decisions that a person may make about a tool call."""
 
-_INSTEAD: dict[Mode, str] = {
+INSTEAD: dict[Mode, str] = {
     "sync": "the async methods: arun(), aresume(), ainvoke()",
     "async": "the sync methods: run(), resume(), invoke()",
 }
+"""What to call where a run of a mode cannot call something."""
 _BASE = ("langchain.agents.middleware.types", "AgentMiddleware")
 
 
@@ -82,7 +83,7 @@ def mode_fault(middleware: Iterable[Any], mode: Mode) -> str | None:
             if not _defines(each, wanted):
                 return (
                     f"the middleware {each.name!r} has {there}, but no {wanted}, which "
-                    f"{mode} runs need; define {wanted}, or run {_INSTEAD[mode]}"
+                    f"{mode} runs need; define {wanted}, or run {INSTEAD[mode]}"
                 )
     return None
 

@@ -42,6 +42,18 @@ class BreakLoop(ToolOutputMixin):
 
 
 @dataclass(frozen=True, slots=True)
+class Skip:
+    """The type of `SKIP`."""
+
+    def __repr__(self) -> str:
+        return "ag.SKIP"
+
+
+SKIP = Skip()
+"""As a case of a `switch`: run nothing, and continue after it."""
+
+
+@dataclass(frozen=True, slots=True)
 class TransferTo(ToolOutputMixin):
     """Hands over to another agent: a sub-agent of the chat agent, or the one above.
 

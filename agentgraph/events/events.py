@@ -59,6 +59,7 @@ class ActionData(TypedDict):
     exit: bool
     break_loop: bool
     transfer_to: str | None
+    chosen: NotRequired[str | None]
     interrupted: InterruptData | None
     discarded: list[str]
     custom: Any
@@ -88,6 +89,7 @@ Kind = Literal[
     "exit",
     "break_loop",
     "transfer_to",
+    "chosen",
     "interrupted",
     "discarded",
     "action",
@@ -143,6 +145,7 @@ class Action:
         exit: It ended the run.
         break_loop: It ended the nearest loop.
         transfer_to: The agent that it handed over to.
+        chosen: What a switch chose: the name of an agent, or "skip", "break_loop" or "exit".
         interrupted: The question that it asked.
         discarded: The ids, or the `step`s, of earlier events that are void: thrown away by a retry, a
             fallback or a correction, emitted by a step that did not finish or by the loser of a
@@ -153,6 +156,7 @@ class Action:
     exit: bool = False
     break_loop: bool = False
     transfer_to: str | None = None
+    chosen: str | None = None
     interrupted: Interrupt | None = None
     discarded: tuple[str, ...] = ()
     custom: Any = None
@@ -232,7 +236,7 @@ class AgentEvent:
         """What happened, as one of `Kind`.
 
         For an output "message" or "custom"; for an action "exit", "break_loop", "transfer_to",
-        "interrupted", "discarded", or "action" if it is a custom one; for a failure "error".
+        "chosen", "interrupted", "discarded", or "action" if it is a custom one; for a failure "error".
         """
         if self.error is not None:
             return "error"
@@ -243,6 +247,8 @@ class AgentEvent:
             return "interrupted"
         if action.transfer_to is not None:
             return "transfer_to"
+        if action.chosen is not None:
+            return "chosen"
         if action.discarded:
             return "discarded"
         return "exit" if action.exit else "break_loop" if action.break_loop else "action"

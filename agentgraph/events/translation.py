@@ -438,6 +438,8 @@ def _what(tree: Tree, note: Note) -> dict[str, object]:
             return {"action": Action(discarded=tuple(note.data))}
         case "transfer_to":
             return {"action": Action(transfer_to=note.data)}
+        case "chosen":
+            return {"action": Action(chosen=note.data)}
     return {"action": Action(exit=note.kind == "exit", break_loop=note.kind == "break_loop")}
 
 

@@ -44,6 +44,7 @@ from agentgraph.agents.agents import (
     Middleware,
     ParallelAgent,
     SequentialAgent,
+    SwitchAgent,
     WorkflowAgent,
 )
 from agentgraph.agents.limits import Limits, check_limits
@@ -67,6 +68,7 @@ from agentgraph.graph.nodes.fork import ForEachNode, ForkNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
+from agentgraph.graph.nodes.switch import SwitchNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
 from agentgraph.graph.state import Position, TurnInput, Update, reading, state_types
@@ -309,6 +311,8 @@ class _LaneBuilder:
                 )
             case HumanAgent():
                 yield LaneNode(HumanNode(node_context), capabilities)
+            case SwitchAgent():
+                yield LaneNode(SwitchNode(node_context), capabilities)
             case ParallelAgent():
                 yield self._fork(ParallelNode(node_context, lanes), capabilities, len(lanes))
             case WorkflowAgent():

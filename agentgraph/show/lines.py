@@ -13,6 +13,7 @@ from agentgraph.agents.agents import (
     Leaf,
     LoopAgent,
     ParallelAgent,
+    SwitchAgent,
     called_agents,
     sub_agents,
 )
@@ -86,6 +87,8 @@ def kind_of(agent: Agent) -> str:
         case LoopAgent():
             most = f"at most {agent.max_iterations}" if agent.max_iterations else "no bound"
             return f"{kind}, {most}"
+        case SwitchAgent(choose=str(choose)):
+            return f"{kind}, by {choose}"
         case ParallelAgent() if agent.max_concurrency:
             return f"{kind}, {agent.max_concurrency} at once"
     writes = f", writes {agent.output_key}" if isinstance(agent, Leaf) and agent.output_key else ""
@@ -110,6 +113,8 @@ def event_text(event: AgentEvent) -> str:
             return f"[error] {event.error}"
         case "transfer_to":
             return f"[transfer_to] {event.action.transfer_to if event.action else ''}"
+        case "chosen":
+            return f"[chosen] {event.action.chosen if event.action else ''}"
         case kind:
             return f"[{kind}]"
 

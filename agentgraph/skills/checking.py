@@ -27,7 +27,7 @@ _WANTED = {
 }
 _INNER = (
     *("sub_agents", "workers", "steps", "tools", "agent", "compensate"),
-    *("planner", "executor", "replanner"),
+    *("planner", "executor", "replanner", "otherwise"),
 )
 """The fields that hold agents."""
 _SHOWN = 60
@@ -154,6 +154,9 @@ def _without_model(data: object, path: Path, has_model: bool) -> Iterator[tuple[
             yield path, f"{who} has no model; add model: NAME to it, or to an agent around it"
     for key in _INNER:
         yield from _without_model(data.get(key), (*path, key), has_model)
+    cases = data.get("cases")
+    for key, each in cases.items() if isinstance(cases, Mapping) else ():
+        yield from _without_model(each, (*path, "cases", key), has_model)
 
 
 Origins = list[tuple[Agent, Path]]

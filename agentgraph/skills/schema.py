@@ -5,9 +5,10 @@ functions, cannot be written in a file. Only what a file may say in its own way 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial, reduce
+from functools import cache, partial, reduce, wraps
 from inspect import Parameter, getdoc, signature
 from operator import or_
 from typing import Annotated, Any, ClassVar, Literal, get_origin
@@ -31,6 +32,7 @@ from agentgraph.agents.agents import (
     Agent,
     AgentFunction,
     Approval,
+    Case,
     HistoryPolicy,
     Instruction,
     Model,
@@ -48,20 +50,22 @@ from agentgraph.agents.builders import (
     parallel,
     sequential,
     step,
+    switch,
     workflow,
 )
 from agentgraph.agents.context import Context
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
 from agentgraph.agents.prebuilt.supervisor import supervisor
-from agentgraph.agents.signals import ResponseSchema
+from agentgraph.agents.signals import SKIP, BreakLoop, Exit, ResponseSchema
+from agentgraph.skills.reading import plain
 from agentgraph.skills.references import Registry, refused
 
 Builder = Callable[..., Any]
 _ENTRY = re.compile(r"^    (?P<name>\w+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
 """The entry of an argument in a docstring."""
-AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER, NAMES, RULES, RULE, FLAG = ALTERNATIVES = (
+AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER, NAMES, RULES, RULE, FLAG, WORD = ALTERNATIVES = (
     *("<agent>", "<name>", "<reference>", "<step>", "<tool>", "<provider>"),
-    *("<names>", "<rules>", "<rule>", "<flag>"),
+    *("<names>", "<rules>", "<rule>", "<flag>", "<word>"),
 )
 """The tags of unions; no key of a file can be mistaken for one."""
 
@@ -128,6 +132,10 @@ Scalar = Annotated[
 ]
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
+
+
+_WORDS = {"skip": SKIP, "break_loop": BreakLoop(), "exit": Exit()}
+CaseWord = Annotated[Literal["skip", "break_loop", "exit"], AfterValidator(_WORDS.__getitem__)]
 
 
 class Part(BaseModel):
@@ -203,6 +211,7 @@ def _one_of(alternatives: dict[str, Any], tag_of: Callable[[object], str]) -> An
 
 AnyRule = _one_of({RULE: Rule, FLAG: bool}, _is_rule)
 Approve = _one_of({NAMES: list[str], RULES: dict[str, AnyRule]}, _is_names)  # type: ignore[valid-type]
+_CASES = Mapping[Any, Case] | Iterable[tuple[Any, Case]]
 FORMS: dict[object, Any] = {
     str: str,
     bool: bool,
@@ -214,6 +223,9 @@ FORMS: dict[object, Any] = {
     Agent | Model: "ModelOrAgent | None",
     Agent | AgentFunction | None: "AnyAgent | None",
     Approval: Approve,
+    str | Callable[[Context], Any]: str,
+    _CASES: "dict[str, AnyCase]",
+    Case | None: "AnyCase | None",
     Callable[[Context], bool] | None: Until | None,
     HistoryPolicy: PolicyWord,
     Instruction: str,
@@ -234,6 +246,8 @@ ABOUT: dict[object, str] = {
     Callable[[Context], bool] | None: "Ends the loop when a value of the run equals the wanted one: "
     "{value: approved, is: true}.",
     Iterable[agents.Tool]: "What the model may call: names of tools, and agents.",
+    str | Callable[[Context], Any]: "The name of the value that is the key of a case.",
+    _CASES: "What runs, by the value: an agent, or skip, break_loop or exit.",
     Model: "Its model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around.",
     OutputSchema: "What its answer must fit: a JSON schema.",
     ResponseSchema: "What an answer must fit: a JSON schema.",
@@ -241,7 +255,7 @@ ABOUT: dict[object, str] = {
     agents.Timeout: "How many seconds it may take; only async runs can stop it.",
 }
 """What describes a field whose builder takes more than a file can say."""
-_HOLDING_AGENTS = (Agent | Model, Iterable[Agent], Iterable[agents.Step | Agent])
+_HOLDING_AGENTS = (Agent | Model, Iterable[Agent], Iterable[agents.Step | Agent], _CASES)
 
 
 def _part(title: str, builder: Builder, **more: Any) -> type[Part]:
@@ -305,6 +319,7 @@ _BUILDERS: dict[str, Builder] = {
     "parallel": parallel,
     "loop": loop,
     "workflow": workflow,
+    "switch": switch,
     "supervisor": supervisor,
     "plan_execute": plan_execute,
     "chat": chat_agent,
@@ -312,6 +327,22 @@ _BUILDERS: dict[str, Builder] = {
 }
 KINDS: dict[str, type[Part]] = {name: _kind(name, builder) for name, builder in _BUILDERS.items()}
 """The models of the kinds of agents by kind."""
+
+
+@wraps(switch)
+def _switch(*, cases: Mapping[str, Case], **options: Any) -> Agent:
+    """Return a switch; a key of a file, which is a text, is also the key of what it reads as."""
+    return switch(**options, cases=[(key, each) for text in cases for key, each in _read(text, cases)])
+
+
+def _read(text: str, cases: Mapping[str, Case]) -> Iterator[tuple[object, Case]]:
+    yield text, cases[text]
+    with suppress(ValueError):
+        if (key := plain(text)) != text:
+            yield key, cases[text]
+
+
+KINDS["switch"].builder = _switch
 AgentTool = _part("AgentTool", agent_tool)
 Step = _part("Step", step)
 
@@ -322,6 +353,10 @@ def _is_text(data: object) -> str:
 
 def _is_reference(data: object) -> str:
     return REFERENCE if isinstance(data, Mapping) and "agent" in data and "kind" not in data else AGENT
+
+
+def _is_word(data: object) -> str:
+    return WORD if isinstance(data, str) else AGENT
 
 
 def _is_step(data: object) -> str:
@@ -338,6 +373,7 @@ Kind: Any = Annotated[reduce(or_, KINDS.values()), Field(discriminator="kind")]
 AnyAgent = _one_of({REFERENCE: Reference, AGENT: Kind}, _is_reference)
 AgentOrName = _one_of({NAME: AgentName, AGENT: AnyAgent}, _is_text)
 ModelOrAgent = _one_of({NAME: ModelName, AGENT: AnyAgent}, _is_text)
+AnyCase = _one_of({WORD: CaseWord, AGENT: AnyAgent}, _is_word)
 AnyStep = _one_of({STEP: Step, AGENT: Kind}, _is_step)
 Tool = _one_of({NAME: ToolName, TOOL: AgentTool, PROVIDER: ProviderTool}, _is_tool)
 

@@ -243,7 +243,7 @@ class RunPaths:
             return RunPath((RunStep(place.name),))
         inside = cursor[: len(parent.counts_inside)]
         with self._lock:
-            if place.starts_lane or place.kind.is_inner:
+            if place.starts_lane or place.kind.is_inner or parent.kind.chooses:
                 return self._inside(parent, inside).append(_step(place, cursor))
             return self._up_to(parent, inside, place.index)
 

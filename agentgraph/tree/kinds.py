@@ -17,10 +17,11 @@ from agentgraph.agents.agents import (
     LoopAgent,
     ParallelAgent,
     SequentialAgent,
+    SwitchAgent,
     WorkflowAgent,
 )
 from agentgraph.agents.functions import allowed, names_writer, yields
-from agentgraph.agents.signals import Capabilities, Signal
+from agentgraph.agents.signals import SKIP, BreakLoop, Capabilities, Exit, Signal
 from agentgraph.agents.tools import tool_capabilities
 
 WORK = {"chat": ("tools", "approve", "call"), "function": ("ask", "call")}
@@ -36,6 +37,7 @@ class Kind:
         is_node: Whether it is a node of its lane; if not, it only decides the order of nodes.
         is_fork: Whether its node runs each of its sub-agents in a lane of its own.
         goes_round: Whether its sub-agents run again and again.
+        chooses: Whether its node chooses the one sub-agent that runs.
         hands_over: Whether its sub-agents run only when it transfers to them.
         asks: Whether it always asks a person.
         runs_graph: Whether it runs a foreign graph.
@@ -48,6 +50,7 @@ class Kind:
     is_node: bool = True
     is_fork: bool = False
     goes_round: bool = False
+    chooses: bool = False
     hands_over: bool = False
     asks: bool = False
     runs_graph: bool = False
@@ -57,13 +60,13 @@ class Kind:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it is a node that runs no lanes."""
-        return self.is_node and not self.is_fork
+        """Whether it is a node that has no agents inside."""
+        return self.is_node and not self.is_fork and not self.chooses
 
     @property
     def encloses(self) -> bool:
         """Whether what is inside it runs in its lane, as long as it runs itself."""
-        return not self.is_node or self.is_laid_flat
+        return not self.is_node or self.is_laid_flat or self.chooses
 
 
 def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
@@ -83,10 +86,12 @@ def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
             return Kind("sequential", is_node=False)
         case LoopAgent():
             return Kind("loop", is_node=False, goes_round=True)
-        case ParallelAgent(on_error=str("first")):
-            return Kind("parallel", is_fork=True, first_wins=True)
-        case ParallelAgent():
-            return Kind("parallel", is_fork=True)
+        case SwitchAgent():
+            return Kind("switch", chooses=True)
+        case ParallelAgent(on_error=on_error):
+            return Kind(
+                "parallel", is_fork=True, first_wins=isinstance(on_error, str) and on_error == "first"
+            )
         case WorkflowAgent():
             return Kind("workflow", is_fork=True)
         case ForEachAgent():
@@ -96,7 +101,7 @@ def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
 
 
 def capabilities_of(agent: Leaf | Composite | InnerNode) -> Capabilities:
-    """Return what a leaf may do when it ends; for a fork its lanes decide that."""
+    """Return what a leaf or a switch may do when it ends; for a fork its lanes decide that."""
     match agent:
         case FunctionAgent(fn=fn):
             return allowed(fn)
@@ -104,6 +109,8 @@ def capabilities_of(agent: Leaf | Composite | InnerNode) -> Capabilities:
             return Capabilities() | tool_capabilities(agent)
         case GraphAgent() | InnerNode():
             return Capabilities(transfer=True)
+        case SwitchAgent(ways=ways):
+            return Capabilities(SKIP in ways, exit=Exit() in ways, break_loop=BreakLoop() in ways)
     return Capabilities()
 
 

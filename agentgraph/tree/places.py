@@ -24,13 +24,16 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.budgets import Summarized
 from agentgraph.agents.dependencies import in_order
+from agentgraph.agents.functions import is_async
 from agentgraph.agents.middleware import (
     ASKS,
+    INSTEAD,
     Mode,
     any_has,
     mode_fault,
     tools_of,
 )
+from agentgraph.safe_repr import shown
 from agentgraph.tree.changes import Outline, fingerprint_of
 from agentgraph.tree.kinds import WORK, Kind, kind_of, speaks_early
 from agentgraph.tree.nodes import Nodes
@@ -300,6 +303,9 @@ class Tree:
         for place in self.places:
             if place.chat and (fault := mode_fault(place.chat.middleware, mode)):
                 return f"{place.name}: {fault}"
+            choose = getattr(place.agent, "choose", None)
+            if mode == "sync" and callable(choose) and is_async(choose):
+                return f"{place.name}: {needs_await(choose)}"
         return None
 
     def is_foreign(self, namespace: Sequence[str]) -> bool:
@@ -346,6 +352,11 @@ class Tree:
             nodes=[*_names_of(place), *(child.node for child in children if is_flat)],
             inside=[self._outline(each) for each in inside],
         )
+
+
+def needs_await(choose: object) -> str:
+    """Return why sync runs cannot call an async `choose`, and what to do."""
+    return f"choose={shown(choose)} is async; pass a sync function, or run {INSTEAD['sync']}"
 
 
 def _further_nodes(place: Place) -> str:

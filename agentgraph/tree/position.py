@@ -339,8 +339,8 @@ def _loop(place: Place) -> LoopAgent:
 
 
 def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
-    """Return whether a sibling runs next; sub-agents of a chat agent and inner nodes have no order."""
-    is_ordered = not (parent.kind.hands_over or place.kind.is_inner)
+    """Return whether a sibling runs next; only where siblings have an order."""
+    is_ordered = not (parent.kind.hands_over or parent.kind.chooses or place.kind.is_inner)
     return is_ordered and place.index + 1 < len(siblings)
 
 
@@ -366,6 +366,8 @@ def _ways_on(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[N
         to = way.to if way.to is None or way.kind == "return" else _first(tree, way.to)
         if way.kind != "again" or way.at.repeats:  # some checks only fail, and never send back
             yield Next(to, (), way.signal)
+    for case in tree.children.get(place, ()) if place.kind.chooses else ():
+        yield Next(_first(tree, case), ())
     if capabilities.transfer:
         for target in targets(tree, place).values():
             yield Next(_first(tree, target), ())

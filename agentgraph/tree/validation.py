@@ -23,6 +23,7 @@ from agentgraph.agents.agents import (
     ParallelAgent,
     SequentialAgent,
     Step,
+    SwitchAgent,
     WorkflowAgent,
     called_agents,
     changed,
@@ -36,6 +37,7 @@ from agentgraph.agents.functions import is_async
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.middleware import middleware_faults
 from agentgraph.agents.prebuilt.plans import PLAN_VALUES, Planned
+from agentgraph.agents.signals import BreakLoop
 from agentgraph.agents.templates import bare_in, names_in, results_in, unreadable_in
 from agentgraph.errors import InvalidAgentError
 from agentgraph.safe_repr import LONGEST, cut, printable, shown
@@ -205,6 +207,8 @@ def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
             yield from parallel_faults(agent)
         case WorkflowAgent():
             yield from workflow_faults(agent)
+        case SwitchAgent():
+            yield from switch_faults(agent, around.in_loop)
         case ForEachAgent():
             return
         case _:
@@ -253,6 +257,26 @@ def loop_faults(agent: LoopAgent) -> Iterator[str]:
             "nothing can end this loop; give it max_iterations or until, or an agent inside that "
             "may exit or break_loop"
         )
+
+
+def switch_faults(agent: SwitchAgent, in_loop: bool) -> Iterator[str]:
+    """Yield what is wrong with a switch."""
+    yield from agent.faults
+    if not agent.cases and not agent.faults:
+        yield "a switch needs at least one case"
+    is_name = isinstance(agent.choose, str) and agent.choose.isidentifier()
+    if not is_name and not callable(agent.choose):
+        yield (
+            f"choose={shown(agent.choose)} cannot be used; pass the name of a value, or a function of "
+            "a context"
+        )
+    for key, _ in agent.cases:
+        try:
+            hash(key)
+        except TypeError:
+            yield f"the key {shown(key)} cannot be hashed; use a text, a number or a boolean"
+    if BreakLoop() in agent.ways and not in_loop:
+        yield "a case is BreakLoop(), but no loop is around it; use SKIP or Exit()"
 
 
 def parallel_faults(agent: ParallelAgent) -> Iterator[str]:
@@ -355,6 +379,8 @@ def _names(place: Place) -> Iterator[str]:
             templates = [prompt]
         case WorkflowAgent(steps=steps):
             templates = [step.input for step in steps]
+        case SwitchAgent(choose=str(choose)):
+            yield choose
     for template in templates:
         if isinstance(template, str):
             yield from names_in(template)

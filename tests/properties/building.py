@@ -62,6 +62,8 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
         case specs.Loop():
             until = spec.until and (lambda ctx: record.until(spec, ctx))
             return ag.loop(spec.name, inner, max_iterations=spec.max_iterations, until=until)
+        case specs.Switch():
+            return _switch(spec, inner, record)
         case specs.Human():
             return ag.human(spec.name, spec.prompt, output_key=spec.output_key)
     history = _entries if spec.history == "entries" else spec.history
@@ -71,6 +73,14 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
     if spec.is_graph:
         return graph_agent(spec, record, known)
     return ag.function_agent(spec.name, _fn(spec, record), **known)
+
+
+def _switch(spec: specs.Switch, inner: list[ag.Agent], record: Record) -> ag.Agent:
+    signals = {"skip": ag.SKIP, "break_loop": ag.BreakLoop(), "exit": ag.Exit()}
+    ways = [inner[way] if isinstance(way, int) else signals[way] for way in spec.ways]
+    if spec.by == "value":
+        return ag.switch(spec.name, "y", {"": ways[0]}, otherwise=ways[1])
+    return ag.switch(spec.name, lambda ctx: record.chooses(spec, ctx), dict(enumerate(ways)))
 
 
 def _check(spec: specs.Checked, record: Record) -> Callable[[ag.Context, str], str | None]:

@@ -10,7 +10,7 @@ from lanes import Here, Lane
 class CollectedError(Exception):
     """The failure of a leaf in a branch where it becomes a message."""
 
-    def __init__(self, leaf: specs.Leaf, here: Here, text: str) -> None:
+    def __init__(self, leaf: specs.Leaf | specs.Switch, here: Here, text: str) -> None:
         super().__init__(text)
         self.leaf, self.here = leaf, here
 
@@ -35,7 +35,7 @@ def joined(signals: Sequence[str | None]) -> str | None:
 
 
 def collect(
-    spec: specs.Leaf, here: Here, lane: Lane, error: str, emitted: Sequence[str] = ()
+    spec: specs.Leaf | specs.Switch, here: Here, lane: Lane, error: str, emitted: Sequence[str] = ()
 ) -> NoReturn:
     """Fail in a branch that ends with that; what the call emitted is void."""
     if {"message", "custom"} & set(emitted):

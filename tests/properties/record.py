@@ -87,6 +87,17 @@ class Record:
             self.saw[ctx.address].append(sight)
         return scripts.stops(loop.until, sight)
 
+    def chooses(self, switch: specs.Switch, ctx: ag.Context) -> int:
+        """Record that a switch chooses, and fail, or return the number of its way."""
+        self.passed.look("border", ctx)
+        sight = _sight(ctx)
+        with self.lock:
+            self.saw[ctx.address].append(sight)
+            again = len(self.saw[ctx.address]) % (switch.fails + 1) != 0
+        if switch.fails and (again or scripts.is_collected(ctx.address)):
+            raise FailedError(scripts.fails_to_choose(ctx.address))
+        return scripts.way(switch, sight)
+
     def asks(self, chat: specs.Chat, ctx: ag.Context, sent: list[BaseMessage]) -> list[BaseMessage]:
         """Record what a model is about to be sent, and mark it with what the model is to know."""
         self.passed.look("model", ctx)

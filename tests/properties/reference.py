@@ -40,6 +40,8 @@ def run(spec: specs.Spec, here: Here, lane: Lane) -> str | None:
         case specs.Workflow():
             lane.visited.add(here.address)
             signal = workflow(spec, here, lane)
+        case specs.Switch():
+            signal = switch(spec, here, lane)
         case specs.Checked():
             signal = checked(spec, here, lane)
         case specs.Chat():
@@ -81,6 +83,28 @@ def loop(spec: specs.Loop, here: Here, lane: Lane) -> str | None:
         if scripts.stops(spec.until, sight):
             break
     return None if signal == "break_loop" else signal
+
+
+def switch(spec: specs.Switch, here: Here, lane: Lane) -> str | None:
+    """Choose, and run what is chosen."""
+    lane.visited.add(here.address)
+    seen = [said.message for said in lane.history]
+    sight = specs.Sight(here.path, here.iteration, seen, dict(lane.values))
+    for _ in range(spec.fails):
+        lane.saw[here.address].append(sight)
+        error = scripts.fails_to_choose(here.address)
+        if scripts.is_collected(here.address):
+            collect(spec, here, lane, error)
+        lane.emit(here, "error", error, kept=False)
+    if spec.by != "value":
+        lane.saw[here.address].append(sight)
+    way = spec.ways[scripts.way(spec, sight)]
+    if isinstance(way, int):
+        child, address = list(children(spec, here))[way]
+        lane.emit(here, "chosen", child.name)
+        return run(child, here.inside((*here.path, (child.name, here.iteration)), address), lane)
+    lane.emit(here, "chosen", way)
+    return None if way == "skip" else way
 
 
 def parallel(spec: specs.Parallel, here: Here, lane: Lane) -> str | None:

@@ -167,6 +167,19 @@ def stops(until: tuple[str, Any] | None, sight: specs.Sight) -> bool:
     return bool(sight.values.get(limit)) if kind == "value" else reached[kind] >= limit
 
 
+def way(switch: specs.Switch, sight: specs.Sight) -> int:
+    """Return the number of the way that a switch takes."""
+    if switch.by == "value":
+        return int(sight.values.get("y") != "")
+    number = len(sight.messages) if switch.by == "messages" else sight.iteration or 0
+    return number % len(switch.ways)
+
+
+def fails_to_choose(address: str) -> str:
+    """Return the error of a function that chooses."""
+    return f"{address} cannot choose"
+
+
 def _decision(action: dict[str, Any], chosen: int) -> dict[str, Any]:
     edits = {"at": "elsewhere", "does": [], "request": "something else", "final_result": "all"}
     args = {key: edits.get(key, value) for key, value in action["args"].items()}

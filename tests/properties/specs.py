@@ -181,6 +181,21 @@ class Loop:
 
 
 @dataclass(frozen=True)
+class Switch:
+    """A switch, which chooses by an iteration, a number of messages, or if the value `y` is empty.
+
+    A way is the number of a sub-agent, or what else a case may be. Its function fails `fails` times at
+    first.
+    """
+
+    name: str
+    sub_agents: tuple["Spec", ...]
+    ways: tuple[int | Literal["skip", "break_loop", "exit"], ...]
+    by: Literal["iteration", "messages", "value"]
+    fails: int = 0
+
+
+@dataclass(frozen=True)
 class Checked:
     """An agent that is sent back by a check, some times in a row."""
 
@@ -199,7 +214,7 @@ class Checked:
 
 
 Leaf = Function | Chat | Human
-Spec = Leaf | Sequential | Parallel | Workflow | Loop | Checked
+Spec = Leaf | Sequential | Parallel | Workflow | Loop | Switch | Checked
 
 
 class Strand(NamedTuple):

@@ -1,7 +1,7 @@
 """Random trees, as specs."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -65,7 +65,7 @@ class _Growing:
         kinds = ["leaf"] if depth < DEPTH else []
         kinds += ["again"] if self.made else []
         if depth and self.leaves < MOST_LEAVES:
-            kinds += ["sequential", "parallel", "workflow", "loop", "caller", "caller"]
+            kinds += ["sequential", "parallel", "workflow", "loop", "switch", "caller", "caller"]
         kind = self.pick(*kinds)
         if kind == "again":
             return self.pick(*self.made)
@@ -92,6 +92,8 @@ class _Growing:
             return self.parallel(name, inner)
         if kind == "workflow":
             return self.workflow(name, inner)
+        if kind == "switch":
+            return self.switch(name, inner)
         until = self.draw(UNTILS)
         bounds = [1, 2, 3] if until is None or until[0] != "iteration" else [1, 2, 3, None]
         loops = [specs.Loop(name, inner, bound, until) for bound in bounds]
@@ -123,6 +125,16 @@ class _Growing:
             before.append(specs.Step(agent, needs, asked))
         steps = sorted(before, key=lambda step: agents.index(step.agent))
         return specs.Workflow(name, tuple(steps), self.pick("fail", "wait"))
+
+    def switch(self, name: str, inner: tuple[specs.Spec, ...]) -> specs.Switch:
+        """Draw a switch: each agent is a case, and some cases run none."""
+        agents = tuple({agent.name: agent for agent in inner}.values())
+        by = self.pick("messages", "iteration", "value")
+        others = ["skip", "skip", "exit", *["break_loop"] * 2 * bool(self.loops)]
+        ways = [*range(len(agents)), self.pick(*others)][: 2 if by == "value" else None]
+        ways = tuple(self.draw(st.permutations(ways)))
+        fails = 0 if self.calm or by == "value" else self.pick(0, 0, 0, 1, 2)
+        return specs.Switch(name, agents[: max([*_numbers(ways), -1]) + 1], ways, by, fails)
 
     def leaf(self) -> specs.Leaf:
         """Draw a leaf; one that has an output key is in one place only."""
@@ -306,7 +318,14 @@ def _item(kind: specs.Kind, data: st.SearchStrategy[Any]) -> st.SearchStrategy[s
 
 
 def _is_single(spec: specs.Spec) -> bool:
-    return bool(getattr(spec, "output_key", None) or getattr(spec, "break_tool", False))
+    """Return whether an agent may be in one place only: where its key is its own, or in a loop."""
+    breaks = getattr(spec, "break_tool", False) or "break_loop" in getattr(spec, "ways", ())
+    return bool(getattr(spec, "output_key", None) or breaks)
+
+
+def _numbers(ways: Iterable[Any]) -> list[int]:
+    """Return the numbers of the agents among the ways of a switch."""
+    return [way for way in ways if isinstance(way, int)]
 
 
 def _fits(spec: specs.Spec) -> bool:
@@ -320,6 +339,8 @@ def _may_fail(spec: specs.Spec) -> bool:
     if isinstance(spec, specs.Chat) and (spec.fails or spec.on_tool_error == "raise"):
         return True
     if isinstance(spec, specs.Chat) and any(each.does == "fail" for each in spec.middleware):
+        return True
+    if isinstance(spec, specs.Switch) and spec.fails:
         return True
     if isinstance(spec, specs.Function) and any(c.fails for script in spec.scripts for c in script):
         return True

@@ -25,6 +25,7 @@ from agentgraph.graph.stamps import STAMP, Entry, Note
 from agentgraph.graph.state import Border, LaneState, Position, Update, folded
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
+from agentgraph.tree.places import Place
 
 _PLAIN_END = Border(given=[])
 """The end of an activation without a signal or a transfer, of which nothing was asked yet."""
@@ -147,6 +148,10 @@ class Activation:
         """Continue at a node of this activation, with more keys in the position."""
         position = self.node_context.position(node, self.cursor)
         self._next = cast(Position, {**position, **more})
+
+    def enter(self, place: Place) -> None:
+        """Continue at the first stop of a place directly inside this one."""
+        self._next = self.node_context.first_position(place, self.cursor)
 
     def outcome(self) -> tuple[list[Entry], list[Write]] | None:
         """Return the messages and notes of this step in order, and its writes.

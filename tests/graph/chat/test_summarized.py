@@ -355,7 +355,7 @@ def test_a_model_that_is_not_one_is_a_fault(model: Any) -> None:
 
 
 INSTRUCTION = "w: the instruction 7 of summarized(...) is not a text; pass one, or leave it out"
-COUNTER = "w: token_counter=7 cannot be called; pass a function of a list of messages, such as len"
+COUNTER = "w: token_counter=7 cannot be used; pass a sync function of a list of messages, such as len"
 WRONG: Any = 7
 
 
