@@ -371,9 +371,13 @@ class SwitchAgent(Shown):
         rest = () if self.otherwise is None else (self.otherwise,)
         return (*(way for _, way in self.cases), *rest)
 
+    def has(self, kind: type[Skip | BreakLoop | Exit]) -> bool:
+        """Return whether a case is of a kind."""
+        return any(isinstance(way, kind) for way in self.ways)
+
     @property
     def sub_agents(self) -> tuple["Agent", ...]:
-        """The agents of the cases; one that several cases name is there once."""
+        """The agents of the cases; one of several cases is there once."""
         agents: list[Agent] = []
         for way in self.ways:
             is_agent = not isinstance(way, Skip | BreakLoop | Exit)

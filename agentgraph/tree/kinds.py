@@ -21,7 +21,7 @@ from agentgraph.agents.agents import (
     WorkflowAgent,
 )
 from agentgraph.agents.functions import allowed, names_writer, yields
-from agentgraph.agents.signals import SKIP, BreakLoop, Capabilities, Exit, Signal
+from agentgraph.agents.signals import BreakLoop, Capabilities, Exit, Signal, Skip
 from agentgraph.agents.tools import tool_capabilities
 
 WORK = {"chat": ("tools", "approve", "call"), "function": ("ask", "call")}
@@ -109,8 +109,9 @@ def capabilities_of(agent: Leaf | Composite | InnerNode) -> Capabilities:
             return Capabilities() | tool_capabilities(agent)
         case GraphAgent() | InnerNode():
             return Capabilities(transfer=True)
-        case SwitchAgent(ways=ways):
-            return Capabilities(SKIP in ways, exit=Exit() in ways, break_loop=BreakLoop() in ways)
+        case SwitchAgent():
+            breaks, exits = agent.has(BreakLoop), agent.has(Exit)
+            return Capabilities(agent.has(Skip), exit=exits, break_loop=breaks)
     return Capabilities()
 
 

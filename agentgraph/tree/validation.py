@@ -275,7 +275,7 @@ def switch_faults(agent: SwitchAgent, in_loop: bool) -> Iterator[str]:
             hash(key)
         except TypeError:
             yield f"the key {shown(key)} cannot be hashed; use a text, a number or a boolean"
-    if BreakLoop() in agent.ways and not in_loop:
+    if agent.has(BreakLoop) and not in_loop:
         yield "a case is BreakLoop(), but no loop is around it; use SKIP or Exit()"
 
 

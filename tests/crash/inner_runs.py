@@ -284,6 +284,10 @@ def chat(inner: InnerRun, **options: Any) -> ag.Agent:
     return ag.chat_agent("outer", model(lambda sent: "Said."), **options)
 
 
+def switch(inner: InnerRun) -> ag.Agent:
+    return ag.switch("outer", lambda ctx: bool(inner()), {True: says(), False: ag.SKIP})
+
+
 def until(inner: InnerRun) -> ag.Agent:
     return ag.loop("outer", [says()], max_iterations=3, until=lambda ctx: bool(inner()))
 
@@ -457,6 +461,7 @@ PLACES: dict[str, Build] = {
     "model_input": lambda inner: chat(inner, model_input=lambda sent: [sent[0], HumanMessage(inner())]),
     "history": lambda inner: chat(inner, history=lambda seen: [HumanMessage(inner())]),
     "until": until,
+    "choose": switch,
     "check": check,
     "branches": branches,
     "workflow": workflow,

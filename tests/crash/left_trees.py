@@ -71,6 +71,15 @@ def workflow(world: World) -> ag.Agent:
     return chain(world, ag.workflow("fork", steps))
 
 
+def switch(world: World) -> ag.Agent:
+    def choose(ctx: ag.Context) -> int | None:
+        world.add(f"choice {ctx.iteration}")
+        return ctx.iteration
+
+    path = ag.switch("path", choose, {0: leaf("a", world), 1: ag.SKIP}, otherwise=ag.BreakLoop())
+    return chain(world, ag.loop("l", [path], max_iterations=None))
+
+
 def until(world: World) -> ag.Agent:
     def enough(ctx: ag.Context) -> bool:
         world.add(f"until {ctx.iteration}")
@@ -218,6 +227,7 @@ TREES = {
     "agent tool": Tree(agent_tool, 3, 1),
     "human": Tree(human, 2, 1, asks=True),
     "until": Tree(until),
+    "switch": Tree(switch),
     "foreign": Tree(foreign, 2, 1),
     "laid flat": Tree(laid_flat, 2, 2),
 }

@@ -67,6 +67,18 @@ def loop(world: World) -> ag.Agent:
     return chain(world, ag.loop("l", [leaf("a", world), leaf("b", world)], max_iterations=2))
 
 
+def switch(world: World) -> ag.Agent:
+    """Return a loop whose switch chooses two agents, and ends it in the last iteration."""
+
+    def choose(ctx: ag.Context) -> int | None:
+        world.add("choice")
+        return ctx.iteration
+
+    cases = {0: pair("x", world), 1: leaf("y", world)}
+    path = ag.switch("path", choose, cases, otherwise=ag.BreakLoop())
+    return chain(world, ag.loop("l", [path], max_iterations=None))
+
+
 def parallel(on_error: str) -> Build:
     """Return a parallel; of a "first" one branch fails, so that always the same wins."""
 
@@ -249,6 +261,7 @@ def asks_beside_transfers(world: World) -> ag.Agent:
 
 TREES: dict[str, Build] = {
     "loop": loop,
+    "switch": switch,
     **{f"parallel {each}": parallel(each) for each in ("fail", "collect", "wait", "first")},
     "collected": collected,
     **{f"workflow {each}": workflow(each) for each in ("fail", "wait")},

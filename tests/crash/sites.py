@@ -90,6 +90,10 @@ def until(world: World, hook: Callable[..., Any]) -> ag.Agent:
     return ag.loop("l", [leaf("body", world)], max_iterations=3, until=hook)
 
 
+def switch(world: World, hook: Callable[..., Any]) -> ag.Agent:
+    return ag.switch("path", hook, {True: leaf("body", world)})
+
+
 def writer(world: World, **options: Any) -> ag.Agent:
     return ag.chat_agent("writer", model(lambda sent: world.add("body")), **options)
 
@@ -290,6 +294,7 @@ SITES: dict[str, Site] = {
     "nested branch": Site(nested),
     "step": Site(step, wraps=ag.StepFailedError),
     "until": Site(hook(until, gives=True)),
+    "choose": Site(hook(switch, gives=True)),
     "until in a branch": Site(
         hook(lambda w, f: ag.parallel("fork", [until(w, f), leaf("beside", w)]), gives=True)
     ),
