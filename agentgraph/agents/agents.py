@@ -41,6 +41,9 @@ InputFunction: TypeAlias = Callable[[Context], Any]
 OutputFunction: TypeAlias = Callable[[Any], Any]
 """Makes of the result of a graph or a runnable what the agent says and sets."""
 
+Source: TypeAlias = str | Callable[[Context], Any]
+"""The name of a value, or a function of a context, sync or async."""
+
 Check: TypeAlias = Callable[[Context, Sequence[BaseMessage], int], CheckResult]
 """The check of an agent that has ended: of a `Context`, what it said, and the attempt, from 0."""
 
@@ -274,6 +277,7 @@ class Step:
 
     agent: "Agent"
     depends_on: tuple[str, ...] = ()
+    when: Source | None = None
     input: str | None = None
     retry: Retry = None
     timeout: Timeout = None
@@ -358,7 +362,7 @@ class SwitchAgent(Shown):
     """
 
     name: str
-    choose: str | Callable[[Context], Any]
+    choose: Source
     cases: tuple[tuple[Any, "Case"], ...]
     otherwise: "Case | None" = None
     description: str = ""
@@ -370,10 +374,6 @@ class SwitchAgent(Shown):
         """What the cases lead to, and that of `otherwise`."""
         rest = () if self.otherwise is None else (self.otherwise,)
         return (*(way for _, way in self.cases), *rest)
-
-    def has(self, kind: type[Skip | BreakLoop | Exit]) -> bool:
-        """Return whether a case is of a kind."""
-        return any(isinstance(way, kind) for way in self.ways)
 
     @property
     def sub_agents(self) -> tuple["Agent", ...]:
@@ -419,6 +419,11 @@ Agent = Leaf | Composite | CheckedAgent
 
 Case = Agent | Skip | BreakLoop | Exit
 """What a case of a `switch` leads to: an agent, `SKIP`, or the end of what is around the switch."""
+
+
+def has_case(agent: SwitchAgent, kind: type[Skip | BreakLoop | Exit]) -> bool:
+    """Return whether a case of a switch is of a kind."""
+    return any(isinstance(way, kind) for way in agent.ways)
 
 
 def is_same(one: Any, other: Any) -> bool:

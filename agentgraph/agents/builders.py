@@ -31,6 +31,7 @@ from agentgraph.agents.agents import (
     ParallelAgent,
     Retry,
     SequentialAgent,
+    Source,
     Step,
     SwitchAgent,
     Timeout,
@@ -543,6 +544,7 @@ def step(
     agent: Agent,
     *,
     depends_on: Iterable[str] = (),
+    when: Source | None = None,
     input: str | None = None,
     retry: Retry = None,
     timeout: Timeout = None,
@@ -557,6 +559,10 @@ def step(
     Args:
         agent: The agent that runs; the step has the same name.
         depends_on: The names of the steps that must finish first.
+        when: The name of a value, or a function of a context: the step runs only if that is true. It is
+            looked at when the dependencies are done, and not again once the step has begun. A step that
+            is skipped counts as done, says nothing, and its result is an empty text. An async function
+            needs the async methods.
         input: The agent's request, a template: `${results.analyze}` is the last message of the step
             `analyze`, which must be a dependency, direct or not; `${topic}` or `{topic}` is a value of
             the run. The agent sees only that. Without `input` it sees what was said before the
@@ -577,6 +583,7 @@ def step(
     return Step(
         agent=agent,
         depends_on=as_tuple(depends_on),
+        when=when,
         input=input,
         retry=retry,
         timeout=timeout,
@@ -625,7 +632,7 @@ def workflow(
 
 def switch(
     name: str,
-    choose: str | Callable[[Context], Any],
+    choose: Source,
     cases: Mapping[Any, Case] | Iterable[tuple[Any, Case]],
     *,
     otherwise: Case | None = None,

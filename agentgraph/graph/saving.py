@@ -100,6 +100,20 @@ def save_result(result: object, around: RunnableConfig) -> Calls[None]:
         yield Call(saver.put_writes, saver.aput_writes, arguments)
 
 
+def has_begun(config: RunnableConfig) -> Calls[bool]:
+    """Return whether the lane of a task has saved anything, in an earlier run of the task.
+
+    Args:
+        config: LangGraph's config of the task, whose namespace is that of the lane.
+    """
+    if (saver := saver_of(config)) is None:
+        return False
+    own = config["configurable"]
+    at = {"thread_id": own["thread_id"], "checkpoint_ns": own["checkpoint_ns"]}
+    saved = yield Call(saver.get_tuple, saver.aget_tuple, ({"configurable": at},))
+    return saved is not None
+
+
 def list_checkpoints(saver: Saver, config: RunnableConfig | None, **bounds: Any) -> Call:
     """Return the call that lists checkpoints: a saver's lock is held until its generator has ended."""
 

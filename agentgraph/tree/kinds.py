@@ -19,6 +19,7 @@ from agentgraph.agents.agents import (
     SequentialAgent,
     SwitchAgent,
     WorkflowAgent,
+    has_case,
 )
 from agentgraph.agents.functions import allowed, names_writer, yields
 from agentgraph.agents.signals import BreakLoop, Capabilities, Exit, Signal, Skip
@@ -110,8 +111,8 @@ def capabilities_of(agent: Leaf | Composite | InnerNode) -> Capabilities:
         case GraphAgent() | InnerNode():
             return Capabilities(transfer=True)
         case SwitchAgent():
-            breaks, exits = agent.has(BreakLoop), agent.has(Exit)
-            return Capabilities(agent.has(Skip), exit=exits, break_loop=breaks)
+            skips, exits, breaks = (has_case(agent, kind) for kind in (Skip, Exit, BreakLoop))
+            return Capabilities(skips, exit=exits, break_loop=breaks)
     return Capabilities()
 
 

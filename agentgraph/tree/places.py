@@ -303,9 +303,10 @@ class Tree:
         for place in self.places:
             if place.chat and (fault := mode_fault(place.chat.middleware, mode)):
                 return f"{place.name}: {fault}"
-            choose = getattr(place.agent, "choose", None)
-            if mode == "sync" and callable(choose) and is_async(choose):
-                return f"{place.name}: {needs_await(choose)}"
+            for option, owner in (("choose", place.agent), ("when", place.step)):
+                function = getattr(owner, option, None)
+                if mode == "sync" and callable(function) and is_async(function):
+                    return f"{place.name}: {needs_await(option, function)}"
         return None
 
     def is_foreign(self, namespace: Sequence[str]) -> bool:
@@ -354,9 +355,9 @@ class Tree:
         )
 
 
-def needs_await(choose: object) -> str:
-    """Return why sync runs cannot call an async `choose`, and what to do."""
-    return f"choose={shown(choose)} is async; pass a sync function, or run {INSTEAD['sync']}"
+def needs_await(option: str, function: object) -> str:
+    """Return why sync runs cannot call the async function of an option, and what to do."""
+    return f"{option}={shown(function)} is async; pass a sync function, or run {INSTEAD['sync']}"
 
 
 def _further_nodes(place: Place) -> str:

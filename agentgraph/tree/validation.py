@@ -28,6 +28,7 @@ from agentgraph.agents.agents import (
     called_agents,
     changed,
     checks_of,
+    has_case,
     sub_agents,
     unchecked,
 )
@@ -264,19 +265,22 @@ def switch_faults(agent: SwitchAgent, in_loop: bool) -> Iterator[str]:
     yield from agent.faults
     if not agent.cases and not agent.faults:
         yield "a switch needs at least one case"
-    is_name = isinstance(agent.choose, str) and agent.choose.isidentifier()
-    if not is_name and not callable(agent.choose):
-        yield (
-            f"choose={shown(agent.choose)} cannot be used; pass the name of a value, or a function of "
-            "a context"
-        )
+    yield from _source_faults("choose", agent.choose)
     for key, _ in agent.cases:
         try:
             hash(key)
         except TypeError:
             yield f"the key {shown(key)} cannot be hashed; use a text, a number or a boolean"
-    if agent.has(BreakLoop) and not in_loop:
+    if has_case(agent, BreakLoop) and not in_loop:
         yield "a case is BreakLoop(), but no loop is around it; use SKIP or Exit()"
+
+
+def _source_faults(option: str, source: object) -> Iterator[str]:
+    if not (isinstance(source, str) and source.isidentifier()) and not callable(source):
+        yield (
+            f"{option}={shown(source)} cannot be used; pass the name of a value, or a function of a "
+            "context"
+        )
 
 
 def parallel_faults(agent: ParallelAgent) -> Iterator[str]:
@@ -300,6 +304,8 @@ def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
     yield from dependency_faults(names, depends_on)
     for step in agent.steps:
         yield from (f"the step {shown(step.name)}: {fault}" for fault in policy_faults(step))
+        if step.when is not None:
+            yield from (f"the step {shown(step.name)}: {f}" for f in _source_faults("when", step.when))
         yield from _input_faults(step, known_dependencies(depends_on))
 
 
@@ -379,6 +385,7 @@ def _names(place: Place) -> Iterator[str]:
             templates = [prompt]
         case WorkflowAgent(steps=steps):
             templates = [step.input for step in steps]
+            yield from (step.when for step in steps if isinstance(step.when, str))
         case SwitchAgent(choose=str(choose)):
             yield choose
     for template in templates:

@@ -462,6 +462,7 @@ PLACES: dict[str, Build] = {
     "history": lambda inner: chat(inner, history=lambda seen: [HumanMessage(inner())]),
     "until": until,
     "choose": switch,
+    "when": lambda inner: ag.workflow("outer", [ag.step(says(), when=lambda ctx: bool(inner()))]),
     "check": check,
     "branches": branches,
     "workflow": workflow,

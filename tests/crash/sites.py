@@ -94,6 +94,10 @@ def switch(world: World, hook: Callable[..., Any]) -> ag.Agent:
     return ag.switch("path", hook, {True: leaf("body", world)})
 
 
+def when(world: World, hook: Callable[..., Any]) -> ag.Agent:
+    return ag.workflow("fork", [ag.step(leaf("body", world), when=hook)])
+
+
 def writer(world: World, **options: Any) -> ag.Agent:
     return ag.chat_agent("writer", model(lambda sent: world.add("body")), **options)
 
@@ -295,6 +299,7 @@ SITES: dict[str, Site] = {
     "step": Site(step, wraps=ag.StepFailedError),
     "until": Site(hook(until, gives=True)),
     "choose": Site(hook(switch, gives=True)),
+    "when": Site(hook(when, gives=True), wraps=ag.StepFailedError),
     "until in a branch": Site(
         hook(lambda w, f: ag.parallel("fork", [until(w, f), leaf("beside", w)]), gives=True)
     ),

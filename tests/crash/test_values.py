@@ -171,6 +171,7 @@ BUILDERS: dict[str, Callable[[Any], ag.Agent]] = {
     "max_concurrency": lambda value: ag.parallel("s", [_agent()], max_concurrency=value),
     "max_iterations": lambda value: ag.loop("s", [_agent()], max_iterations=value),
     "choose": lambda value: ag.switch("s", value, {1: _agent()}),
+    "when": lambda value: ag.workflow("s", [ag.step(_agent(), when=value)]),
     "cases": lambda value: ag.switch("s", "x", value),
     "case": lambda value: ag.switch("s", "x", {1: value}),
     "until": lambda value: ag.loop("s", [_agent()], max_iterations=1, until=value),

@@ -35,7 +35,7 @@ from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.saving import save_result
 from agentgraph.graph.stamps import home_at, speaker_at, stamped
 from agentgraph.graph.state import LaneState, Position, Update, with_id
-from agentgraph.graph.sync_async import arun_calls, run_calls
+from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
 from agentgraph.graph.values import Beside, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
 
@@ -62,7 +62,13 @@ class Job(NamedTuple):
 
 
 class ForkNode(Runnable[LaneState, Update]):
-    """Runs lanes; a subclass says which, when each may begin, and how failures are treated."""
+    """Runs lanes; a subclass says which, when each may begin, and how failures are treated.
+
+    Attributes:
+        may_skip: Whether `skips` is asked before a lane runs.
+    """
+
+    may_skip = False
 
     def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
         self.node_context, self.lanes = node_context, lanes
@@ -82,6 +88,11 @@ class ForkNode(Runnable[LaneState, Update]):
     def picture(self) -> Picture:
         """The drawing inside the node."""
         return picture_of(self.lanes)
+
+    def skips(self, fork: Activation, job: Job, results: Results) -> Calls[bool]:
+        """Return whether the lane of a job is not run at all."""
+        return False
+        yield  # so that it is a generator, as where something is asked
 
     def keeps_failure(self, lane: Lane) -> bool:
         """Return whether the failure of a lane is a saved result, so that a resume does not run it."""
@@ -152,7 +163,8 @@ class ForkNode(Runnable[LaneState, Update]):
     def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
         def run(fork: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
             try:
-                ended = lane.attempt(self._call(job, schedule))
+                ended = run_calls(self._skipped(fork, job, schedule)) if self.may_skip else None
+                ended = ended or lane.attempt(self._call(job, schedule))
             except GraphInterrupt:
                 schedule.hold(number).result()
                 raise
@@ -166,7 +178,8 @@ class ForkNode(Runnable[LaneState, Update]):
     def _arunner(self, lane: Lane) -> Callable[..., object]:
         async def run(fork: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
             try:
-                ended = await lane.aattempt(self._call(job, schedule))
+                ended = await arun_calls(self._skipped(fork, job, schedule)) if self.may_skip else None
+                ended = ended or await lane.aattempt(self._call(job, schedule))
             except GraphInterrupt:
                 await asyncio.wrap_future(schedule.hold(number))
                 raise
@@ -176,6 +189,19 @@ class ForkNode(Runnable[LaneState, Update]):
             return result
 
         return run
+
+    def _skipped(
+        self, fork: Activation, job: Job, schedule: Schedule
+    ) -> Calls[tuple[LaneResult, Exception | None] | None]:
+        """Return the result of a lane that is not run, or why that is not known; None if it is run."""
+        nothing = LaneResult(messages=[], values=[], signal=None)
+        try:
+            skips = yield from self.skips(fork, job, schedule.results)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            return nothing, error
+        return ({**nothing, "skipped": True}, None) if skips else None
 
     def _call(self, job: Job, schedule: Schedule) -> LaneCall:
         see = partial(job.sees, schedule.results)

@@ -47,6 +47,8 @@ class LaneResult(TypedDict):
     """The number of the lane in its fork."""
     middleware: NotRequired[Changes]
     """The changes of middleware records in it."""
+    skipped: NotRequired[bool]
+    """Whether it was a step that did not run, by its `when`."""
 
 
 class LaneCall(NamedTuple):

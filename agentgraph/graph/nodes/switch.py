@@ -4,26 +4,25 @@ It does nothing else, so a failing `choose` is called again alone, and what was 
 step, as the position of the lane: a run that is killed later does not choose again.
 """
 
-from collections.abc import Awaitable, Coroutine
 from typing import cast
 
-from agentgraph.agents import functions
 from agentgraph.agents.agents import Case, SwitchAgent, is_same
 from agentgraph.agents.signals import BreakLoop, Exit, Signal, Skip
-from agentgraph.errors import AgentGraphError, InvalidOutputError, MissingValueError
+from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.history import unchanged
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
-from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.stopping import run_in_thread, stoppable
+from agentgraph.graph.nodes.leaf import TalkNode
+from agentgraph.graph.nodes.lookup import look_up
+from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
-from agentgraph.tree.places import Place, needs_await
+from agentgraph.tree.places import Place
 
 Way = Place | Skip | BreakLoop | Exit
 """Where a case leads."""
 
 
-class SwitchNode(LeafNode):
+class SwitchNode(TalkNode):
     """Chooses one of the sub-agents of a switch, or none of them."""
 
     def __init__(self, node_context: NodeContext) -> None:
@@ -33,33 +32,11 @@ class SwitchNode(LeafNode):
         rest = self.agent.otherwise
         self._otherwise = None if rest is None else self._way(rest)
 
-    def run(self, activation: Activation) -> None:
+    def talk(self, activation: Activation) -> Calls[None]:
         """Choose, and end there."""
-        key = self._key(activation)
-        if isinstance(key, Coroutine):
-            key.close()
-            raise AgentGraphError(f"{activation.address}: {needs_await(self.agent.choose)}")
+        context, has_rest = activation.view.context(unchanged), self._otherwise is not None
+        key = yield from look_up("choose", self.agent.choose, context, may_be_missing=has_rest)
         self._lead(activation, key)
-
-    async def arun(self, activation: Activation) -> None:
-        """Choose on the event loop; a sync function in a thread."""
-        is_async = not callable(self.agent.choose) or functions.is_async(self.agent.choose)
-        key = self._key(activation) if is_async else await run_in_thread(self._key, activation)
-        if isinstance(key, Awaitable):
-            with stoppable():
-                key = await key
-        self._lead(activation, key)
-
-    def _key(self, activation: Activation) -> object:
-        """Return the key that the value or the function gives; for a missing value that of no case."""
-        choose, context = self.agent.choose, activation.view.context(unchanged)
-        if callable(choose):
-            return choose(context)
-        key = context.values.get(choose, _NONE)
-        if key is _NONE and self._otherwise is None:
-            there = [each for each in context.values if each.isidentifier()]
-            raise MissingValueError(self.agent.name, choose, there, activation.address, "choose")
-        return key
 
     def _lead(self, activation: Activation, key: object) -> None:
         """Emit which case a key has, and go there."""
@@ -101,7 +78,3 @@ class SwitchNode(LeafNode):
         tree, place = self.node_context.tree, self.node_context.place
         inside = zip(tree.children[place], self.agent.sub_agents, strict=True)
         return next(child for child, agent in inside if is_same(agent, case))
-
-
-_NONE = object()
-"""The key of no case."""

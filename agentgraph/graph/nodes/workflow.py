@@ -7,6 +7,7 @@ from functools import partial
 from typing import cast
 
 from langchain_core.messages import HumanMessage
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
 from agentgraph.agents.agents import Step, WorkflowAgent
@@ -23,14 +24,18 @@ from agentgraph.graph.failures import (
 )
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.context import NodeContext, RunState
+from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text
+from agentgraph.graph.nodes.lookup import look_up
 from agentgraph.graph.nodes.schedule import GatedTask, Schedule, Start, arun_tasks, run_tasks
 from agentgraph.graph.nodes.stopping import inner_stop
+from agentgraph.graph.saving import has_begun
 from agentgraph.graph.stamps import speaker_at
 from agentgraph.graph.state import with_id
+from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown_error
+from agentgraph.tree.addresses import entered
 
 
 class WorkflowNode(ForkNode):
@@ -45,8 +50,10 @@ class WorkflowNode(ForkNode):
         steps = {step.name: step for step in self.agent.steps}
         self.depends_on = {name: step.depends_on for name, step in steps.items()}
         self.steps = [steps[name] for name in in_order(self.depends_on)]
+        self._numbers = {step.name: number for number, step in enumerate(self.steps)}
         undone = [step.name for step in self.agent.steps if step.compensate is not None]
         self.undo = {name: len(steps) + i for i, name in enumerate(undone)}
+        self.may_skip = any(step.when is not None for step in self.steps)
         super().__init__(node_context, lanes)
 
     @property
@@ -61,16 +68,25 @@ class WorkflowNode(ForkNode):
 
     def jobs(self, fork: Activation) -> list[Job]:
         """Return a job for each step, each after its dependencies."""
-        numbers = {step.name: number for number, step in enumerate(self.steps)}
-        declared = list(self.depends_on)
+        numbers, declared = self._numbers, list(self.depends_on)
 
         def job(step: Step) -> Job:
             needs = tuple(numbers[name] for name in step.depends_on)
-            before = sorted(numbers[name] for name in upstream(self.depends_on, step.name))
-            sees = partial(self._sees, fork, step, before)
-            return Job(declared.index(step.name), fork.cursor, sees, needs)
+            return Job(declared.index(step.name), fork.cursor, partial(self._sees, fork, step), needs)
 
         return [job(step) for step in self.steps]
+
+    def skips(self, fork: Activation, job: Job, results: Results) -> Calls[bool]:
+        """Return whether the `when` of a step is not true; it is not asked of one that has begun."""
+        step = self.agent.steps[job.lane] if job.lane < len(self.agent.steps) else None
+        if step is None or step.when is None or (yield from has_begun(get_config())):
+            return False
+        place, seen = self.lanes[job.lane].place, self._seen(fork, step, results)
+        cursor, paths = entered(place, job.cursor), self.node_context.paths
+        context = ActivationContext(
+            place, cursor, paths, messages=seen.messages, values=seen.values, records=seen.middleware
+        )
+        return not (yield from look_up("when", step.when, context))
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return a schedule in which each step begins when its dependencies are done."""
@@ -112,15 +128,23 @@ class WorkflowNode(ForkNode):
         keep_asked(named, asked_beside(error))
         return named
 
-    def _sees(self, fork: Activation, step: Step, before: Sequence[int], results: Results) -> RunState:
-        """Return the state that a step sees, and its input as the only message if it has one."""
-        done = [results[number] for number in before]
+    def _seen(self, fork: Activation, step: Step, results: Results) -> RunState:
+        """Return the state before the workflow, with what the steps before a step said and wrote."""
         seen = fork.view.state
-        for result in done:
-            seen = seen.with_new(result["messages"], result["values"])
+        for number in self._before(step):
+            seen = seen.with_new(results[number]["messages"], results[number]["values"])
+        return seen
+
+    def _before(self, step: Step) -> list[int]:
+        """Return the numbers of the steps that a step depends on, directly or not."""
+        return sorted(self._numbers[name] for name in upstream(self.depends_on, step.name))
+
+    def _sees(self, fork: Activation, step: Step, results: Results) -> RunState:
+        """Return the state that a step sees, and its input as the only message if it has one."""
+        seen = self._seen(fork, step, results)
         if step.input is None:
             return seen
-        texts = {self.steps[n].name: last_text(results[n]) for n in before}
+        texts = {self.steps[n].name: last_text(results[n]) for n in self._before(step)}
         text = fill_input(step.input, seen.values, texts, step.name)
         message = with_id(HumanMessage(text), f"{fork.address} {step.name} {text}")
         return replace(seen, messages=[message])
@@ -139,7 +163,8 @@ class WorkflowNode(ForkNode):
         """If a step failed, return the results of the finished ones, the last to finish first."""
         if not _failed(results):
             return {}
-        done = [number for number, result in results.items() if "failed" not in result]
+        ended = {"failed", "skipped"}
+        done = [number for number, result in results.items() if not ended & result.keys()]
         done.sort(key=lambda number: results[number]["finished"], reverse=True)
         by_name = {self.steps[number].name: results[number] for number in done}
         return {name: result for name, result in by_name.items() if name in self.undo}
