@@ -94,7 +94,8 @@ def _check(spec: specs.Checked, record: Record) -> Callable[[ag.Context, str], s
 
 def _step(step: specs.Step, agent: ag.Agent) -> Any:
     asked = step.input and step.input.replace("$", f"${{results.{step.depends_on[0]}}}")
-    return ag.step(agent, depends_on=step.depends_on, input=asked)
+    when = step.when and (lambda ctx: scripts.runs(step, ctx.values, ctx.messages))
+    return ag.step(agent, depends_on=step.depends_on, input=asked, when=when)
 
 
 def _chat(spec: specs.Chat, inner: list[ag.Agent], record: Record, known: dict[str, Any]) -> ag.Agent:

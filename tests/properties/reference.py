@@ -148,6 +148,9 @@ def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
         for up in earlier[name]:
             own.history += said[up]
             own.see(ended[up].written)
+        if not scripts.runs(step, own.values, own.history):
+            ended[name], said[name] = own, []
+            continue
         if step.input:
             result = [each.message[1] for each in said[step.depends_on[0]]][-1:]
             text = scripts.filled(step.input, own.values).replace("$", "".join(result))

@@ -175,6 +175,12 @@ def way(switch: specs.Switch, sight: specs.Sight) -> int:
     return number % len(switch.ways)
 
 
+def runs(step: specs.Step, values: Mapping[str, Any], messages: Sequence[Any]) -> bool:
+    """Return whether a step runs, by what there is before it."""
+    odd = bool(len(messages) % 2)
+    return {None: True, "value": bool(values.get("y")), "messages": odd}[step.when]
+
+
 def fails_to_choose(address: str) -> str:
     """Return the error of a function that chooses."""
     return f"{address} cannot choose"

@@ -149,11 +149,15 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a workflow; `$` in its input is the last text of the first it depends on."""
+    """A step of a workflow; `$` in its input is the last text of the first it depends on.
+
+    It may run only if the value `y` is true, or where the number of messages before it is odd.
+    """
 
     agent: "Spec"
     depends_on: tuple[str, ...] = ()
     input: str | None = None
+    when: Literal["value", "messages"] | None = None
 
 
 @dataclass(frozen=True)

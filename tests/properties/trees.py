@@ -122,7 +122,8 @@ class _Growing:
             ]
             needs = tuple(self.draw(st.permutations(some)))
             asked = self.pick(None, None, "Look at $ with {x?}.") if needs else None
-            before.append(specs.Step(agent, needs, asked))
+            when = self.pick(*[None] * 5, "value", "messages")
+            before.append(specs.Step(agent, needs, asked, when))
         steps = sorted(before, key=lambda step: agents.index(step.agent))
         return specs.Workflow(name, tuple(steps), self.pick("fail", "wait"))
 
