@@ -1,7 +1,9 @@
-"""The private parts of LangGraph and LangChain that this library uses: all of them, each with why.
+"""The private names of LangGraph and LangChain that this library imports, each with why.
 
-What a library keeps private may change with each version, so no other file names it. If a part is gone,
-importing this file fails, and says which versions are known.
+What a library keeps private may change with each version, so no other file imports it; only the base
+class of `Context` is in `agents/`, which knows nothing of this folder. If a name is gone, importing
+this file fails, and says which versions are known. The attributes of LangChain's tool nodes that are
+called are listed, and checked, in `chat/laid_flat.py`.
 """
 
 from importlib.metadata import version
