@@ -115,10 +115,7 @@ class RootGraph(Graph):
         Returns:
             What LangGraph's own method returns.
         """
-        config, saver = self._guarded(config)
-        config = self._counting(config)
-        graph_input = self._checked(from_outside(input))
-        read_first = self._is_unsettled(graph_input) and self._is_outermost(config)
+        graph_input, config, saver, read_first = self._begun(input, config)
         run = self._settled_stream if read_first else super().stream
         stream = run(graph_input, config, **options)
         return stream if saver is None else _raising(stream, saver)
@@ -134,13 +131,28 @@ class RootGraph(Graph):
         Returns:
             What LangGraph's own method returns.
         """
-        config, saver = self._guarded(config)
-        config = self._counting(config)
-        graph_input = self._checked(from_outside(input))
-        read_first = self._is_unsettled(graph_input) and self._is_outermost(config)
+        graph_input, config, saver, read_first = self._begun(input, config)
         run: Any = self._asettled_stream if read_first else super().astream
         stream = run(graph_input, config, **options)
         return stream if saver is None else _araising(stream, saver)
+
+    def _begun(
+        self, input: object, config: RunnableConfig | None
+    ) -> tuple[object, RunnableConfig | None, GuardedSaver | None, bool]:
+        """Return the input and the config of a run, its guard, and whether its thread is read first.
+
+        It is if a reducer of a user merges values of the input: LangGraph saves input before a node
+        reads it, and a thread may be read meanwhile.
+        """
+        config, saver = self._guarded(config)
+        config = self._counting(config) if self.transfers else config
+        graph_input = from_outside(input)
+        values = _values_in(graph_input)
+        if values is None:
+            return graph_input, config, saver, False
+        graph_input = self._checked(graph_input, values)
+        is_unsettled = bool(values) and self.reducers.is_unsettled(_values_in(graph_input))
+        return graph_input, config, saver, is_unsettled and self._is_outermost(config)
 
     def _settled_stream(self, graph_input: object, config: Any, **options: Any) -> Iterator[object]:
         """Run on input whose values are in the form in which they are saved."""
@@ -153,14 +165,6 @@ class RootGraph(Graph):
         async with aclosing(cast(Any, super().astream(graph_input, config, **options))) as stream:
             async for part in stream:
                 yield part
-
-    def _is_unsettled(self, graph_input: object) -> bool:
-        """Return whether a reducer of a user merges values of the input.
-
-        LangGraph saves input before a node reads it, and a thread may be read meanwhile.
-        """
-        values = _values_in(graph_input)
-        return bool(values) and self.reducers.is_unsettled(values)
 
     def _is_outermost(self, config: RunnableConfig | None) -> bool:
         """Return whether a run has a thread of its own, and is not part of another graph's."""
@@ -202,16 +206,14 @@ class RootGraph(Graph):
         return {**config, "configurable": configurable}, guarded
 
     def _counting(self, config: RunnableConfig | None) -> RunnableConfig | None:
-        """Return a config with a new counter of what the run uses, if there is anything to count."""
-        if not self.transfers:
-            return config
+        """Return a config with a new counter of what the run uses."""
         is_saved = isinstance(self.checkpointer, BaseCheckpointSaver)
         if is_saved and not ensure_config(self.config, config)["configurable"]:
             return config  # it names no thread, which LangGraph refuses
         config = config or {}
         return {**config, "configurable": {**(config.get("configurable") or {}), SPENT: Spent()}}
 
-    def _checked(self, graph_input: object) -> object:
+    def _checked(self, graph_input: object, values: Any) -> object:
         """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
 
         Raises:
@@ -219,7 +221,6 @@ class RootGraph(Graph):
             ReducerError: A reducer failed.
         """
         update = graph_input.update if isinstance(graph_input, Command) else graph_input
-        values = update.get("values") if isinstance(update, Mapping) else None
         if not isinstance(update, Admitted):
             check_mapping(values)
         if values and self.reducers.fields:
@@ -355,7 +356,7 @@ _EVENT_KEYS = ("at", "told", "clock")
 """The keys of a position from which events are made."""
 
 
-class Admitted(dict[str, object]):
+class Admitted(dict[str, Any]):
     """Input that keeps its stamps: made at the start of a turn, from what the thread has saved."""
 
 

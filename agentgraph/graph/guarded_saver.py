@@ -85,11 +85,9 @@ class GuardedSaver(Saver):
         self._failed: list[SaverError] = [] if failed is None else failed
         own = {"serde": inner.serde, "get_next_version": inner.get_next_version}
         for name in _OTHERS:
-            own |= {each: getattr(inner, each) for each in (name, f"a{name}")}
+            own[name], own[f"a{name}"] = getattr(inner, name), getattr(inner, f"a{name}")
         for name in (*_READS, *_WRITES):
-            writes = name in _WRITES
-            own[name] = self._guarded(getattr(inner, name), writes=writes)
-            own[f"a{name}"] = self._aguarded(getattr(inner, f"a{name}"), writes=writes)
+            own[name], own[f"a{name}"] = self._guarded(name)
         vars(self).update(own)
 
     def __getattr__(self, name: str) -> Any:
@@ -141,7 +139,11 @@ class GuardedSaver(Saver):
                 raise
             raise leaves from leaves.__cause__
 
-    def _guarded(self, method: Callable[..., object], *, writes: bool) -> Callable[..., object]:
+    def _guarded(self, name: str) -> tuple[Callable[..., object], Callable[..., object]]:
+        """Return a method of the saver, sync and async, that fails once the saver has failed."""
+        method, amethod = getattr(self.inner, name), getattr(self.inner, f"a{name}")
+        writes = name in _WRITES
+
         @wraps(method)
         def call(*args: object, **options: object) -> object:
             if self._failed:
@@ -151,19 +153,16 @@ class GuardedSaver(Saver):
             except Exception as error:
                 raise self._raised(error, writes=writes)  # noqa: B904
 
-        return call
-
-    def _aguarded(self, method: Callable[..., Any], *, writes: bool) -> Callable[..., object]:
-        @wraps(method)
-        async def call(*args: object, **options: object) -> object:
+        @wraps(amethod)
+        async def acall(*args: object, **options: object) -> object:
             if self._failed:
                 raise SaverFailure(self._failed[0])
             try:
-                return await method(*args, **options)
+                return await amethod(*args, **options)
             except Exception as error:
                 raise self._raised(error, writes=writes)  # noqa: B904
 
-        return call
+        return call, acall
 
     def _raised(self, error: Exception, *, writes: bool) -> BaseException:
         """Return what to raise for an exception of the saver; that of the serializer stays."""

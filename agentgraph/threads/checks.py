@@ -48,7 +48,7 @@ def check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) -> 
     """
     update = graph_input.update if isinstance(graph_input, Command) else graph_input
     values = update.get("values") if isinstance(update, Mapping) else None
-    if values and reducers.fields:
+    if values:
         present = (yield from saver.state()).values.get("values", {})
         reducers.merged(present, values)
 
@@ -56,7 +56,7 @@ def check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) -> 
 def check_known(
     saver: ThreadSaver, reducers: Reducers, values: Mapping[str, object] | None
 ) -> Calls[None]:
-    """Refuse a value whose name is a typo, where `values=` declares a schema.
+    """Refuse a value whose name is a typo of one that a declared schema makes known.
 
     That is a name that nothing knows, close to one that is known: to the schema, the agents, or the
     thread, where lanes may have written values that conflict.
@@ -64,7 +64,7 @@ def check_known(
     Raises:
         AgentGraphError: There is such a name.
     """
-    if not values or not reducers.fields or values.keys() <= reducers.fields.keys():
+    if not values or values.keys() <= reducers.fields.keys():
         return
     state = yield from saver.state()
     known = {*reducers.fields, *value_names(saver.tree), *state.values.get("values", {})}

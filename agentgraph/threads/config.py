@@ -96,13 +96,11 @@ def config_of(
 
 
 def check_config(config: object) -> RunnableConfig:
-    """Return a user's config, or an empty one for None.
+    """Return a user's config.
 
     Raises:
         AgentGraphError: It is not a config, a key has the wrong type, or it names a checkpoint.
     """
-    if config is None:
-        return {}
     configurable = config.get("configurable") or {} if isinstance(config, Mapping) else None
     if not isinstance(config, Mapping) or not isinstance(configurable, Mapping):
         raise AgentGraphError(
@@ -187,27 +185,33 @@ def thread_in(config: object) -> Any:
 
 
 def merged(
-    thread_id: str, *configs: RunnableConfig | None, further: Mapping[str, object]
+    thread_id: str,
+    shared: RunnableConfig,
+    config: RunnableConfig | None,
+    further: Mapping[str, object],
 ) -> RunnableConfig:
     """Return the config of a run.
 
     Args:
         thread_id: The thread.
-        *configs: The configs of the runner and of the call; the later ones win.
+        shared: The config of all runs of the runner, which has been checked.
+        config: That of the call, which wins.
         further: Further keys of `configurable`.
 
     Raises:
         AgentGraphError: A config is invalid, or names another thread.
     """
-    for named in filter(None, map(thread_in, configs)):
-        if named != thread_id:
+    configs = [shared] if shared else []
+    configs += [] if config is None else [check_config(config)]
+    for each in configs:
+        if (named := thread_in(each)) and named != thread_id:
             raise AgentGraphError(
                 f"thread_id={shown(thread_id)}, but config names the thread {shown(named)}; leave one "
                 "of them out"
             )
-    config = merge_configs(*map(check_config, configs), config_of(thread_id))
-    config["configurable"].update(further)
-    return config
+    own = config_of(thread_id)
+    own["configurable"].update(further)
+    return merge_configs(*configs, own) if configs else own
 
 
 def context_as(schema: Any, context: object) -> object:

@@ -5,7 +5,7 @@ How a call begins that may be a turn or a resume: `invoke` and `watch`.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_args
 
 from langchain_core.runnables import RunnableConfig
 
@@ -118,16 +118,20 @@ class Engine:
         context: object = None,
     ) -> None:
         self.tree, self.graph, self.saver, self.reducers = tree, graph, saver, reducers
-        self.config, self.context = check_config(config), context_as(graph.context_schema, context)
+        self.config = {} if config is None else check_config(config)
+        self.context = context_as(graph.context_schema, context)
+        modes: tuple[Mode, ...] = get_args(Mode)
+        self._saver_faults = {mode: saver_fault(saver, mode) for mode in modes}
 
     def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
         """Check and start a run, and return its events."""
         self.check_sync()
-        check_limits(how.limits)
+        thread = self._thread(thread_id)
         lock = ThreadLock(self.saver, thread_id)
         try:
             lock.acquire()
-            execution = call_outside(run_calls, self._admitted(begin, thread_id, how, "sync"))
+            admitted = self._making_sense(self._admitted, thread, begin, how, "sync")
+            execution = call_outside(run_calls, admitted)
             advance = partial(call_outside, run_calls, execution.generator)
             return Run(execution, lock, advance)
         except BaseException:
@@ -138,14 +142,14 @@ class Engine:
         """Return the events of a run, which is checked and started when it is awaited."""
 
         async def admit() -> Driver:
-            check_limits(how.limits)
             if fault := self.tree.mode_faults["async"]:
                 raise AgentGraphError(fault)
+            thread = self._thread(thread_id)
             lock = ThreadLock(self.saver, thread_id)
             try:
                 await lock.aacquire()
                 self.check_saver("async")
-                admitted = self._admitted(begin, thread_id, how, "async")
+                admitted = self._making_sense(self._admitted, thread, begin, how, "async")
                 execution = await await_outside(arun_calls(admitted))
                 advance = partial(arun_calls, execution.generator)
                 return Driver(execution, lock, advance)
@@ -155,20 +159,22 @@ class Engine:
 
         return AsyncRun(admit)
 
-    def _admitted(self, begin: Begin, thread_id: str, how: RunOptions, mode: Mode) -> Calls[Execution]:
+    def _admitted(
+        self, thread: ThreadSaver, begin: Begin, how: RunOptions, mode: Mode
+    ) -> Calls[Execution]:
         """Return the events of a run, after the checks of its start."""
-        thread = self._thread(thread_id)
-        graph_input = yield from self._making_sense(begin, thread)
+        graph_input = yield from begin(thread)
         resumed = graph_input if isinstance(graph_input, Resumption) else None
         graph_input = resumed.command if resumed else graph_input
-        yield from check_types(thread, self.reducers, graph_input)
-        yield from check_known(thread, self.reducers, how.values)
-        on = yield from self._making_sense(continuation, thread, graph_input)
-        saver = GuardedSaver(self.saver, thread_id)
+        if self.reducers.fields:
+            yield from check_types(thread, self.reducers, graph_input)
+            yield from check_known(thread, self.reducers, how.values)
+        on = yield from continuation(thread, graph_input)
+        saver = GuardedSaver(self.saver, thread.thread_id)
         answers = [*resumed.answers.values()] if resumed else []
         execution = Execution(thread, saver, on, how.on_part, answers)
         stream = self.graph.stream if mode == "sync" else self.graph.astream
-        options = self._options(thread_id, how, saver, on.before)
+        options = self._options(thread.thread_id, how, saver, on.before)
         graph_input = resumed.rest if resumed else graph_input
         execution.stream = stream(graph_input, control=execution.control, **options)
         return execution
@@ -189,11 +195,13 @@ class Engine:
         ]
         further = {SAVER: saver, EMITTED_BEFORE: before}
         if how.limits is not None:
-            further[LIMITS] = how.limits
-        context = context_as(self.graph.context_schema, how.context)
+            further[LIMITS] = check_limits(how.limits)
+        context = self.context
+        if how.context is not None:
+            context = context_as(self.graph.context_schema, how.context)
         return {
-            "config": merged(thread_id, self.config, how.config, further=further),
-            "context": self.context if context is None else context,
+            "config": merged(thread_id, self.config, how.config, further),
+            "context": context,
             "stream_mode": modes,
             "subgraphs": self.tree.runs_tasks,
             "durability": "sync",
@@ -226,7 +234,7 @@ class Engine:
 
     def check_saver(self, mode: Mode = "sync") -> None:
         """Refuse a saver without the methods of a mode."""
-        if fault := saver_fault(self.saver, mode):
+        if fault := self._saver_faults[mode]:
             raise AgentGraphError(fault)
 
     def read(self, reads: Reads[P, T], thread_id: str, *args: P.args, **more: P.kwargs) -> T:

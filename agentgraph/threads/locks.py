@@ -48,7 +48,7 @@ class ThreadLock:
         self.loop: asyncio.AbstractEventLoop | None = None
         path: str | None = getattr(saver, "path", None)
         self._path, self._thread_id = path, checked_id(thread_id)
-        self._key = _key(saver, thread_id)
+        self._key = path or id(saver), thread_id
 
     def acquire(self) -> None:
         """Lock the thread; wait for a run on it that was closed and is still ending.
@@ -112,15 +112,11 @@ class ThreadLock:
         return waits_on_loop or self.loop is None or self.loop is not _running_loop()
 
 
-def _key(saver: object, thread_id: str) -> tuple[str | int, str]:
-    return getattr(saver, "path", None) or id(saver), checked_id(thread_id)
-
-
 def is_locked(saver: object, thread_id: str) -> bool:
     """Return whether a run has locked a thread of a saver."""
     path: str | None = getattr(saver, "path", None)
     with _guard:
-        held = _key(saver, thread_id) in _locks
+        held = (path or id(saver), checked_id(thread_id)) in _locks
     return held or (path is not None and _is_locked_in_file(path, thread_id))
 
 

@@ -404,7 +404,7 @@ def _continue_step(
 
 
 def save_heard(saver: ThreadSaver, upto: float | None) -> Calls[None]:
-    """Save up to when the consumer of a run received its events.
+    """Save up to when the consumer of a run received its events, if the saver can.
 
     Args:
         saver: The thread.
@@ -413,7 +413,7 @@ def save_heard(saver: ThreadSaver, upto: float | None) -> Calls[None]:
     """
     if upto is None:
         return
-    saved = yield from saver.checkpoint()
+    saved = yield from saver.written()
     position = position_of(saved) if saved else None
     if saved is not None and position is not None:
         turn, last = clock_in(position)

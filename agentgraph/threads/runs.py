@@ -215,7 +215,7 @@ class Run(Iterator[AgentEvent]):
         Another thread that waits for an event finds the iterator at its end. A run that is closed by
         its own code, or by a signal handler while an event is awaited, ends after this call.
         """
-        if not self._is_over:
+        if not self._lock.released.done():
             self._stop()
             if self._reader == threading.get_ident() or is_within(self._execution.control):
                 self._finish_beside()
@@ -223,7 +223,7 @@ class Run(Iterator[AgentEvent]):
                 self._finish()
 
     def __del__(self) -> None:
-        if not hasattr(self, "_lock") or self._is_over:
+        if not hasattr(self, "_lock") or self._lock.released.done():
             return
         self._stop()
         if (is_collecting() or is_within(self._execution.control)) and not sys.is_finalizing():
@@ -236,10 +236,6 @@ class Run(Iterator[AgentEvent]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def _is_over(self) -> bool:
-        return self._lock.released.done()
 
     def _refuse(self) -> NoReturn:
         if self._execution.is_closed:

@@ -70,13 +70,20 @@ class ThreadSaver:
         """Return why the saver cannot save a value; None where it can."""
         return save_fault(self.saver.serde, value)
 
+    def written(self) -> Calls[CheckpointTuple | None]:
+        """Return the latest checkpoint of the root, which this run has written: it is not checked."""
+        arguments = (config_of(self.thread_id, ""),)
+        saved: CheckpointTuple | None = yield Call(
+            self.saver.get_tuple, self.saver.aget_tuple, arguments
+        )
+        return saved
+
     def checkpoint(
         self, namespace: str = "", checkpoint_id: str | None = None
     ) -> Calls[CheckpointTuple | None]:
         """Return the latest checkpoint of a namespace, or one by its id; None if there is none."""
         config = config_of(self.thread_id, namespace, checkpoint_id)
         saved: CheckpointTuple | None = yield from self._called(self.saver, "get_tuple", config)
-        self._check([saved] if saved else [])
         return saved
 
     def state(self, namespace: str = "", checkpoint_id: str | None = None) -> Calls[StateSnapshot]:
@@ -148,19 +155,30 @@ class ThreadSaver:
         yield from self._called(self.saver, "delete_thread", self.thread_id)
 
     def _listed(self, config: RunnableConfig | None, **bounds: object) -> Calls[list[CheckpointTuple]]:
-        with self._named():
-            every: list[CheckpointTuple] = yield list_checkpoints(self.saver, config, **bounds)
-        self._check(every)
+        every: list[CheckpointTuple] = yield from self._made(
+            list_checkpoints(self.saver, config, **bounds)
+        )
         return every
 
     def _called(self, owner: object, method: str, *arguments: object) -> Calls[Any]:
-        with self._named():
-            return (yield Call(getattr(owner, method), getattr(owner, f"a{method}"), arguments))
+        return self._made(Call(getattr(owner, method), getattr(owner, f"a{method}"), arguments))
 
-    def _check(self, every: Sequence[CheckpointTuple]) -> None:
-        with self._named():
-            for saved in every:
-                self._check_one(saved)
+    def _made(self, call: Call) -> Calls[Any]:
+        """Return the result of a call; checkpoints in it are checked.
+
+        Raises:
+            SaverError: The saver failed, or a checkpoint is malformed.
+        """
+        try:
+            result = yield call
+            for each in result if isinstance(result, list) else [result]:
+                if isinstance(each, CheckpointTuple):
+                    self._check_one(each)
+        except AgentGraphError:
+            raise
+        except Exception as error:
+            raise saver_error(error, self.saver, self.thread_id) from error
+        return result
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -80,8 +80,8 @@ class Salvage(NamedTuple):
     middleware: list[Changes]
 
 
-def _as_input(messages: Input, values: Mapping[str, object] | None) -> dict[str, Any]:
-    """Return the input of a compiled tree.
+def _as_input(messages: Input, values: Mapping[str, object] | None) -> Admitted:
+    """Return the input of a compiled tree, without stamps.
 
     Raises:
         AgentGraphError: The messages cannot be read, or the values are not a mapping.
@@ -94,14 +94,16 @@ def _as_input(messages: Input, values: Mapping[str, object] | None) -> dict[str,
             f"{shown(messages)} cannot be read as messages ({reason(error)}); pass a text, a LangChain "
             "message, or a list of messages"
         ) from error
-    check_mapping(values)
-    turn: dict[str, object] = {"messages": unstamped(converted)}
-    return {**turn, "values": dict(values)} if values else turn
+    turn = Admitted(messages=unstamped(converted))
+    if values is not None:
+        check_mapping(values)
+        turn |= {"values": dict(values)} if values else {}
+    return turn
 
 
 def new_turn(
     saver: ThreadSaver, messages: Input, values: Mapping[str, object] | None, drop_pending: bool
-) -> Calls[dict[str, Any]]:
+) -> Calls[Admitted]:
     """Return the input of a new turn, with what is salvaged of an unfinished one.
 
     Raises:
