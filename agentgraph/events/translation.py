@@ -131,6 +131,7 @@ class Translator:
         *,
         begin: Moment = Moment(0, 0, ""),  # noqa: B008
         waiting: Mapping[str, AgentEvent] | None = None,
+        paths: RunPaths | None = None,
     ) -> None:
         """Make a translator for one run.
 
@@ -140,9 +141,10 @@ class Translator:
             node: The name of the tree's node, if the tree is only a node of the streamed graph.
             begin: The moment of the last event before the run.
             waiting: The pending questions of the step that continues, by their ids.
+            paths: The run paths of the tree, if earlier runs have computed some.
         """
         self._tree, self._thread_id, self._node = tree, thread_id, node
-        self._paths, self._parts = RunPaths(tree), Parts()
+        self._paths = paths or RunPaths(tree)
         self._begun: dict[str, dict[str, None]] = {}
         self._failed: dict[str, Failure] = {}
         self._asked = dict(waiting or {})
@@ -181,6 +183,11 @@ class Translator:
         if type(part) is dict and part.get("type") == "updates" and not (part.get("ns") or self._node):
             return self._updates(part["data"])  # as most parts are
         return self._any(part)
+
+    @cached_property
+    def _parts(self) -> Parts:
+        """Reads parts of other forms than most have."""
+        return Parts()
 
     def _any(self, part: object) -> Iterator[AgentEvent]:
         """Yield the events of a part of any form."""
@@ -406,7 +413,7 @@ def told_in(written: Mapping[str, Any]) -> list[tuple[Moment, Entry]]:
         is_message = isinstance(each, BaseMessage)
         if is_message or (isinstance(each, Mapping) and "type" in each):
             message = each if is_message else as_message(each)
-            if (moment := moment_of(message)) is not None:
+            if (moment := stamp_in(message.response_metadata)[1]) is not None:
                 told.append((moment, message))
     for plain in (written.get("position") or {}).get("told", ()):
         note = note_of(plain)

@@ -446,9 +446,9 @@ class TracedNode(Runnable[object, object]):
 
     def invoke(self, input: object, config: RunnableConfig | None = None, **options: object) -> object:
         """Run the node."""
-        if config is None or _is_heard(config):
+        if config is None or (own := _unheard(config)) is None:
             return self._traced.invoke(input, self._marked(input, config), **options)
-        context, own = copy_context(), _unnamed(config)
+        context = copy_context()
         context.run(var_child_runnable_config.set, own)
         update = context.run(self._bound.invoke, input, own, **options)
         _write(update, config)
@@ -458,9 +458,9 @@ class TracedNode(Runnable[object, object]):
         self, input: object, config: RunnableConfig | None = None, **options: object
     ) -> object:
         """Run the node on the event loop."""
-        if config is None or _is_heard(config):
+        if config is None or (own := _unheard(config)) is None:
             return await self._traced.ainvoke(input, self._marked(input, config), **options)
-        context, own = copy_context(), _unnamed(config)
+        context = copy_context()
         context.run(var_child_runnable_config.set, own)
         running = self._bound.ainvoke(input, own, **options)
         update = await asyncio.create_task(running, context=context)
@@ -489,14 +489,14 @@ class TracedNode(Runnable[object, object]):
         return {**config, "metadata": {**config.get("metadata", {}), **own}}
 
 
-def _is_heard(config: RunnableConfig) -> bool:
-    """Return whether a handler may hear of a node's run: LangGraph adds none to a manager."""
+def _unheard(config: RunnableConfig) -> RunnableConfig | None:
+    """Return a node's config for what runs in it, whose runs are not named as the node's.
+
+    None if a handler may hear of the node's run: LangGraph adds none to a manager.
+    """
     callbacks = config.get("callbacks")
-    return not isinstance(callbacks, BaseCallbackManager) or bool(callbacks.handlers)
-
-
-def _unnamed(config: RunnableConfig) -> RunnableConfig:
-    """Return a node's config for what runs in it, whose runs are not named as the node's."""
+    if not isinstance(callbacks, BaseCallbackManager) or callbacks.handlers:
+        return None
     own = config.copy()
     own.pop("run_name", None)
     own.pop("run_id", None)

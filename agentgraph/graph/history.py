@@ -254,9 +254,9 @@ def _marked(entries: list[Entry], me: str) -> list[Entry]:
     A message that also says or calls something else is not; others see it without the transfer call.
     Others do not see the call of a structured answer either: its result says all.
     """
-    if not any(_is_transfer(entry.message) or is_answer(entry.message) for entry in entries):
-        return entries
     messages, marked = [entry.message for entry in entries], list(entries)
+    if not any(isinstance(each, ToolMessage) and each.additional_kwargs for each in messages):
+        return entries
     for index, indexes in _answers(messages).items():
         entry = entries[index]
         transfers = {at for at in indexes if at is not None and _is_transfer(messages[at])}

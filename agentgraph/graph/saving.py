@@ -38,6 +38,8 @@ _AROUND = 8
 """The levels of lists around a value in what is saved: the serializer limits the depth."""
 _LONGEST = 30
 """The most items that are checked here; for longer data the serializer is faster."""
+_DEEPEST = 7
+"""The most levels of lists and dicts that are checked here."""
 _INTEGERS = range(-(2**63), 2**64)
 
 
@@ -238,24 +240,26 @@ def arose_in_saving(error: BaseException) -> bool:
 
 def _is_plain(value: object) -> bool:
     """Return whether a value is small plain data, which every saver saves; False if in doubt."""
+    level: list[Any] = [value]
     if isinstance(value, BaseMessage):
-        more = value.__pydantic_extra__
-        return not more and all(map(_is_small, vars(value).values()))
-    return _is_small(value)
-
-
-def _is_small(value: Any, depth: int = 6) -> bool:
-    kind = type(value)
-    if kind is str:
-        return bool(value.isascii())
-    if value is None or kind is bool or kind is float:
-        return True
-    if kind is int:
-        return value in _INTEGERS
-    if depth == 0 or kind not in (dict, list) or len(value) > _LONGEST:
-        return False
-    inner = (*value, *value.values()) if kind is dict else value
-    return all(_is_small(each, depth - 1) for each in inner)
+        level = [*vars(value).values(), value.__pydantic_extra__]
+    for _ in range(_DEEPEST):
+        inner: list[Any] = []
+        for each in level:
+            kind = type(each)
+            if kind is str or kind is int:
+                if not (each.isascii() if kind is str else each in _INTEGERS):
+                    return False
+            elif kind is dict or kind is list:
+                if len(each) > _LONGEST:
+                    return False
+                inner += each if kind is list else (*each, *each.values())
+            elif not (each is None or kind is bool or kind is float):
+                return False
+        if not inner:
+            return True
+        level = inner
+    return False
 
 
 def _has_surrogate(value: object) -> bool:

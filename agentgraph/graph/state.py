@@ -265,13 +265,13 @@ class TurnInput(EphemeralValue[object]):
 
     def copy(self) -> "TurnInput":
         """Return a copy of the channel."""
-        return self._with_position(super().copy())
+        made: TurnInput = super().copy()
+        made.position = self.position
+        return made
 
     def from_checkpoint(self, checkpoint: object) -> "TurnInput":
         """Return the channel with saved input."""
-        return self._with_position(super().from_checkpoint(checkpoint))
-
-    def _with_position(self, made: "TurnInput") -> "TurnInput":
+        made: TurnInput = super().from_checkpoint(checkpoint)
         made.position = self.position
         return made
 

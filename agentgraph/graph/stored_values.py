@@ -69,7 +69,7 @@ class ValuesChannel(DeltaChannel[dict[str, object]]):
 
     def __init__(self, reducer: Reducers, typ: Any = dict, *, snapshot_frequency: int = _NEVER) -> None:
         super().__init__(cast(Any, reducer), typ, snapshot_frequency=snapshot_frequency)
-        self.value = reducer.declared_defaults()
+        self.value = reducer.declared_defaults() if reducer.fields else {}
         self._new: list[object] = []
         self._steps = self._bytes = self._size = 0
         self._known: set[str] = set()

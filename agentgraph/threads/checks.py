@@ -1,37 +1,17 @@
-"""Checks of what calls pass: values and messages."""
+"""Checks of the values that calls pass, where a schema declares values."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.internals import RETURN
-from agentgraph.graph.saving import name_fault
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import nearest, shown
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.validation import value_names
-
-
-def check_saved(
-    saver: ThreadSaver, messages: Sequence[BaseMessage], values: Mapping[str, object]
-) -> None:
-    """Refuse messages and values that cannot be saved.
-
-    Raises:
-        AgentGraphError: One cannot be saved.
-    """
-    for message in messages:
-        if (fault := saver.fault(message)) is not None:
-            raise _unsaved(f"the message {shown(message.content)}", fault)
-    for name, value in values.items():
-        if (fault := name_fault(name)) is not None:
-            raise AgentGraphError(f"the name {shown(name)} in values= {fault}")
-        if (fault := saver.fault(value)) is not None:
-            raise _unsaved(f"the value {shown(name)}, {shown(value)},", fault)
 
 
 def check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) -> Calls[None]:
@@ -86,9 +66,3 @@ def _written_in(saved: CheckpointTuple) -> Iterator[str]:
         writes = state.get("values") if isinstance(state, Mapping) else None
         for write in writes if isinstance(writes, list) else ():
             yield from write["values"]
-
-
-def _unsaved(named: str, fault: str) -> AgentGraphError:
-    return AgentGraphError(
-        f"{named} cannot be saved ({fault}); pass plain data: texts, numbers, lists, dicts"
-    )

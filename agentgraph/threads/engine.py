@@ -39,6 +39,7 @@ from agentgraph.threads.savers import saver_fault
 from agentgraph.threads.soundness import SENSELESS, check_sound, unfit
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, new_turn
+from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Tree
 
 Begin = Callable[[ThreadSaver], Calls[Any]]
@@ -121,6 +122,7 @@ class Engine:
         self.config = {} if config is None else check_config(config)
         self.context = context_as(graph.context_schema, context)
         modes: tuple[Mode, ...] = get_args(Mode)
+        self._paths = RunPaths(tree)
         self._saver_faults = {mode: saver_fault(saver, mode) for mode in modes}
 
     def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
@@ -172,7 +174,7 @@ class Engine:
         on = yield from continuation(thread, graph_input)
         saver = GuardedSaver(self.saver, thread.thread_id)
         answers = [*resumed.answers.values()] if resumed else []
-        execution = Execution(thread, saver, on, how.on_part, answers)
+        execution = Execution(thread, saver, on, how.on_part, answers, self._paths)
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(thread.thread_id, how, saver, on.before)
         graph_input = resumed.rest if resumed else graph_input

@@ -20,6 +20,7 @@ from agentgraph.graph.failures import each_once, is_within
 from agentgraph.graph.graph_classes import Admitted
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
+from agentgraph.graph.saving import save_fault
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.state import Position
 from agentgraph.graph.sync_async import Calls
@@ -37,7 +38,6 @@ from agentgraph.threads.checkpoints import (
     ran_after,
     writes_by_task,
 )
-from agentgraph.threads.checks import check_saved
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.tree.addresses import address, as_cursor, parse_address, way_to
 from agentgraph.tree.places import Place, Tree
@@ -154,7 +154,7 @@ def resumption(
     questions, answered, asked = yield from _pending_questions(saver, saved)
     named = _by_id(thread_id, questions, _by_name(saver.tree, thread_id, questions, answers))
     _check_answers_saved(saver, questions, named)
-    check_saved(saver, (), values or {})
+    saver.check_saved((), values or {})
     if values and (begun := begun_input(saved)) is not None:
         return Admitted({**begun, "values": [*begun["values"], dict(values)]})
     update: dict[str, object] | None = {"values": dict(values)} if values else None
@@ -181,7 +181,7 @@ def _check_answers_saved(
     """Refuse answers, by id, that cannot be saved."""
     addresses = {question.id: question.address for question in questions}
     for key, answer in answers.items():
-        if (fault := saver.fault(answer)) is not None:
+        if (fault := save_fault(saver.saver.serde, answer)) is not None:
             raise InvalidAnswerError(
                 f"the answer {shown(answer)} to {addresses[key]} cannot be saved ({fault}); the "
                 "question is still pending, answer it with plain data",

@@ -48,6 +48,7 @@ from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.replay import Continuation, save_heard
 from agentgraph.threads.soundness import is_met_by_langgraph, unfit
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
+from agentgraph.tree.addresses import RunPaths
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
 PartHook = Callable[[Any], Any]
@@ -84,10 +85,11 @@ class Execution:
         saver: GuardedSaver,
         continuation: Continuation,
         on_part: PartHook | None,
-        answers: Sequence[TaskWrite] = (),
+        answers: Sequence[TaskWrite],
+        paths: RunPaths,
     ) -> None:
         self._thread, self._saver, self._answers = thread, saver, answers
-        self._continuation, self._on_part = continuation, on_part
+        self._continuation, self._on_part, self._paths = continuation, on_part, paths
         self.control = Stop()
         self.heard_until: float | None = None
         self.is_closed = False
@@ -123,7 +125,9 @@ class Execution:
 
     def _streamed(self) -> RunGenerator:
         on, thread = self._continuation, self._thread
-        translator = Translator(thread.tree, thread.thread_id, begin=on.begin, waiting=on.questions)
+        translator = Translator(
+            thread.tree, thread.thread_id, begin=on.begin, waiting=on.questions, paths=self._paths
+        )
         try:
             with self.control.raising():
                 next_part = get_next(self.stream)

@@ -4,10 +4,11 @@ Each method is a generator of calls, so sync and async runners share all code th
 threads. What a saver raises becomes a `SaverError`, and what it returns has been checked.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import StateSnapshot
@@ -15,8 +16,9 @@ from langgraph.types import StateSnapshot
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.open_types import Graph, Saver
-from agentgraph.graph.saving import list_checkpoints, save_fault
+from agentgraph.graph.saving import list_checkpoints, name_fault, save_fault
 from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import is_locked
 from agentgraph.threads.savers import namespaces_since
@@ -66,10 +68,6 @@ class ThreadSaver:
         with self._named():
             return is_locked(self.saver, self.thread_id)
 
-    def fault(self, value: object) -> str | None:
-        """Return why the saver cannot save a value; None where it can."""
-        return save_fault(self.saver.serde, value)
-
     def written(self) -> Calls[CheckpointTuple | None]:
         """Return the latest checkpoint of the root, which this run has written: it is not checked."""
         arguments = (config_of(self.thread_id, ""),)
@@ -77,6 +75,21 @@ class ThreadSaver:
             self.saver.get_tuple, self.saver.aget_tuple, arguments
         )
         return saved
+
+    def check_saved(self, messages: Sequence[BaseMessage], values: Mapping[str, object]) -> None:
+        """Refuse messages and values of a call that the saver cannot save.
+
+        Raises:
+            AgentGraphError: It cannot save one.
+        """
+        for message in messages:
+            if (fault := save_fault(self.saver.serde, message)) is not None:
+                raise _unsaved(f"the message {shown(message.content)}", fault)
+        for name, value in values.items():
+            if (fault := name_fault(name)) is not None:
+                raise AgentGraphError(f"the name {shown(name)} in values= {fault}")
+            if (fault := save_fault(self.saver.serde, value)) is not None:
+                raise _unsaved(f"the value {shown(name)}, {shown(value)},", fault)
 
     def checkpoint(
         self, namespace: str = "", checkpoint_id: str | None = None
@@ -189,3 +202,9 @@ class ThreadSaver:
             raise
         except Exception as error:
             raise saver_error(error, self.saver, self.thread_id) from error
+
+
+def _unsaved(named: str, fault: str) -> AgentGraphError:
+    return AgentGraphError(
+        f"{named} cannot be saved ({fault}); pass plain data: texts, numbers, lists, dicts"
+    )

@@ -52,7 +52,6 @@ from agentgraph.threads.checkpoints import (
     position_of,
     writes_by_task,
 )
-from agentgraph.threads.checks import check_saved
 from agentgraph.threads.pending import pending
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import address, as_cursor
@@ -111,7 +110,7 @@ def new_turn(
         PendingInterruptError: Questions are pending, and `drop_pending` is false.
     """
     turn = _as_input(messages, values)
-    check_saved(saver, turn["messages"], turn.get("values", {}))
+    saver.check_saved(turn["messages"], turn.get("values", {}))
     saved = yield from saver.checkpoint()
     if saved is None or not next_node(saved):
         return turn

@@ -26,7 +26,7 @@ from agentgraph.agents.tools import (
     transfers_text,
     without_tools,
 )
-from agentgraph.errors import AgentGraphError, InvalidOutputError
+from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.laid_flat import laid_flat, wrap_inside
 from agentgraph.graph.chat.middleware import Approval, Summarizing
 from agentgraph.graph.chat.models import Instructing, Models, UseStandIn
@@ -61,6 +61,9 @@ class BuiltAgent:
         takes_node: Whether LangChain's node asks the model.
         models: Its model, or how to get it.
         channels: The state channels of its middleware.
+        mode_faults: Which middleware a sync or an async run cannot call, and what to do.
+        keeps_answer: Whether its answer is saved, or written as a value.
+        tools_node: The name of the node that runs its tools.
     """
 
     def __init__(self, node_context: NodeContext) -> None:
@@ -70,18 +73,20 @@ class BuiltAgent:
         self.wraps_model = any_has(self.middleware, "wrap_model_call")
         self.wraps_tools = any_has(self.middleware, "wrap_tool_call")
         self.wanted = wanted_by(self.agent.output_schema)
+        self.keeps_answer = self.wanted is not None or bool(self.agent.output_key)
         has_format = self.wanted is not None and self.wanted.response_format is not None
         self.takes_node = self.wraps_model or has_format
         self.models = Models(self.agent)
         self._transfers = transfers_text(without_tools(self.agent, node_context.target_agents))
-        self.runs_tools = node_context.place.has_tools
+        self.runs_tools, self.tools_node = node_context.place.has_tools, node_context.place.nodes.tools
         self.keeps_record = bool(self.middleware) or any(map(_may_command, self.agent.tools))
         policy = self.agent.history
         while isinstance(policy, Summarized | Trimmed):
             policy = policy.history
         self._keeps_edits = policy in ("shared", "path", "own")
         modes: tuple[Mode, ...] = ("sync", "async")
-        self._mode_faults = {mode: mode_fault(self.agent.middleware, mode) for mode in modes}
+        faults = {mode: mode_fault(self.agent.middleware, mode) for mode in modes}
+        self.mode_faults = {mode: fault for mode, fault in faults.items() if fault}
         instruction = self.agent.instruction
         self._is_fixed = isinstance(instruction, SystemMessage) or (
             isinstance(instruction, str) and not is_filled(instruction)
@@ -135,8 +140,10 @@ class BuiltAgent:
         if step is not None:
             if passed := step.keep():
                 progress["passed"] = passed
-            if step.answer is not None or "answer" in progress:
+            if step.answer is not None:
                 progress["answer"] = saved_answer(activation, step.answer)
+            elif "answer" in progress:
+                progress["answer"] = None
         activation.continue_at(node, chat=progress)
 
     def leave(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
@@ -160,9 +167,8 @@ class BuiltAgent:
 
     def _write_value(self, activation: Activation, step: Step | None) -> None:
         """Write the result of the agent under its `output_key`."""
-        if step is None:
-            answer = activation.view.progress.get("answer")
-        else:
+        answer = activation.view.progress.get("answer") if step is None else None
+        if step is not None and step.answer is not None:
             answer = saved_answer(activation, step.answer)
         if answer is not None or step is not None:
             text = _last_text(activation, step) if step is not None else ""
@@ -206,15 +212,6 @@ class BuiltAgent:
                     "return a template, or a SystemMessage"
                 )
         return self._system_message(instruction, context.values)
-
-    def check_mode(self, activation: Activation, mode: Mode) -> None:
-        """Refuse a sync run of async-only middleware, and the other way round.
-
-        Raises:
-            AgentGraphError: A middleware lacks the method; a `Runner` checks this before it runs.
-        """
-        if fault := self._mode_faults[mode]:
-            raise AgentGraphError(f"{activation.address}: {fault}")
 
     def _system_message(self, instruction: Any, values: Mapping[str, object]) -> SystemMessage | None:
         if isinstance(instruction, str):

@@ -152,8 +152,8 @@ def has_cache(model: object) -> bool:
 
     Its keys hold the metadata of messages, so such a model is sent messages without our stamps.
     """
-    if isinstance(model, RunnableBinding):
-        return has_cache(model.bound)
+    while isinstance(model, RunnableBinding):
+        model = model.bound
     if isinstance(model, RunnableWithFallbacks):
         return any(map(has_cache, model.runnables))
     return get_llm_cache() is not None or getattr(model, "cache", None) not in (None, False)
@@ -290,7 +290,9 @@ class Asking:
         for _ in range(1 + CORRECTIONS):
             hooked = sent if self.hook is None else self._hooked(self.hook, sent)
             hooked = unstamped(hooked) if has_cache(model) else hooked
-            reply = message_of(self.activation, (yield invoked(model, hooked, config)))
+            reply = yield invoked(model, hooked, config)
+            if type(reply) is not AIMessage:
+                reply = message_of(self.activation, reply)
             self.replies += 1
             is_answer = wanted is not None and bool(wanted.calls(reply))
             if is_answer or self.is_last:

@@ -48,7 +48,7 @@ class ChatNode(TalkNode):
     def __init__(self, built: BuiltAgent, *, retry: object = None, timeout: object = None) -> None:
         super().__init__(built.node_context, retry=retry, timeout=timeout)
         self.built, self.agent = built, built.agent
-        self.check_mode = built.check_mode
+        self.mode_faults = built.mode_faults
 
 
 class ModelNode(ChatNode):
@@ -105,8 +105,11 @@ class ModelNode(ChatNode):
     def _is_last(self, activation: Activation) -> bool:
         """Return whether the model must answer without tools; raise if it may not be asked again."""
         bound = self.agent.max_iterations
-        asked = activation.view.progress.get("model_calls", 0) + self._asked_before(activation)
-        if bound is None or asked < bound:
+        if bound is None:
+            return False
+        asked = activation.view.progress.get("model_calls", 0)
+        asked += self._asked_before(activation) if self.agent.sub_agents_return else 0
+        if asked < bound:
             return False
         if self.agent.on_max_iterations == "answer":
             return True
@@ -120,8 +123,6 @@ class ModelNode(ChatNode):
         """Count how often the model replied in this turn before a sub-agent transferred back."""
         place = self.node_context.place
         before = [address(place, cursor) for cursor in earlier_cursors(place, activation.cursor)]
-        if not before:
-            return 0
         this_turn = takewhile(address_of, reversed(activation.view.state.messages))
         return sum(message.type == "ai" and address_of(message) in before for message in this_turn)
 
@@ -145,7 +146,7 @@ class ModelNode(ChatNode):
         answer = step.answer if step is not None else None
         if answer is None and asking.wanted is not None:
             answer = self._read(asking, asking.wanted, made)
-        data = saved_answer(activation, answer)
+        data = None if answer is None else saved_answer(activation, answer)
         for message in messages:
             final = made if message is reply else with_json_answer(message, answer, data)
             activation.output.emit_message(final)
@@ -168,13 +169,13 @@ class ModelNode(ChatNode):
         if place.nodes.after_model is not None:
             self.built.continue_at(activation, place.nodes.after_model, step, **counts)
         elif open_ids and self.built.runs_tools and not asking.is_last:
-            self.built.continue_at(activation, place.nodes.tools, step, **counts)
+            self.built.continue_at(activation, self.built.tools_node, step, **counts)
         elif data is None and calls and not open_ids:
             counts["tool_calls"] = progress.get("tool_calls", 0) + len(calls)
             self.built.continue_at(activation, place.nodes.round, step, **counts)
         else:
             is_last = place.nodes.after_agent is None
-            if is_last:
+            if is_last and self.built.keeps_answer:
                 write_value(activation, self.agent, data, asking.wanted, str(made.text))
             self.built.leave(activation, ChatEnding(keeps=not is_last), step)
 
@@ -183,7 +184,8 @@ class ModelNode(ChatNode):
         activation, wanted = asking.activation, asking.wanted
         if reply.id and reply.id in map(attrgetter("id"), activation.view.state.messages):
             reply = reply.model_copy(update={"id": str(uuid4())})  # some models repeat their ids
-        reply = with_saved_calls(reply, serializer_of(activation.config))
+        if calls_of(reply):
+            reply = with_saved_calls(reply, serializer_of(activation.config))
         if asking.is_last and not (wanted is not None and wanted.calls(reply)):
             reply = without_calls(reply)
         return with_ids(reply) if self.built.runs_tools and calls_of(reply) else reply

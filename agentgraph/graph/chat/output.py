@@ -154,12 +154,8 @@ def _specs(strategy: Any) -> list[Any]:
     return list(tool_strategy.schema_specs)
 
 
-def saved_answer(activation: Activation, answer: object) -> SavedAnswer | None:
-    """Return an answer as plain data; None for None."""
-    return None if answer is None else _saved(activation, answer)
-
-
-def _saved(activation: Activation, answer: object) -> SavedAnswer:
+def saved_answer(activation: Activation, answer: object) -> SavedAnswer:
+    """Return an answer as plain data."""
     data = activation.output.plain("the structured response", answer)
     return SavedAnswer(of=type(answer).__name__, data=data)
 
@@ -201,7 +197,7 @@ def write_value(
     """
     if wanted is not None and answer is None:
         with suppress(ValueError):
-            answer = _saved(activation, wanted.read(text))
+            answer = saved_answer(activation, wanted.read(text))
     if wanted is not None and answer is not None:
         activation.output.emitter.save_note(ANSWERED, dict(answer))
     if agent.output_key and (answer is not None or wanted is None):

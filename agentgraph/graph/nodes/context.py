@@ -320,7 +320,9 @@ class ActivationContext(Context[Any]):
         under_way: int = 0,
         answer: Sequence[object] = (),
         records: Records | None = None,
+        address: str | None = None,
     ) -> None:
+        self._address = address
         self._place, self._cursor, self._paths, self._records = place, cursor, paths, records or {}
         self._messages, self._history, self._under_way = messages, history, under_way
         self._visible: list[BaseMessage] | None = None
@@ -364,7 +366,7 @@ class ActivationContext(Context[Any]):
     @cached_property
     @override
     def address(self) -> str:
-        return address(self._place, self._cursor[: len(self._place.counts)])
+        return self._address or address(self._place, self._cursor[: len(self._place.counts)])
 
     @property
     @override

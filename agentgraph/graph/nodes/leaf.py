@@ -3,9 +3,10 @@
 import asyncio
 import json
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, cast
 
 from langchain_core.messages import HumanMessage
@@ -97,10 +98,10 @@ class TalkNode(LeafNode):
     """A leaf that makes calls, sync or async; a subclass says in `talk` which ones.
 
     Attributes:
-        check_mode: Raises if the node cannot run in a mode.
+        mode_faults: Why the node cannot run in a mode; a `Runner` checks this before it runs.
     """
 
-    check_mode: Callable[[Activation, Mode], None] | None = None
+    mode_faults: Mapping[Mode, str] = MappingProxyType({})
 
     @abstractmethod
     def talk(self, activation: Activation) -> Calls[None]:
@@ -108,15 +109,19 @@ class TalkNode(LeafNode):
 
     def run(self, activation: Activation) -> None:
         """Run the node."""
-        if self.check_mode is not None:
-            self.check_mode(activation, "sync")
+        if self.mode_faults:
+            self._check_mode(activation, "sync")
         run_calls(self.talk(activation))
 
     async def arun(self, activation: Activation) -> None:
         """Run the node on the event loop."""
-        if self.check_mode is not None:
-            self.check_mode(activation, "async")
+        if self.mode_faults:
+            self._check_mode(activation, "async")
         await arun_calls(self.talk(activation))
+
+    def _check_mode(self, activation: Activation, mode: Mode) -> None:
+        if mode in self.mode_faults:
+            raise AgentGraphError(f"{activation.address}: {self.mode_faults[mode]}")
 
 
 def _of_the_agent(retry: RetryPolicy | Sequence[RetryPolicy]) -> list[RetryPolicy]:

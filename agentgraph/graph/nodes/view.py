@@ -82,6 +82,7 @@ class View:
             under_way=self._under_way,
             answer=self._answer,
             records=state.middleware,
+            address=self.address,
         )
 
     def visible(self, history: HistoryPolicy) -> list[BaseMessage]:
