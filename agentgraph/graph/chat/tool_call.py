@@ -48,6 +48,7 @@ from agentgraph.graph.foreign.handoffs import (
 from agentgraph.graph.internals import RESUMING, TASK_ID
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import RunState
+from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
@@ -283,6 +284,7 @@ class RunningCall:
         activation: Its activation.
         opened: The call.
         wanted: The name of the tool to run, which differs from the call's if a person edited that.
+        emitter: Emits its events. If it is the only call, and runs in the node itself, the node's.
         tool: The name of the tool that ran; middleware may have replaced it.
         control: Stops the lanes that calls run.
         step: Returns the agent's messages and middleware state, for tools that read them.
@@ -291,7 +293,7 @@ class RunningCall:
         before: The updates of the middleware's state by earlier calls, if calls run in sequence.
         updates: The updates of the middleware's state by this call.
         writes: The values of the run that the call wrote.
-        is_in_failed: Whether an address is inside an agent that failed in the call.
+        is_in_failed: Returns whether an address is inside an agent that failed in the call, if one did.
         fatal: A failure in the lane that the call ran, which nobody may handle.
     """
 
@@ -301,19 +303,19 @@ class RunningCall:
         activation: Activation,
         opened: OpenCall,
         wanted: str,
+        emitter: Emitter,
         control: Stop,
         step: Callable[[], Step],
         *,
         is_passed_over: bool = False,
     ) -> None:
         self.built, self.activation, self.opened = built, activation, opened
-        self.wanted, self.tool = wanted, str(opened.call["name"])
+        self.wanted, self.tool, self.emitter = wanted, str(opened.call["name"]), emitter
         self.control, self.step, self.is_passed_over = control, step, is_passed_over
         self.seen = activation.view.state
         self.before: list[Mapping[str, object]] = []
         self.updates: list[dict[str, object]] = []
-        self.emitter = activation.output.new_emitter(is_concurrent=True)
-        self.is_in_failed: Callable[[str], bool] = lambda _: False
+        self.is_in_failed: Callable[[str], bool] | None = None
         self.fatal: Exception | None = None
         self._messages: list[BaseMessage] = []
         self._void: list[str] = []
@@ -357,10 +359,12 @@ class RunningCall:
 
     def take(self, returned: object) -> object:
         """Take the actions out of what a tool returned, and return the rest for LangChain."""
+        call_id = self.opened.call["id"]
+        if isinstance(returned, ToolMessage) and returned.tool_call_id == call_id:
+            return returned
         items = returned if isinstance(returned, list) else [returned]
         handed = [*map(self._handed_over, items)]
         rest = [item for item in map(self._take, handed) if item is not None]
-        call_id = self.opened.call["id"]
         if len(rest) == 1 and isinstance(rest[0], ToolMessage) and rest[0].tool_call_id != call_id:
             rest = [rest[0].model_copy(update={"tool_call_id": call_id})]  # it may name another call
         if not any(map(_answers, rest)):
@@ -431,12 +435,15 @@ class RunningCall:
             InvalidOutputError: The tool returned an action that no return annotation names (so the
                 graph has no edge for it), a question, or something that cannot be saved.
         """
-        self._check_acts(capabilities)
+        if self._acts or self._refused is not None:
+            self._check_acts(capabilities)
         self._check_saved()
-        self.emitter.void_questions(self.is_in_failed)
+        if self.is_in_failed is not None:
+            self.emitter.void_questions(self.is_in_failed)
         self.emitter.add_change(MessageChange("said", self._messages, self._void))
-        at = self.activation.address
-        position = Position(next=None, cursor=[], tree="", at=at, told=self.emitter.end())
+        is_of_node = self.emitter is self.activation.output.emitter
+        at, told = self.activation.address, [] if is_of_node else self.emitter.end()
+        position = Position(next=None, cursor=[], tree="", at=at, told=told)
         result = TaskResult(
             messages=self._messages,
             values=self.writes,

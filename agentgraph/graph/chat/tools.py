@@ -99,7 +99,7 @@ class CallRunner:
         self._known = {tool.name for tool in tools}
         self._tool_node = built.tool_node(self._ready)
         by_name = self._tool_node.tools_by_name
-        self._contexts = {name: context_parameters(tool) for name, tool in by_name.items()}
+        self._acting = {tool.name: self._acted(tool) for tool in by_name.values()}
         self._see_state = {name for name in by_name if injects_state(self._tool_node, name)}
 
     def talk(self, running: RunningCall) -> Calls[TaskResult]:
@@ -182,18 +182,21 @@ class CallRunner:
             return request.override(tool=self.agents[tool.name])
         if tool is None:
             return request.override(tool=None)
-        name = str(tool.name)
-        if tool is self._tool_node.tools_by_name.get(name):
-            contexts = self._contexts[name]
-        else:
-            tool, contexts = guarded(tool), context_parameters(tool)
-        seconds = seconds_for(self._built.agent, name)
-        return request.override(tool=ActingTool(tool, contexts, seconds))
+        acting = self._acting.get(str(tool.name))
+        if acting is None or acting.tool is not tool:
+            acting = self._acted(guarded(tool))
+        return request.override(tool=acting)
+
+    def _acted(self, tool: BaseTool) -> "ActingTool":
+        seconds = seconds_for(self._built.agent, str(tool.name))
+        return ActingTool(tool, context_parameters(tool), seconds)
 
     @contextmanager
     def _in_scope(self, running: RunningCall) -> Iterator[None]:
         """Set `RUNNING`, and redirect LangGraph's reads and writes of state to the agent's."""
-        config = with_writer(get_config(), Writer(running.emitter))
+        config = get_config()
+        if running.emitter is not running.activation.output.emitter:
+            config = with_writer(config, Writer(running.emitter))
         config = with_state(config, self._built.channels.names, running.read, running.send)
         token = RUNNING.set(running)
         try:
@@ -243,15 +246,16 @@ class ActingTool:
             return run_coroutine(self.ainvoke(call, config))
         running = RUNNING.get()
         running.restart()
-        return running.take(self.tool.invoke(self._with_context(call, running), config))
+        call = self._with_context(call, running) if self._contexts else call
+        return running.take(self.tool.invoke(call, config))
 
     async def ainvoke(self, call: object, config: RunnableConfig) -> object:
         """Call the tool on the event loop."""
         running = RUNNING.get()
         running.restart()
         with stoppable(is_thread=is_guarded(self.tool)):
-            called = self.tool.ainvoke(self._with_context(call, running), config)
-            returned = await self._in_time(called)
+            call = self._with_context(call, running) if self._contexts else call
+            returned = await self._in_time(self.tool.ainvoke(call, config))
         return running.take(returned)
 
     async def _in_time(self, called: Awaitable[object]) -> object:
@@ -266,8 +270,6 @@ class ActingTool:
             raise TimeoutError(f"the tool took longer than {self._seconds} s") from None
 
     def _with_context(self, call: Any, running: RunningCall) -> object:
-        if not self._contexts:
-            return call
         context = running.activation.view.context(unchanged, running.seen)
         return {**call, "args": {**call["args"], **dict.fromkeys(self._contexts, context)}}
 
@@ -425,10 +427,9 @@ class ToolsNode(ChatNode):
         control = inner_stop()
         if self.runner.agents:
             yield from activation.read_lanes()
-        calls, hands_over = self._calls(activation, control)
+        calls, hands_over, is_alone = self._calls(activation, control)
         if hands_over:
             activation.count_transfer()  # before anything says that it was carried out
-        is_alone = len(calls) == 1 and calls[0].wanted not in self.runner.agents
         if is_alone:
             results = [(yield from self.runner.talk(calls[0]))]
         else:
@@ -439,21 +440,29 @@ class ToolsNode(ChatNode):
             results = [*(yield tasks_call(node, activation.config, schedule, start)).values()]
         self._take(activation, results, is_alone=is_alone, is_granted=hands_over)
 
-    def _calls(self, activation: Activation, control: Stop) -> tuple[list[RunningCall], bool]:
-        """Return the open calls, and whether one is a transfer; only the last of several is made."""
+    def _calls(self, activation: Activation, control: Stop) -> tuple[list[RunningCall], bool, bool]:
+        """Return the open calls, whether one is a transfer, and whether there is one alone.
+
+        Only the last of several transfers is made. A call alone runs in the node itself, if it needs no
+        lane, and emits as the node does, unless middleware may make it again.
+        """
         built, step = self.built, cache(lambda: self.built.step(activation))
         edited = edited_calls(own_state(activation, built.channels)) if built.wraps_tools else {}
         calls: list[RunningCall] = []
         last_transfer: RunningCall | None = None
-        for opened in open_calls(activation):
+        every, output, is_alone = open_calls(activation), activation.output, False
+        for opened in every:
             wanted = str(edited.get(str(opened.call["id"]), opened.call)["name"])
-            running = RunningCall(built, activation, opened, wanted, control, step)
+            is_alone = len(every) == 1 and wanted not in self.runner.agents
+            is_of_node = is_alone and not built.wraps_tools
+            emitter = output.emitter if is_of_node else output.new_emitter(is_concurrent=True)
+            running = RunningCall(built, activation, opened, wanted, emitter, control, step)
             if wanted in self.runner.handing_over and opened.error is None:
                 if last_transfer is not None:
                     last_transfer.is_passed_over = True
                 last_transfer = running
             calls.append(running)
-        return calls, last_transfer is not None
+        return calls, last_transfer is not None, is_alone
 
     def _starter(
         self, calls: Sequence[RunningCall], schedule: Schedule
@@ -552,10 +561,9 @@ class ToolsNode(ChatNode):
 
     def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
         """Return the result that ends the agent, and how; the last one if there are several."""
-        acts = ("exit", "break_loop", "transfer_to")
-        for act in acts if self.node_context.place.in_loop else ("exit", "transfer_to"):
+        for act in ("exit", "break_loop", "transfer_to"):
             for result in reversed(results):
-                if act in result["acts"]:
+                if act in result["acts"] and (act != "break_loop" or self.node_context.place.in_loop):
                     return result, act
         for result in reversed(results):
             for message in result["messages"]:

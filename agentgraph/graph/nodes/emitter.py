@@ -178,8 +178,9 @@ class Emitter:
     def void_all(self) -> None:
         """Void everything emitted so far: the activation or call did not end."""
         self._queued.clear()
-        void, self._streamed = self._streamed, []
-        self.void(void)
+        if self._streamed:
+            void, self._streamed = self._streamed, []
+            self.void(void)
         self.notes.clear()
 
     def void(self, ids: Iterable[str | None], address: str = "") -> None:
