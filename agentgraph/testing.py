@@ -5,6 +5,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -199,16 +200,15 @@ def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
             groups[-1][1].append(message)
         else:
             groups.append((calls_of(message), []))
-    return [fault for calls, results in groups for fault in _faults(calls, results)]
+    return [fault for group in groups if any(group) for fault in _faults(*group)]
 
 
 def _faults(
     calls: Sequence[ToolCall | InvalidToolCall], results: Sequence[ToolMessage]
 ) -> Iterator[str]:
-    made = Counter(call_id(call) for call in calls)
-    answered = Counter(result.tool_call_id for result in results)
+    made, answered = Counter(map(call_id, calls)), Counter(map(attrgetter("tool_call_id"), results))
     names = {result.tool_call_id: result.name for result in results}
-    names.update((call_id(call), call["name"]) for call in calls)
+    names |= {call_id(call): call["name"] for call in calls}
     for each, name in names.items():
         if not made[each]:
             yield f"a result of {name!r} answers call {each!r}, which the message before does not make"

@@ -3,7 +3,7 @@
 These parts matter:
 
 - `custom`: a message or note that a node emits at once, under the key "agentgraph". Custom data is in
-  the part before it, unchanged. Concurrent branches and tool calls emit everything this way.
+  the part before it, unchanged. Concurrent branches and several tool calls emit everything this way.
 - `updates` of the root's nodes: messages and notes that were not emitted before the node ended. Servers
   leave the position out of updates, so notes are in `custom` parts, too.
 - `messages`: chunks of a model's reply, with a stamp in the metadata.
@@ -260,11 +260,12 @@ class Translator:
             if node == INTERRUPT:
                 yield from self._questions(update)
             elif (place := self._tree.by_node.get(node)) and isinstance(update, Mapping | None):
-                if self._failed:
-                    self._forget_failures(place.name)
+                if self._failed:  # what has ended since has not failed
+                    rest = self._failed.items()
+                    self._failed = {at: why for at, why in rest if speaker_at(at) != place.name}
                 told = told_in(update) if update else []
                 if len(told) > 1:
-                    told.sort(key=_number)
+                    told.sort(key=lambda each: each[0].number)
                 for moment, entry in told:
                     if isinstance(entry, Note) and entry.kind == ANSWERED:
                         continue
@@ -276,11 +277,6 @@ class Translator:
             if one.id not in self._asked or asker_of(one.response_schema).moment is not None:
                 note = question_note(one)
                 yield from self._events_of(note, note.moment)
-
-    def _forget_failures(self, name: str) -> None:
-        """Forget how an agent failed that has ended since."""
-        for at in [each for each in self._failed if speaker_at(each) == name]:
-            del self._failed[at]
 
     def _custom(self, data: object) -> Iterator[AgentEvent]:
         if not isinstance(data, Mapping) or not isinstance(ours := data.get(STAMP), Mapping):
@@ -420,10 +416,6 @@ def told_in(written: Mapping[str, Any]) -> list[tuple[Moment, Entry]]:
         if note.moment is not None:
             told.append((note.moment, note))
     return told
-
-
-def _number(told: tuple[Moment, Entry]) -> int:
-    return told[0].number
 
 
 def is_of_an_agent(error: BaseException) -> bool:

@@ -148,10 +148,9 @@ class RootGraph(Graph):
         config = self._counting(config) if self.transfers else config
         graph_input = from_outside(input)
         values = _values_in(graph_input)
-        if values is None:
-            return graph_input, config, saver, False
-        graph_input = self._checked(graph_input, values)
-        is_unsettled = bool(values) and self.reducers.is_unsettled(_values_in(graph_input))
+        if values is not None:
+            graph_input = self._checked(graph_input, values)
+        is_unsettled = bool(values) and self.reducers.is_unsettled(values)
         return graph_input, config, saver, is_unsettled and self._is_outermost(config)
 
     def _settled_stream(self, graph_input: object, config: Any, **options: Any) -> Iterator[object]:
@@ -220,13 +219,13 @@ class RootGraph(Graph):
             AgentGraphError: The values are not a mapping, or one does not fit its declared type.
             ReducerError: A reducer failed.
         """
-        update = graph_input.update if isinstance(graph_input, Command) else graph_input
-        if not isinstance(update, Admitted):
+        if not isinstance(graph_input, Admitted):
             check_mapping(values)
         if values and self.reducers.fields:
             self.reducers.merged(self.reducers.defaults(), values)
         if values and isinstance(graph_input, Command):
-            return replace(graph_input, update={**cast(Any, update), "values": unlike_message(values)})
+            update = {**cast(Any, graph_input.update), "values": unlike_message(values)}
+            return replace(graph_input, update=update)
         return graph_input
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:

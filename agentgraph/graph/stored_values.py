@@ -230,20 +230,23 @@ class StoringWrite(ChannelWrite):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
         """Write an update."""
-        return super().invoke(input, self._storing(config or {}))
+        return super().invoke(input, self._storing(input, config or {}))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
         """Write an update, on the event loop."""
-        return await super().ainvoke(input, self._storing(config or {}))
+        return await super().ainvoke(input, self._storing(input, config or {}))
 
-    def _storing(self, config: RunnableConfig) -> RunnableConfig:
-        """Return a config that stores the values of what is sent."""
+    def _storing(self, update: Any, config: RunnableConfig) -> RunnableConfig:
+        """Return a config that stores the values of what is sent, if there may be some."""
+        counts = self._begins and counts_for_values(config, 2)
+        if not counts and type(update) is dict and _VALUES not in update:
+            return config
         configurable = config["configurable"]
         send, read = configurable[SEND], configurable[READ]
 
         def stored(writes: Sequence[tuple[str, object]]) -> None:
             new = [(c, checked(self._reducers, read(c), v) if c == _VALUES else v) for c, v in writes]
-            if self._begins and counts_for_values(config, 2) and not any(c == _VALUES for c, _ in new):
+            if counts and not any(c == _VALUES for c, _ in new):
                 new += [(_VALUES, {})] if read(_VALUES) else []
             send(new)
 

@@ -3,24 +3,25 @@
 How a call begins that may be a turn or a resume: `invoke` and `watch`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_args
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Command
 
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.guarded_saver import GuardedSaver, saver_error
-from agentgraph.graph.internals import SAVER
+from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
-from agentgraph.safe_repr import shown
-from agentgraph.threads.checks import check_known, check_types
+from agentgraph.safe_repr import nearest, shown
 from agentgraph.threads.config import (
     await_outside,
     call_outside,
@@ -41,6 +42,7 @@ from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Tree
+from agentgraph.tree.validation import value_names
 
 Begin = Callable[[ThreadSaver], Calls[Any]]
 """Checks a thread, and returns LangGraph's input; called while the thread is locked."""
@@ -121,9 +123,8 @@ class Engine:
         self.tree, self.graph, self.saver, self.reducers = tree, graph, saver, reducers
         self.config = {} if config is None else check_config(config)
         self.context = context_as(graph.context_schema, context)
-        modes: tuple[Mode, ...] = get_args(Mode)
         self._paths = RunPaths(tree)
-        self._saver_faults = {mode: saver_fault(saver, mode) for mode in modes}
+        self._saver_faults = {mode: saver_fault(saver, mode) for mode in tree.mode_faults}
 
     def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
         """Check and start a run, and return its events."""
@@ -169,12 +170,12 @@ class Engine:
         resumed = graph_input if isinstance(graph_input, Resumption) else None
         graph_input = resumed.command if resumed else graph_input
         if self.reducers.fields:
-            yield from check_types(thread, self.reducers, graph_input)
-            yield from check_known(thread, self.reducers, how.values)
+            yield from _check_types(thread, self.reducers, graph_input)
+            yield from _check_known(thread, self.reducers, how.values)
         on = yield from continuation(thread, graph_input)
         saver = GuardedSaver(self.saver, thread.thread_id)
         answers = [*resumed.answers.values()] if resumed else []
-        execution = Execution(thread, saver, on, how.on_part, answers, self._paths)
+        execution = Execution(thread, saver, on, how.on_part, answers)
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(thread.thread_id, how, saver, on.before)
         graph_input = resumed.rest if resumed else graph_input
@@ -198,12 +199,10 @@ class Engine:
         further = {SAVER: saver, EMITTED_BEFORE: before}
         if how.limits is not None:
             further[LIMITS] = check_limits(how.limits)
-        context = self.context
-        if how.context is not None:
-            context = context_as(self.graph.context_schema, how.context)
+        context, schema = how.context, self.graph.context_schema
         return {
             "config": merged(thread_id, self.config, how.config, further),
-            "context": context,
+            "context": self.context if context is None else context_as(schema, context),
             "stream_mode": modes,
             "subgraphs": self.tree.runs_tasks,
             "durability": "sync",
@@ -224,8 +223,7 @@ class Engine:
 
     def check_sync(self, instead: str = "arun and aresume", these: str = "these") -> None:
         """Refuse a saver, an agent or a timeout that needs the async methods."""
-        self.check_saver()
-        if fault := self.tree.mode_faults["sync"]:
+        if fault := self._saver_faults["sync"] or self.tree.mode_faults["sync"]:
             raise AgentGraphError(fault)
         if self.tree.timed:
             named = ", ".join(place.name for place in self.tree.timed)
@@ -253,7 +251,7 @@ class Engine:
 
     def _thread(self, thread_id: str) -> ThreadSaver:
         check = partial(check_sound, self.tree)
-        return ThreadSaver(self.tree, self.graph, self.saver, check, thread_id)
+        return ThreadSaver(self.tree, self.graph, self.saver, check, thread_id, self._paths)
 
     def _making_sense(
         self, reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs
@@ -269,3 +267,57 @@ class Engine:
             raise
         except SENSELESS as error:
             raise saver_error(unfit(error), self.saver, thread.thread_id) from error
+
+
+def _check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) -> Calls[None]:
+    """Refuse input with values that do not fit their declared types, after their reducers.
+
+    Args:
+        saver: The thread.
+        reducers: How values are merged, and their types.
+        graph_input: The input of a graph: a state, a command, or None.
+
+    Raises:
+        AgentGraphError: A value does not fit.
+        ReducerError: A reducer failed.
+    """
+    update = graph_input.update if isinstance(graph_input, Command) else graph_input
+    values = update.get("values") if isinstance(update, Mapping) else None
+    if values:
+        present = (yield from saver.state()).values.get("values", {})
+        reducers.merged(present, values)
+
+
+def _check_known(
+    saver: ThreadSaver, reducers: Reducers, values: Mapping[str, object] | None
+) -> Calls[None]:
+    """Refuse a value whose name is a typo of one that a declared schema makes known.
+
+    That is a name that nothing knows, close to one that is known: to the schema, the agents, or the
+    thread, where lanes may have written values that conflict.
+
+    Raises:
+        AgentGraphError: There is such a name.
+    """
+    if not values or values.keys() <= reducers.fields.keys():
+        return
+    state = yield from saver.state()
+    known = {*reducers.fields, *value_names(saver.tree), *state.values.get("values", {})}
+    typos = {name: near for name in values.keys() - known if (near := nearest(str(name), known))}
+    if not typos:
+        return
+    written = {name for saved in (yield from saver.checkpoints()) for name in _written_in(saved)}
+    for name in (name for name in values if name in typos.keys() - written):
+        raise AgentGraphError(
+            f"values: no schema, agent or thread knows {shown(name)}; did you mean {typos[name]!r}? "
+            f"Write that, or declare {shown(name)} in the schema"
+        )
+
+
+def _written_in(saved: CheckpointTuple) -> Iterator[str]:
+    """Yield the names of the values that a lane had written, or a lane that ended in the step after."""
+    results = [each for _, name, each in saved.pending_writes or () if name == RETURN]
+    for state in (saved.checkpoint["channel_values"], *results):
+        writes = state.get("values") if isinstance(state, Mapping) else None
+        for write in writes if isinstance(writes, list) else ():
+            yield from write["values"]

@@ -12,7 +12,6 @@ import struct
 import sys
 import threading
 from concurrent.futures import Future
-from typing import Self
 from weakref import WeakValueDictionary
 
 from langgraph.runtime import RunControl
@@ -69,8 +68,8 @@ class ThreadLock:
         """Unlock the thread; a second call does nothing."""
         with _guard:
             if self._is_held and _locks.get(self._key, self) is self:
-                if self._path:
-                    _unlock_in_file(self._path, self._thread_id)
+                if self._path in _lock_files:
+                    _unlock_byte(_lock_files[self._path], _offset(self._thread_id))
                 _locks.pop(self._key, None)
             self._is_held = False
             if not self.released.done():
@@ -79,13 +78,6 @@ class ThreadLock:
     def __del__(self) -> None:
         if self._is_held:
             self.release()
-
-    def __enter__(self) -> Self:
-        self.acquire()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
     def _take(self, *, waits_on_loop: bool = False) -> Future[None] | None:
         """Lock the thread, or return the future that is done when a run that is closing has ended."""
@@ -113,11 +105,13 @@ class ThreadLock:
 
 
 def is_locked(saver: object, thread_id: str) -> bool:
-    """Return whether a run has locked a thread of a saver."""
+    """Return whether a run has locked a thread of a saver, also in another process of its file."""
     path: str | None = getattr(saver, "path", None)
     with _guard:
         held = (path or id(saver), checked_id(thread_id)) in _locks
-    return held or (path is not None and _is_locked_in_file(path, thread_id))
+    if held or path is None or not os.path.exists(f"{path}-lock"):
+        return held
+    return _is_locked(_lock_file(path), _offset(thread_id))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -139,17 +133,6 @@ def _lock_in_file(path: str, thread_id: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _unlock_in_file(path: str, thread_id: str) -> None:
-    """Unlock a thread of a SQLite file."""
-    if path in _lock_files:
-        _unlock_byte(_lock_files[path], _offset(thread_id))
-
-
-def _is_locked_in_file(path: str, thread_id: str) -> bool:
-    """Return whether another process has locked a thread of a SQLite file."""
-    return os.path.exists(f"{path}-lock") and _is_locked(_lock_file(path), _offset(thread_id))
 
 
 def _lock_file(path: str) -> int:

@@ -94,7 +94,7 @@ _MARKS = ("resumed", "heard")
 def replayed(saver: ThreadSaver) -> Calls[list[AgentEvent]]:
     """Return the events of all turns of a thread, without chunks. Raises as `open_thread` does."""
     yield from open_thread(saver)
-    translator = Translator(saver.tree, saver.thread_id)
+    translator = Translator(saver.tree, saver.thread_id, paths=saver.paths)
     every = yield from _of_lanes(saver)
     return [translator.event(entry) for entry in _entries(saver.tree, every)]
 
@@ -110,7 +110,7 @@ def last_turn(saver: ThreadSaver) -> Calls[list[str | AgentEvent]]:
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
     open_at = {address_at(tree, saved) for saved in _newest(every).values()}
-    translator = Translator(tree, saver.thread_id)
+    translator = Translator(tree, saver.thread_id, paths=saver.paths)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (moment.number, 0, translator.event(entry))
         for entry in _entries(tree, checkpoints)
@@ -357,12 +357,11 @@ def continuation(saver: ThreadSaver, graph_input: object) -> Calls[Continuation]
         void = _unheard(tree, line, heard, _names(_newest(every).values()) if is_cut else ())
     else:  # it can be cut short only if another line continued
         void = _void_and_replay(tree, every) if is_cut else _Voided()
-    return _continue_step(tree, saver.thread_id, graph_input, saved, origin, every, void)
+    return _continue_step(saver, graph_input, saved, origin, every, void)
 
 
 def _continue_step(
-    tree: Tree,
-    thread_id: str,
+    saver: ThreadSaver,
     graph_input: object,
     saved: CheckpointTuple,
     origin: CheckpointTuple,
@@ -370,7 +369,7 @@ def _continue_step(
     void: "_Voided",
 ) -> Continuation:
     """Return how a run continues the step after `origin`; `every` are the step's checkpoints."""
-    is_turn = not isinstance(graph_input, Command | None)
+    is_turn, tree = not isinstance(graph_input, Command | None), saver.tree
     turn, last = clock_in(position_of(saved))
     entries = _entries(tree, every)
     asked = [each for each in entries if isinstance(each, Note) and each.kind == "interrupted"]
@@ -385,7 +384,7 @@ def _continue_step(
     mark = [note("resumed", [])] if ids else []
     first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
     keeps = [note("discarded", dropped)] if dropped else []
-    event = Translator(tree, thread_id).event
+    event = Translator(tree, saver.thread_id, paths=saver.paths).event
     waiting = open_.keys() - {*answered, *dropped}
     return Continuation(
         begin=Moment(_turn_with(graph_input, saved), clock.last, ""),

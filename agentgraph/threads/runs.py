@@ -48,7 +48,6 @@ from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.replay import Continuation, save_heard
 from agentgraph.threads.soundness import is_met_by_langgraph, unfit
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
-from agentgraph.tree.addresses import RunPaths
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
 PartHook = Callable[[Any], Any]
@@ -85,11 +84,10 @@ class Execution:
         saver: GuardedSaver,
         continuation: Continuation,
         on_part: PartHook | None,
-        answers: Sequence[TaskWrite],
-        paths: RunPaths,
+        answers: Sequence[TaskWrite] = (),
     ) -> None:
         self._thread, self._saver, self._answers = thread, saver, answers
-        self._continuation, self._on_part, self._paths = continuation, on_part, paths
+        self._continuation, self._on_part = continuation, on_part
         self.control = Stop()
         self.heard_until: float | None = None
         self.is_closed = False
@@ -126,7 +124,7 @@ class Execution:
     def _streamed(self) -> RunGenerator:
         on, thread = self._continuation, self._thread
         translator = Translator(
-            thread.tree, thread.thread_id, begin=on.begin, waiting=on.questions, paths=self._paths
+            thread.tree, thread.thread_id, begin=on.begin, waiting=on.questions, paths=thread.paths
         )
         try:
             with self.control.raising():

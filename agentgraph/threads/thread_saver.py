@@ -1,11 +1,10 @@
 """One thread in its saver: all calls of the saver, and of LangGraph for the thread's state, are here.
 
-Each method is a generator of calls, so sync and async runners share all code that reads and writes
+Each method returns a generator of calls, so sync and async runners share all code that reads and writes
 threads. What a saver raises becomes a `SaverError`, and what it returns has been checked.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -22,6 +21,7 @@ from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import is_locked
 from agentgraph.threads.savers import namespaces_since
+from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Tree
 
 TaskWrite = tuple[CheckpointTuple, str, str, Any]
@@ -37,6 +37,7 @@ class ThreadSaver:
         tree: The tree.
         saver: The saver.
         thread_id: The thread.
+        paths: The run paths of the tree.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class ThreadSaver:
         saver: Saver,
         check: Callable[[CheckpointTuple], None],
         thread_id: str,
+        paths: RunPaths,
     ) -> None:
         """Make it.
 
@@ -55,25 +57,27 @@ class ThreadSaver:
             saver: The saver.
             check: Raises an error for a checkpoint whose form is not sound.
             thread_id: The thread.
+            paths: The run paths of the tree, with those that earlier runs have computed.
         """
-        self.tree, self.saver, self.thread_id = tree, saver, thread_id
+        self.tree, self.saver, self.thread_id, self.paths = tree, saver, thread_id, paths
         self._graph, self._check_one = graph, check
 
     def of(self, thread_id: str) -> "ThreadSaver":
         """Return another thread in the same saver."""
-        return ThreadSaver(self.tree, self._graph, self.saver, self._check_one, thread_id)
+        own = self.tree, self._graph, self.saver, self._check_one
+        return ThreadSaver(*own, thread_id, self.paths)
 
     def is_running(self) -> bool:
         """Return whether a run is active on the thread, also in another process of a SQLite file."""
-        with self._named():
+        try:
             return is_locked(self.saver, self.thread_id)
+        except OSError as error:
+            raise saver_error(error, self.saver, self.thread_id) from error
 
     def written(self) -> Calls[CheckpointTuple | None]:
         """Return the latest checkpoint of the root, which this run has written: it is not checked."""
-        arguments = (config_of(self.thread_id, ""),)
-        saved: CheckpointTuple | None = yield Call(
-            self.saver.get_tuple, self.saver.aget_tuple, arguments
-        )
+        get = self.saver.get_tuple, self.saver.aget_tuple
+        saved: CheckpointTuple | None = yield Call(*get, (config_of(self.thread_id, ""),))
         return saved
 
     def check_saved(self, messages: Sequence[BaseMessage], values: Mapping[str, object]) -> None:
@@ -96,14 +100,12 @@ class ThreadSaver:
     ) -> Calls[CheckpointTuple | None]:
         """Return the latest checkpoint of a namespace, or one by its id; None if there is none."""
         config = config_of(self.thread_id, namespace, checkpoint_id)
-        saved: CheckpointTuple | None = yield from self._called(self.saver, "get_tuple", config)
-        return saved
+        return self._called(self.saver, "get_tuple", config)
 
     def state(self, namespace: str = "", checkpoint_id: str | None = None) -> Calls[StateSnapshot]:
         """Return LangGraph's state at the latest checkpoint of a namespace, or at another one."""
         config = config_of(self.thread_id, namespace, checkpoint_id)
-        state: StateSnapshot = yield from self._called(self._graph, "get_state", config)
-        return state
+        return self._called(self._graph, "get_state", config)
 
     def checkpoints(
         self, namespace: str | None = None, before: str | None = None, limit: int | None = None
@@ -138,14 +140,13 @@ class ThreadSaver:
 
     def namespaces(self, since: str) -> Sequence[str | None] | None:
         """Return the namespaces to list for the checkpoints since one, as `namespaces_since` does."""
-        with self._named():
-            return namespaces_since(self.saver, self.thread_id, since)
+        return namespaces_since(self.saver, self.thread_id, since)
 
     def put_write(
         self, saved: CheckpointTuple, task_id: str, channel: str, value: object
     ) -> Calls[None]:
         """Save a value with a checkpoint, under a channel and a task id."""
-        yield from self._called(self.saver, "put_writes", saved.config, [(channel, value)], task_id)
+        return self._called(self.saver, "put_writes", saved.config, [(channel, value)], task_id)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, object]], task_id: str, path: str
@@ -154,24 +155,19 @@ class ThreadSaver:
 
         Savers return the writes of several tasks in the order of `path`.
         """
-        yield from self._called(self.saver, "put_writes", config, writes, task_id, path)
+        return self._called(self.saver, "put_writes", config, writes, task_id, path)
 
     def put(self, config: RunnableConfig, saved: CheckpointTuple) -> Calls[RunnableConfig]:
         """Save a checkpoint as it is, after the one that `config` names, and return its config."""
         versions = saved.checkpoint["channel_versions"]
-        arguments = (config, saved.checkpoint, saved.metadata, versions)
-        at: RunnableConfig = yield from self._called(self.saver, "put", *arguments)
-        return at
+        return self._called(self.saver, "put", config, saved.checkpoint, saved.metadata, versions)
 
     def delete(self) -> Calls[None]:
         """Delete the thread."""
-        yield from self._called(self.saver, "delete_thread", self.thread_id)
+        return self._called(self.saver, "delete_thread", self.thread_id)
 
     def _listed(self, config: RunnableConfig | None, **bounds: object) -> Calls[list[CheckpointTuple]]:
-        every: list[CheckpointTuple] = yield from self._made(
-            list_checkpoints(self.saver, config, **bounds)
-        )
-        return every
+        return self._made(list_checkpoints(self.saver, config, **bounds))
 
     def _called(self, owner: object, method: str, *arguments: object) -> Calls[Any]:
         return self._made(Call(getattr(owner, method), getattr(owner, f"a{method}"), arguments))
@@ -192,16 +188,6 @@ class ThreadSaver:
         except Exception as error:
             raise saver_error(error, self.saver, self.thread_id) from error
         return result
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Raise a `SaverError` for what the saver raises."""
-        try:
-            yield
-        except AgentGraphError:
-            raise
-        except Exception as error:
-            raise saver_error(error, self.saver, self.thread_id) from error
 
 
 def _unsaved(named: str, fault: str) -> AgentGraphError:

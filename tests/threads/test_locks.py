@@ -1,5 +1,7 @@
 """Threads are locked: by one run at a time, in a process and on a SQLite file."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,14 +26,22 @@ def test_a_run_locks_its_thread_alone_until_it_is_closed() -> None:
     assert len(list(runner.run("Go.", thread_id="t"))) == 2
 
 
+@contextmanager
+def _locked(saver: object, thread_id: str) -> Iterator[None]:
+    lock = ThreadLock(saver, thread_id)
+    lock.acquire()
+    yield
+    lock.release()
+
+
 def test_a_thread_is_locked_for_all_savers_of_its_file_and_no_other_thread_is(tmp_path: Path) -> None:
     with ag.sqlite_saver(tmp_path / "x.db") as one, ag.sqlite_saver(tmp_path / "x.db") as two:
-        with ThreadLock(one, "t"):
-            with pytest.raises(ag.ThreadBusyError), ThreadLock(two, "t"):
+        with _locked(one, "t"):
+            with pytest.raises(ag.ThreadBusyError), _locked(two, "t"):
                 pass
-            with ThreadLock(two, "other"):
+            with _locked(two, "other"):
                 pass
-        with ThreadLock(two, "t"):
+        with _locked(two, "t"):
             pass
 
 
@@ -39,8 +49,8 @@ def test_savers_in_memory_do_not_share_their_threads() -> None:
     with (
         ag.sqlite_saver(":memory:") as one,
         ag.sqlite_saver(":memory:") as two,
-        ThreadLock(one, "t"),
-        ThreadLock(two, "t"),
+        _locked(one, "t"),
+        _locked(two, "t"),
     ):
         pass
 

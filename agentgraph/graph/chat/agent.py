@@ -85,8 +85,8 @@ class BuiltAgent:
             policy = policy.history
         self._keeps_edits = policy in ("shared", "path", "own")
         modes: tuple[Mode, ...] = ("sync", "async")
-        faults = {mode: mode_fault(self.agent.middleware, mode) for mode in modes}
-        self.mode_faults = {mode: fault for mode, fault in faults.items() if fault}
+        middleware = self.agent.middleware
+        self.mode_faults = {mode: f for mode in modes if (f := mode_fault(middleware, mode))}
         instruction = self.agent.instruction
         self._is_fixed = isinstance(instruction, SystemMessage) or (
             isinstance(instruction, str) and not is_filled(instruction)
@@ -140,10 +140,8 @@ class BuiltAgent:
         if step is not None:
             if passed := step.keep():
                 progress["passed"] = passed
-            if step.answer is not None:
+            if step.answer is not None or "answer" in progress:
                 progress["answer"] = saved_answer(activation, step.answer)
-            elif "answer" in progress:
-                progress["answer"] = None
         activation.continue_at(node, chat=progress)
 
     def leave(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
@@ -167,8 +165,9 @@ class BuiltAgent:
 
     def _write_value(self, activation: Activation, step: Step | None) -> None:
         """Write the result of the agent under its `output_key`."""
-        answer = activation.view.progress.get("answer") if step is None else None
-        if step is not None and step.answer is not None:
+        if step is None:
+            answer = activation.view.progress.get("answer")
+        else:
             answer = saved_answer(activation, step.answer)
         if answer is not None or step is not None:
             text = _last_text(activation, step) if step is not None else ""

@@ -82,7 +82,8 @@ class ModelNode(ChatNode):
         activation, seen = asking.activation, asking.context.messages
         if isinstance(asking.model, str):
             asking.model = yield from self.built.models.named(asking.model, activation.address)
-        has_step = self.built.middleware or self.node is not None or activation.view.record
+        has_record = self.built.keeps_record and activation.view.record
+        has_step = self.built.middleware or self.node is not None or has_record
         step = asking.step = self.built.step(activation, seen) if has_step else None
         seen = seen if step is None else step.messages
         if self.node is None or step is None:
@@ -105,11 +106,9 @@ class ModelNode(ChatNode):
     def _is_last(self, activation: Activation) -> bool:
         """Return whether the model must answer without tools; raise if it may not be asked again."""
         bound = self.agent.max_iterations
-        if bound is None:
-            return False
         asked = activation.view.progress.get("model_calls", 0)
         asked += self._asked_before(activation) if self.agent.sub_agents_return else 0
-        if asked < bound:
+        if bound is None or asked < bound:
             return False
         if self.agent.on_max_iterations == "answer":
             return True

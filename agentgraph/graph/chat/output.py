@@ -154,8 +154,10 @@ def _specs(strategy: Any) -> list[Any]:
     return list(tool_strategy.schema_specs)
 
 
-def saved_answer(activation: Activation, answer: object) -> SavedAnswer:
-    """Return an answer as plain data."""
+def saved_answer(activation: Activation, answer: object) -> SavedAnswer | None:
+    """Return an answer as plain data; None for None."""
+    if answer is None:
+        return None
     data = activation.output.plain("the structured response", answer)
     return SavedAnswer(of=type(answer).__name__, data=data)
 

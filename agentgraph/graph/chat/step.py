@@ -24,7 +24,7 @@ separate entry, so that little changes from step to step.
 Pure: only lists of messages go in and out.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from operator import is_
@@ -40,9 +40,8 @@ from langgraph.types import Command, Overwrite
 from typing_extensions import TypedDict
 
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.foreign.flat_graph import redirected
+from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.history import paired
-from agentgraph.graph.internals import READ
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.state import change_between, is_remove_all, with_id
 from agentgraph.graph.values import copied, first_values, is_same
@@ -483,32 +482,6 @@ def _updates(result: object) -> Iterator[Mapping[str, Any]]:
         case list() | tuple():
             for each in result:
                 yield from _updates(each)
-
-
-def with_state(
-    config: RunnableConfig,
-    names: Collection[str],
-    state: Callable[[bool], Mapping[str, object]],
-    write: Callable[[dict[str, object]], None],
-) -> RunnableConfig:
-    """Return a config through which the state of an agent is read and written.
-
-    Args:
-        config: The config of a LangGraph task.
-        names: The keys of that state; all other keys are read from and written to the tree's channels.
-        state: Returns the state: with True as it is now, with False as it was before the task.
-        write: Takes an update of it.
-    """
-    outer_read = config["configurable"][READ]
-
-    def read(select: str | Sequence[str], fresh: bool = False) -> object:
-        if isinstance(select, str):
-            return state(fresh).get(select) if select in names else outer_read(select, fresh)
-        values, others = state(fresh), [name for name in select if name not in names]
-        own = {name: values[name] for name in select if name in names and name in values}
-        return {**own, **outer_read(others, fresh)} if others else own
-
-    return redirected(config, names.__contains__, read, lambda each: write(dict([each])))
 
 
 @contextmanager

@@ -306,12 +306,10 @@ class RunningCall:
         emitter: Emitter,
         control: Stop,
         step: Callable[[], Step],
-        *,
-        is_passed_over: bool = False,
     ) -> None:
         self.built, self.activation, self.opened = built, activation, opened
         self.wanted, self.tool, self.emitter = wanted, str(opened.call["name"]), emitter
-        self.control, self.step, self.is_passed_over = control, step, is_passed_over
+        self.control, self.step, self.is_passed_over = control, step, False
         self.seen = activation.view.state
         self.before: list[Mapping[str, object]] = []
         self.updates: list[dict[str, object]] = []

@@ -20,13 +20,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import get_runtime
 
-from agentgraph.agents.agents import AgentTool, agent_tools
+from agentgraph.agents.agents import AgentTool, ChatAgent, agent_tools
 from agentgraph.agents.context import Context
 from agentgraph.agents.middleware import Mode
 from agentgraph.agents.tools import (
@@ -44,9 +45,10 @@ from agentgraph.graph.chat.calls import before_calls, last_message, open_calls
 from agentgraph.graph.chat.laid_flat import arun_call, edited_calls, injects_state, run_call
 from agentgraph.graph.chat.nodes import ChatNode
 from agentgraph.graph.chat.output import write_value
-from agentgraph.graph.chat.step import Step, in_config, own_state, with_state
+from agentgraph.graph.chat.step import Step, own_state
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
 from agentgraph.graph.failures import is_fatal
+from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.history import REQUEST, calls_of, unchanged
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
@@ -99,7 +101,7 @@ class CallRunner:
         self._known = {tool.name for tool in tools}
         self._tool_node = built.tool_node(self._ready)
         by_name = self._tool_node.tools_by_name
-        self._acting = {tool.name: self._acted(tool) for tool in by_name.values()}
+        self._acting = {name: ActingTool(tool, agent) for name, tool in by_name.items()}
         self._see_state = {name for name in by_name if injects_state(self._tool_node, name)}
 
     def talk(self, running: RunningCall) -> Calls[TaskResult]:
@@ -151,7 +153,8 @@ class CallRunner:
                 "arguments that are a JSON object.",
                 failed=True,
             )
-        return None if self._built.wraps_tools else self._unknown(running)
+        is_known = call["name"] in self._known
+        return None if is_known or self._built.wraps_tools else self._unknown(running)
 
     def _unknown(self, running: RunningCall) -> ToolMessage | None:
         call, unknown = running.opened.call, self._unknown_tool
@@ -184,12 +187,8 @@ class CallRunner:
             return request.override(tool=None)
         acting = self._acting.get(str(tool.name))
         if acting is None or acting.tool is not tool:
-            acting = self._acted(guarded(tool))
+            acting = ActingTool(guarded(tool), self._built.agent)
         return request.override(tool=acting)
-
-    def _acted(self, tool: BaseTool) -> "ActingTool":
-        seconds = seconds_for(self._built.agent, str(tool.name))
-        return ActingTool(tool, context_parameters(tool), seconds)
 
     @contextmanager
     def _in_scope(self, running: RunningCall) -> Iterator[None]:
@@ -198,11 +197,11 @@ class CallRunner:
         if running.emitter is not running.activation.output.emitter:
             config = with_writer(config, Writer(running.emitter))
         config = with_state(config, self._built.channels.names, running.read, running.send)
-        token = RUNNING.set(running)
+        token, outer = RUNNING.set(running), var_child_runnable_config.set(config)
         try:
-            with in_config(config):
-                yield
+            yield
         finally:
+            var_child_runnable_config.reset(outer)
             RUNNING.reset(token)
 
     def _runtime(self, running: RunningCall) -> ToolRuntime:
@@ -225,15 +224,10 @@ class CallRunner:
 class ActingTool:
     """Wraps a tool that may return actions; if middleware calls it again, the last call counts."""
 
-    def __init__(self, tool: Any, contexts: Sequence[str], seconds: float | None) -> None:
-        """Wrap a tool.
-
-        Args:
-            tool: The tool.
-            contexts: The names of its parameters that receive a `Context`.
-            seconds: The timeout of an async call.
-        """
-        self.tool, self._contexts = tool, contexts
+    def __init__(self, tool: Any, agent: ChatAgent) -> None:
+        """Wrap a tool of an agent; the agent says how long an async call may take."""
+        self.tool, self._contexts = tool, context_parameters(tool)
+        seconds = seconds_for(agent, str(tool.name))
         self._seconds = seconds if seconds and is_async_tool(tool) else None
 
     def __getattr__(self, name: str) -> object:
@@ -450,12 +444,12 @@ class ToolsNode(ChatNode):
         edited = edited_calls(own_state(activation, built.channels)) if built.wraps_tools else {}
         calls: list[RunningCall] = []
         last_transfer: RunningCall | None = None
-        every, output, is_alone = open_calls(activation), activation.output, False
+        every, emitter, is_alone = open_calls(activation), activation.output.emitter, False
         for opened in every:
             wanted = str(edited.get(str(opened.call["id"]), opened.call)["name"])
             is_alone = len(every) == 1 and wanted not in self.runner.agents
-            is_of_node = is_alone and not built.wraps_tools
-            emitter = output.emitter if is_of_node else output.new_emitter(is_concurrent=True)
+            if built.wraps_tools or not is_alone:
+                emitter = activation.output.new_emitter(is_concurrent=True)
             running = RunningCall(built, activation, opened, wanted, emitter, control, step)
             if wanted in self.runner.handing_over and opened.error is None:
                 if last_transfer is not None:
@@ -535,7 +529,8 @@ class ToolsNode(ChatNode):
         updates: list[Mapping[str, Any]] = []
         for result in results:
             updates += result.get("state", ())
-        for result in sorted(results, key=lambda each: each is ending):
+        ordered = results if ending is None else sorted(results, key=lambda each: each is ending)
+        for result in ordered:
             notes = map(note_of, result["position"]["told"]) if is_alone else ()
             activation.output.add_emitted(result["messages"], [*notes])
         step = self._merged_with(activation, updates) if updates else None

@@ -14,7 +14,7 @@ follows. So `route` asks that function, without the writers: they would merge th
 This is the only file that knows how a compiled graph is made.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -151,6 +151,32 @@ def redirected(
             outer(others)
 
     return {**config, "configurable": {**configurable, READ: read, SEND: send}}
+
+
+def with_state(
+    config: RunnableConfig,
+    names: Collection[str],
+    state: Callable[[bool], Mapping[str, object]],
+    write: Callable[[dict[str, object]], None],
+) -> RunnableConfig:
+    """Return a config through which the state of an agent is read and written.
+
+    Args:
+        config: The config of a LangGraph task.
+        names: The keys of that state; all other keys are read from and written to the tree's channels.
+        state: Returns the state: with True as it is now, with False as it was before the task.
+        write: Takes an update of it.
+    """
+    outer_read = config["configurable"][READ]
+
+    def read(select: str | Sequence[str], fresh: bool = False) -> object:
+        if isinstance(select, str):
+            return state(fresh).get(select) if select in names else outer_read(select, fresh)
+        values, others = state(fresh), [name for name in select if name not in names]
+        own = {name: values[name] for name in select if name in names and name in values}
+        return {**own, **outer_read(others, fresh)} if others else own
+
+    return redirected(config, names.__contains__, read, lambda each: write(dict([each])))
 
 
 def following(writes: Sequence[Write]) -> tuple[list[str], list[Send]]:

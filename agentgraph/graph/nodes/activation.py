@@ -136,7 +136,7 @@ class Activation:
 
     def uncount_transfer(self) -> None:
         """Take back a transfer that was counted, and is not made."""
-        cast(Spent, self.view.state.spent).give_back("transfers")
+        cast(Spent, self.view.state.spent).add("transfers", -1)
         self._transfers -= 1
 
     def read_lanes(self) -> Calls[None]:

@@ -322,14 +322,13 @@ class ActivationContext(Context[Any]):
         records: Records | None = None,
         address: str | None = None,
     ) -> None:
-        self._address = address
         self._place, self._cursor, self._paths, self._records = place, cursor, paths, records or {}
         self._messages, self._history, self._under_way = messages, history, under_way
         self._visible: list[BaseMessage] | None = None
         own = _Values(values)
         own.place, own.cursor = place, cursor
         self.values = MappingProxyType(own)
-        self.answered = bool(answer)
+        self.answered, self._address = bool(answer), address
         self.answer = answer[0] if answer else None
 
     def kept(self, name: str) -> Mapping[str, object]:

@@ -138,9 +138,13 @@ class Emitter:
         with self._clock.lock:
             self._emit(Note(str(uuid4()), kind, data, self._address), is_streamed=False)
 
-    def flush(self) -> None:
-        """Emit what is queued, on the stream."""
-        self._flush(is_streamed=True)
+    def flush(self, *, is_streamed: bool = True) -> None:
+        """Emit what is queued, mostly on the stream."""
+        if not self._queued:
+            return
+        with self._clock.lock:
+            while self._queued:
+                self._emit(self._queued.popleft(), is_streamed)
 
     def end(self) -> list[list[object]]:
         """Emit the rest as the node ends, and return all notes as plain data.
@@ -149,7 +153,7 @@ class Emitter:
         leaves notes out of updates, so with a note the rest is streamed.
         """
         has_notes = Note in map(type, self._queued)
-        self._flush(is_streamed=self._is_beside or has_notes)
+        self.flush(is_streamed=self._is_beside or has_notes)
         self._streamed.clear()
         self._is_over = True
         return [note.plain() for note in self.notes] if self.notes else []
@@ -219,13 +223,6 @@ class Emitter:
         self.add_note("custom", as_plain(data), note_id=(note_id := str(uuid4())))
         self._custom_data[note_id] = data
         self.flush()
-
-    def _flush(self, *, is_streamed: bool) -> None:
-        if not self._queued:
-            return
-        with self._clock.lock:
-            while self._queued:
-                self._emit(self._queued.popleft(), is_streamed)
 
     def _emit(self, entry: Entry, is_streamed: bool) -> None:
         moment = (self._clock.turn, self._clock.next(), self.step, self._is_beside)

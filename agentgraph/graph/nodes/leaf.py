@@ -109,19 +109,15 @@ class TalkNode(LeafNode):
 
     def run(self, activation: Activation) -> None:
         """Run the node."""
-        if self.mode_faults:
-            self._check_mode(activation, "sync")
+        if fault := self.mode_faults.get("sync"):
+            raise AgentGraphError(f"{activation.address}: {fault}")
         run_calls(self.talk(activation))
 
     async def arun(self, activation: Activation) -> None:
         """Run the node on the event loop."""
-        if self.mode_faults:
-            self._check_mode(activation, "async")
+        if fault := self.mode_faults.get("async"):
+            raise AgentGraphError(f"{activation.address}: {fault}")
         await arun_calls(self.talk(activation))
-
-    def _check_mode(self, activation: Activation, mode: Mode) -> None:
-        if mode in self.mode_faults:
-            raise AgentGraphError(f"{activation.address}: {self.mode_faults[mode]}")
 
 
 def _of_the_agent(retry: RetryPolicy | Sequence[RetryPolicy]) -> list[RetryPolicy]:

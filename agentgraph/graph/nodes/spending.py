@@ -44,7 +44,7 @@ class Spent:
         return self._used[limit]
 
     def add(self, limit: str, used: int) -> None:
-        """Add what was used before the run."""
+        """Add what was used before the run, or take back one that was not needed."""
         with self._lock:
             self._used[limit] += used
 
@@ -55,10 +55,6 @@ class Spent:
                 return False
             self._used[limit] += 1
             return True
-
-    def give_back(self, limit: str) -> None:
-        """Take back one that was not needed."""
-        self.add(limit, -1)
 
     def read_lanes(self, config: RunnableConfig, tree: Tree) -> Calls[None]:
         """Add what the lanes of a resumed step have used.
