@@ -133,8 +133,7 @@ class Engine:
         lock = ThreadLock(self.saver, thread_id)
         try:
             lock.acquire()
-            admitted = self._making_sense(self._admitted, thread, begin, how, "sync")
-            execution = call_outside(run_calls, admitted)
+            execution = call_outside(run_calls, self._admitted(thread, begin, how, "sync"))
             advance = partial(call_outside, run_calls, execution.generator)
             return Run(execution, lock, advance)
         except BaseException:
@@ -152,7 +151,7 @@ class Engine:
             try:
                 await lock.aacquire()
                 self.check_saver("async")
-                admitted = self._making_sense(self._admitted, thread, begin, how, "async")
+                admitted = self._admitted(thread, begin, how, "async")
                 execution = await await_outside(arun_calls(admitted))
                 advance = partial(arun_calls, execution.generator)
                 return Driver(execution, lock, advance)
@@ -166,13 +165,13 @@ class Engine:
         self, thread: ThreadSaver, begin: Begin, how: RunOptions, mode: Mode
     ) -> Calls[Execution]:
         """Return the events of a run, after the checks of its start."""
-        graph_input = yield from begin(thread)
+        graph_input = yield from self._making_sense(begin, thread)
         resumed = graph_input if isinstance(graph_input, Resumption) else None
         graph_input = resumed.command if resumed else graph_input
         if self.reducers.fields:
             yield from _check_types(thread, self.reducers, graph_input)
             yield from _check_known(thread, self.reducers, how.values)
-        on = yield from continuation(thread, graph_input)
+        on = yield from self._making_sense(continuation, thread, graph_input)
         saver = GuardedSaver(self.saver, thread.thread_id)
         answers = [*resumed.answers.values()] if resumed else []
         execution = Execution(thread, saver, on, how.on_part, answers)
