@@ -8,6 +8,7 @@ on is in the position, like everything that says where a lane is.
 Several packets for one node (`Send`) run as LangGraph tasks, so that none that ended runs again.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
@@ -15,7 +16,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
-from langgraph.errors import ParentCommand
+from langgraph.errors import NodeCancelledError, ParentCommand
 from langgraph.graph import END, START
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, Overwrite, RetryPolicy
@@ -42,7 +43,7 @@ from agentgraph.graph.nodes.schedule import (
     talk_tasks,
     tasks_call,
 )
-from agentgraph.graph.nodes.stopping import Contained, inner_stop
+from agentgraph.graph.nodes.stopping import Contained, inner_stop, is_cancelled
 from agentgraph.graph.stamps import GRAPH_AGENT
 from agentgraph.graph.state import Position, Progress, TaskResult, with_id
 from agentgraph.graph.sync_async import Call, Calls
@@ -117,7 +118,7 @@ class FlatNode(TalkNode):
         node_input = packet[0] if packet else self.graph.input_of(self.inner, read)
         configured = self.graph.configured(self.inner, config, read, writes)
         try:
-            yield Call(self._invoke, self._stoppable.ainvoke, (node_input, configured))
+            yield Call(self._invoke, self._ainvoke, (node_input, configured))
         except ParentCommand as parent:
             command = parent.args[0]
             if command.graph != config["configurable"].get("checkpoint_ns"):
@@ -193,6 +194,14 @@ class FlatNode(TalkNode):
     def _invoke(self, node_input: object, config: RunnableConfig) -> None:
         with Contained():  # a `StopIteration` would end the talk
             self.graph.nodes[self.inner].node.invoke(node_input, config)
+
+    async def _ainvoke(self, node_input: object, config: RunnableConfig) -> None:
+        try:
+            await self._stoppable.ainvoke(node_input, config)
+        except asyncio.CancelledError as error:
+            if is_cancelled(error):
+                raise
+            raise NodeCancelledError(self.inner) from error  # as LangGraph does for its own nodes
 
 
 class EntryNode(FlatNode):
