@@ -9,6 +9,7 @@ import pickle
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class _From(Counter[str]):
 
 def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
     """Make the request of a folder; write its events, and in the end what it failed with."""
-    at, left = Path(folder), after
+    at, left, has_input = Path(folder), after, False
     case, method, arguments, options = pickle.loads((at / "request").read_bytes())
 
     def count(what: str) -> None:
@@ -47,12 +48,19 @@ def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
         if left == 0 and what == dies:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    def count_save(name: str) -> None:
+        """Count a save; of a run once its input is saved: LangGraph may save a first result before."""
+        nonlocal has_input
+        has_input |= method != "run" or name in ("put", "aput")
+        if has_input:
+            count("saved")
+
     for kind, names in (
         (SqliteSaver, ("put", "put_writes")),
         (AsyncSqliteSaver, ("aput", "aput_writes")),
     ):
         for name in names:
-            setattr(kind, name, _counted(getattr(kind, name), count))
+            setattr(kind, name, _counted(getattr(kind, name), partial(count_save, name)))
     thread = Thread(case, Async if mode == "async" else Sync, at / "threads.db")
     thread.passed = [Passed(earlier) for earlier in range(number)]
     thread.record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))
@@ -69,15 +77,15 @@ def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
     (at / "ended").write_text(json.dumps({"failed": error is not None, "conflicts": conflicts}))
 
 
-def _counted(save: Any, count: Callable[[str], None]) -> Any:
+def _counted(save: Any, count: Callable[[], None]) -> Any:
     def saved(*args: Any, **options: Any) -> Any:
         result = save(*args, **options)
-        count("saved")
+        count()
         return result
 
     async def asaved(*args: Any, **options: Any) -> Any:
         result = await save(*args, **options)
-        count("saved")
+        count()
         return result
 
     return asaved if iscoroutinefunction(save) else saved

@@ -119,7 +119,7 @@ class _Killed(Thread):
         self.ended = json.loads((at / "ended").read_text()) if code == 0 else None
 
 
-@share(0.12)
+@share(0.07)
 @given(case=cases(), mode=st.sampled_from(("sync", "async")))
 def test_what_killed_processes_gave_is_what_the_thread_gives(
     forker: Forker, case: Case, mode: str
