@@ -318,3 +318,17 @@ def test_an_error_in_a_compiled_tree_is_of_the_graph_agent_that_runs_it(drive: D
     inner = ag.compile_agent(ag.sequential("inner", [says("a"), fails("deep")]))
     _, said, _ = run(drive, ag.sequential("s", [ag.graph_agent("g", inner)]))
     assert said == ["s/g: a", "s/g: [error] ValueError('deep failed, time 1')"]
+
+
+class StrangeError(BaseException):
+    """Not an `Exception`."""
+
+
+def test_a_condition_that_raises_anything_is_of_its_step(drive: Drive) -> None:
+    def when(ctx: ag.Context) -> bool:
+        raise StrangeError("strange")
+
+    tree, heard = ag.workflow("wf", [ag.step(says("a"), when=when)]), list[ag.AgentEvent]()
+    with pytest.raises(StrangeError):
+        heard.extend(drive.run(ag.Runner(tree), "Go.", thread_id="t"))
+    assert lines(heard) == ["wf/a: [error] StrangeError('strange')"]

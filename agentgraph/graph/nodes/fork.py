@@ -201,6 +201,8 @@ class ForkNode(Runnable[LaneState, Update]):
             raise
         except Exception as error:
             return nothing, error
+        except BaseException as error:
+            raise self._marked(job, error)  # noqa: B904
         return ({**nothing, "skipped": True}, None) if skips else None
 
     def _call(self, job: Job, schedule: Schedule) -> LaneCall:
@@ -229,9 +231,7 @@ class ForkNode(Runnable[LaneState, Update]):
         Raises:
             BaseException: The failure, if it is not saved as a result.
         """
-        lane = self.lanes[job.lane]
-        place = lane.place
-        marked = mark_failure(error, address(place, entered(place, job.cursor)), place.name)
+        lane, marked = self.lanes[job.lane], self._marked(job, error)
         if is_fatal(marked) or not self.keeps_failure(lane):
             raise marked
         at, text, _ = failures(marked)[0]
@@ -245,6 +245,11 @@ class ForkNode(Runnable[LaneState, Update]):
         result["messages"] = [*result["messages"], *instead]
         result["failed"] = text
         result["position"] = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
+
+    def _marked(self, job: Job, error: BaseException) -> BaseException:
+        """Return an exception that names the first agent of a lane, unless it names one inside."""
+        place = self.lanes[job.lane].place
+        return mark_failure(error, address(place, entered(place, job.cursor)), place.name)
 
     def _join(
         self, fork: Activation, jobs: Sequence[Job], results: Results, failed: Sequence[Failure]
