@@ -8,6 +8,7 @@ from agentgraph.agents.agents import (
     AgentTool,
     ChatAgent,
     CheckedAgent,
+    EachAgent,
     FunctionAgent,
     GraphAgent,
     HumanAgent,
@@ -23,6 +24,7 @@ from agentgraph.agents.builders import (
     agent,
     agent_tool,
     chat_agent,
+    each,
     function_agent,
     graph_agent,
     human,
@@ -34,7 +36,7 @@ from agentgraph.agents.builders import (
     with_helpers,
     workflow,
 )
-from agentgraph.agents.context import Context, Entry
+from agentgraph.agents.context import Context, Entry, Item
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
 from agentgraph.agents.prebuilt.runnable import runnable_agent
@@ -97,6 +99,7 @@ __all__ = [
     "CheckedAgent",
     "Context",
     "Custom",
+    "EachAgent",
     "Entry",
     "Exit",
     "FunctionAgent",
@@ -107,6 +110,7 @@ __all__ = [
     "InvalidAnswerError",
     "InvalidOutputError",
     "InvalidSkillError",
+    "Item",
     "LangChainChangedError",
     "LimitError",
     "Limits",
@@ -152,6 +156,7 @@ __all__ = [
     "awatch",
     "chat_agent",
     "compile_agent",
+    "each",
     "function_agent",
     "graph_agent",
     "human",

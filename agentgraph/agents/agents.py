@@ -1,7 +1,7 @@
 """The agents: frozen dataclasses that say what runs; `builders` make them, and describe each option."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 from urllib.parse import quote
@@ -309,33 +309,33 @@ class WorkflowAgent(Shown):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """One item of a `ForEachAgent`: the agent runs once for it."""
+class EachAgent(Shown):
+    """A composite that runs one agent for each of several items, each in its own lane.
+
+    Its fields are the options of `each`; the last two are for `plan_execute`.
+    """
 
     name: str
-    """The name of the item, which `depends_on` of other items refers to."""
-    request: str
-    """What the agent is asked to do."""
-    depends_on: tuple[str, ...] = ()
-    """The names of the items that must finish first."""
-    values: Values = field(default_factory=dict)
-    """Values for this item, in addition to those of the run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForEachAgent(Shown):
-    """A composite that runs one agent for each of several items, each in its own lane."""
-
-    name: str
-    """The name of the agent and of the node that runs its lanes."""
     agent: "Agent"
-    """The agent that runs for each item."""
-    items: Callable[[Values], Sequence[Item]]
-    """Called just before the items run, with what the agent `kept_by` keeps; returns the items."""
-    kept_by: str
-    """The enclosing agent that keeps the text of each last message, as `results` by item name."""
+    over: Source
     description: str = ""
-    """What the agent is for, in one sentence for other agents."""
+    as_: str = "item"
+    key: Callable[[Any], str | int] | None = None
+    input: str | Callable[[Context], str] | None = None
+    max_concurrency: int | None = None
+    on_error: Literal["fail", "wait", "collect", "first"] = "fail"
+    output_key: str | None = None
+    errors_key: str | None = None
+    output_mode: Literal["full", "last", "none"] | None = None
+    depends_on: Callable[[Context], Sequence[str]] | None = None
+    """Returns the keys of the items that an item, `ctx.item`, needs."""
+    kept_by: str | None = None
+    """The enclosing agent that keeps the text of each result, as `results` by the key of the item."""
+
+    @property
+    def collects(self) -> bool:
+        """Whether the results of the items are collected, so that the values behind them are not."""
+        return self.output_key is not None or self.kept_by is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -413,12 +413,35 @@ class CheckedAgent(Shown):
 
 
 Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent
-Composite = SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | ForEachAgent | SwitchAgent
+Composite = SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | EachAgent | SwitchAgent
 Agent = Leaf | Composite | CheckedAgent
 """An agent of a tree: a frozen value that describes what runs and has no behaviour."""
 
 Case = Agent | Skip | BreakLoop | Exit
 """What a case of a `switch` leads to: an agent, `SKIP`, or the end of what is around the switch."""
+
+
+def output_keys(agent: Any) -> Iterator[str]:
+    """Yield the keys under which an agent gives results: its own, and those of its sub-agents."""
+    inner = unchecked(agent)
+    if isinstance(key := getattr(inner, "output_key", None), str):
+        yield key
+    worker = (inner.agent,) if isinstance(inner, EachAgent) and not inner.collects else ()
+    for child in (*sub_agents(inner), *worker):
+        yield from output_keys(child)
+
+
+def written_keys(agent: Any) -> Iterator[str]:
+    """Yield all keys that an agent and those inside it may write, as far as they leave it."""
+    inner = unchecked(agent)
+    yield from (
+        key
+        for option in ("output_key", "errors_key")
+        if isinstance(key := getattr(inner, option, None), str)
+    )
+    called = () if isinstance(inner, EachAgent) and inner.collects else called_agents(inner)
+    for child in (*sub_agents(inner), *called):
+        yield from written_keys(child)
 
 
 def has_case(agent: SwitchAgent, kind: type[Skip | BreakLoop | Exit]) -> bool:
@@ -459,7 +482,7 @@ def called_agents(agent: "Agent") -> tuple["Agent", ...]:
     match agent:
         case ChatAgent():
             return tuple(tool.agent for tool in agent_tools(agent))
-        case ForEachAgent():
+        case EachAgent():
             return (agent.agent,)
         case CheckedAgent():
             return called_agents(agent.agent)

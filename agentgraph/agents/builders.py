@@ -13,6 +13,7 @@ from agentgraph.agents.agents import (
     Caching,
     Case,
     ChatAgent,
+    EachAgent,
     FunctionAgent,
     Graph,
     GraphAgent,
@@ -677,6 +678,67 @@ def switch(
         description=description,
         faults=() if are_pairs else (f"cases={shown(cases)} is not a mapping from keys to agents",),
     )
+
+
+def each(
+    name: str,
+    agent: Agent,
+    over: Source,
+    *,
+    description: str = "",
+    as_: str = "item",
+    key: Callable[[Any], str | int] | None = None,
+    input: str | Callable[[Context], str] | None = None,
+    max_concurrency: int | None = None,
+    on_error: Literal["fail", "wait", "collect", "first"] = "fail",
+    output_key: str | None = None,
+    errors_key: str | None = None,
+    output_mode: Literal["full", "last", "none"] | None = None,
+) -> EachAgent:
+    """Make an agent that runs one agent for each of several items, which are known only at run time.
+
+    Each item runs in a lane of its own, with the item as the value `as_` and as `ctx.item`. The address
+    of an item has its number and its key: `files/read(7:f07)`; answers to questions may leave out the
+    key. An Exit or a BreakLoop of an item takes effect when all have ended.
+
+    >>> from agentgraph.testing import transcript
+    >>> measure = function_agent("measure", lambda ctx: f"{ctx.item.value}: {len(ctx.item.value)}")
+    >>> runner = Runner(each("words", measure, "words", max_concurrency=1, output_key="sizes"))
+    >>> transcript(runner.run("Go.", thread_id="1", values={"words": ["bee", "hive"]}))
+    ['words/measure: bee: 3', 'words/measure: hive: 4']
+    >>> runner.thread("1").values["sizes"]
+    ['bee: 3', 'hive: 4']
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
+        agent: The agent that runs for each item, of any kind.
+        over: The name of a value that holds a list, a tuple or a mapping, or a function of a context
+            that returns one; it may be empty. It is looked up when the `each` begins, and the items are
+            saved: a resume continues with these. An async function needs the async methods. The items
+            of a mapping are its values, and their keys its keys.
+        description: What the agent is for, in one sentence for other agents.
+        as_: The name of the value that is the item, in its lane alone.
+        key: A function from an item to its key, a text or a whole number; no two may have the same one.
+        input: The agent's request: a template, as in `step`, or a sync function of a context with
+            `ctx.item` that returns a text. The agent sees only that. Without `input` it sees the
+            history before the `each`.
+        max_concurrency: How many items run at once; None for all.
+        on_error: What happens when an item fails, as in `parallel`. With "collect" its result is None,
+            and its error is in `errors_key`; with "first" the first result is that of the whole.
+        output_key: The value that holds the results in the order of the items: a list, or with keys a
+            mapping; with "first" the winner's result alone. The result of an item is the value of the
+            `output_key` that the agent wrote last, else the text of its last message. The agent's own
+            output keys stay in the lanes.
+        errors_key: The value that holds the errors of items by key, or else by number; empty if no item
+            failed.
+        output_mode: How much of what the items said joins the history: "full", its "last" message, or
+            "none"; by default "none" with an `output_key`, else "full". All is emitted as events.
+
+    Returns:
+        The agent; `compile_agent` checks it. A run raises `MissingValueError` for a missing value, and
+        `InvalidOutputError` for what is no list or mapping, and for keys that are invalid or equal.
+    """
+    return EachAgent(**locals())
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

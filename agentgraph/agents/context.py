@@ -1,7 +1,7 @@
 """The arguments of users' functions: the `Context` of a run, and the `Entry`s of its history."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol
@@ -23,6 +23,23 @@ RunContext = TypeVar("RunContext", default=Any)
 
 PathOf = Callable[[str], RunPath | None]
 """Returns the run path of an address; None for an address that is not in the tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One of the items of an `each`, in the lane that runs for it: `ctx.item`.
+
+    Attributes:
+        number: Its number, from 0.
+        key: Its key; None if the items have no keys.
+        value: The item.
+        results: For a step of a plan: what the steps said that it depends on, by name.
+    """
+
+    number: int
+    key: str | int | None
+    value: Any
+    results: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,11 +96,13 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
         values: The values of the run, as a read-only mapping; write them with `SetValues`.
         answered: Whether this call follows the answer to an `Ask`.
         answer: That answer, as plain data; None before.
+        item: The item of the nearest `each` around this activation; None outside.
     """
 
     values: Values
     answered: bool
     answer: Any
+    item: Item | None
 
     @property
     @abstractmethod

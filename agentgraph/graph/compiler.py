@@ -35,7 +35,7 @@ from typing_extensions import is_typeddict
 from agentgraph.agents.agents import (
     Agent,
     ChatAgent,
-    ForEachAgent,
+    EachAgent,
     FunctionAgent,
     GraphAgent,
     HumanAgent,
@@ -64,7 +64,8 @@ from agentgraph.graph.internals import (
 )
 from agentgraph.graph.named_types import allow_named
 from agentgraph.graph.nodes.context import NodeContext
-from agentgraph.graph.nodes.fork import ForEachNode, ForkNode, ParallelNode
+from agentgraph.graph.nodes.each import EachNode
+from agentgraph.graph.nodes.fork import ForkNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
@@ -317,8 +318,10 @@ class _LaneBuilder:
                 yield self._fork(ParallelNode(node_context, lanes), capabilities, len(lanes))
             case WorkflowAgent():
                 yield self._fork(WorkflowNode(node_context, lanes), capabilities, len(lanes))
-            case ForEachAgent():
-                yield self._fork(ForEachNode(node_context, lanes), capabilities, AT_ONCE)
+            case EachAgent():
+                yield self._fork(
+                    EachNode(node_context, lanes), capabilities, agent.max_concurrency or AT_ONCE
+                )
             case SequentialAgent() | LoopAgent():
                 raise AssertionError(f"{agent.name} has no node, only edges")
             case _:

@@ -227,6 +227,8 @@ class Position(TypedDict):
     """In the root the transfers of this turn, in another lane those of the lane; missing for none."""
     outline: NotRequired[Outline]
     """The outline of the tree; written at the start of a turn."""
+    text: NotRequired[str]
+    """What the activation says as the result of its lane, if that is not its last message."""
     settled: NotRequired[dict[str, object]]
     """The values with which a resume settles conflicts at the next node of the root."""
 

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from agentgraph.agents.agents import (
     Agent,
     CheckedAgent,
+    EachAgent,
     Leaf,
     LoopAgent,
     ParallelAgent,
@@ -89,6 +90,11 @@ def kind_of(agent: Agent) -> str:
             return f"{kind}, {most}"
         case SwitchAgent(choose=str(choose)):
             return f"{kind}, by {choose}"
+        case EachAgent():
+            names = [agent.over] if isinstance(agent.over, str) else []
+            at_once = f", {agent.max_concurrency} at once" if agent.max_concurrency else ""
+            writes = f", writes {agent.output_key}" if agent.output_key else ""
+            return " ".join([f"{kind}{' of' if names else ''}", *names]) + at_once + writes
         case ParallelAgent() if agent.max_concurrency:
             return f"{kind}, {agent.max_concurrency} at once"
     writes = f", writes {agent.output_key}" if isinstance(agent, Leaf) and agent.output_key else ""

@@ -13,6 +13,7 @@ need more than that:
   to the head if the steps in which it ran do.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import unified_diff
@@ -249,8 +250,7 @@ def address_at(tree: Tree, saved: CheckpointTuple) -> str | None:
 def order_of(lane: Place, at: str) -> int:
     """Return the index of a lane among the lanes of its node, from an address in the lane."""
     if lane.is_called:
-        part = at.split("/")[len(way_to(lane)) - 1]
-        return int(part.partition("(")[2].partition(")")[0].partition(".")[0])
+        return int(re.findall(r"\((\d+)", at.split("/")[len(way_to(lane)) - 1])[0])
     return lane.rank
 
 

@@ -39,7 +39,7 @@ from agentgraph.threads.checkpoints import (
     writes_by_task,
 )
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
-from agentgraph.tree.addresses import address, as_cursor, parse_address, way_to
+from agentgraph.tree.addresses import address, as_cursor, parse_address, way_to, without_keys
 from agentgraph.tree.places import Place, Tree
 
 _SHOWN = 200
@@ -205,10 +205,15 @@ def _by_name(
         raise _unclear_question(thread_id, questions)
     (question,) = questions
     is_map = isinstance(answers, Mapping) and (
-        not {question.id, question.address}.isdisjoint(answers)
+        not _names_of(question).isdisjoint(answers)
         or (any(_names_question(tree, key) for key in answers) and not _fits(question, answers))
     )
     return answers if is_map else {question.id: answers}
+
+
+def _names_of(question: Interrupt) -> set[str]:
+    """Return the names of a question in answers: its id, and its address, with and without keys."""
+    return {question.id, question.address, without_keys(question.address)}
 
 
 def _names_question(tree: Tree, key: object) -> bool:
@@ -303,7 +308,7 @@ def _by_id(
     """
     by_id: dict[str, object] = {}
     for key, answer in answers.items():
-        named = [question for question in questions if key in (question.id, question.address)]
+        named = [question for question in questions if key in _names_of(question)]
         if len(named) != 1 or named[0].id in by_id:
             there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
             wrong = _WRONG[min(len(named), 2)]

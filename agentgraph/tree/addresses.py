@@ -7,7 +7,7 @@ place and its cursor. A cursor is a tuple of counters, outermost first:
 |-------------|---------------------------------------|------------------------------------------------|
 | "iteration" | enclosing loop                        | the iteration, from 0                          |
 | "hops"      | chat agent at which transfers begin   | its transfers: i to sub-agent i, 0 back up     |
-| "call"      | agent run as a tool, or for each item | the number of the call, or (number, attempt)   |
+| "call"      | agent run as a tool, or for each item | its number; (number, attempt), (number, key)   |
 | "attempt"   | agent that a check may send back      | the attempt, from 0                            |
 | "visit"     | node of a graph that is laid flat     | how often it ran before in this activation     |
 
@@ -21,6 +21,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Any
+from urllib.parse import quote
 
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.tree.places import Count, Place, Tree
@@ -99,6 +100,7 @@ def address(place: Place, cursor: Cursor) -> str:
     | `triage[1.0.2]/bills`     | the second sub-agent, after transfers to the first (1) and back (0) |
     | `writer/search(3)`        | the agent that the writer's fourth tool call runs                   |
     | `writer/search(3.1)`      | the same agent in the second attempt of that call                   |
+    | `job/files/read(7:f07)`   | the agent that runs for the eighth item, which has the key `f07`    |
     | `report/writer{1}`        | the second attempt of a writer whose work is checked                |
     | `job/planner[1]`          | the second visit of a node of a graph that is laid flat             |
     """
@@ -148,10 +150,11 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
         inner = match and _place_inside(tree, place, match["segment"], match["call"] is not None)
         if match is None or inner is None or len(cursor) != len(counts_around(inner)):
             return None
-        if match["again"] and not inner.is_tool:
+        if (match["again"] and not inner.is_tool) or (match["key"] is not None and not inner.is_item):
             return None
         place = inner
         call = numbered_call(int(match["call"]), int(match["again"] or 0)) if match["call"] else None
+        call = call if match["key"] is None else (call, match["key"])
         cursor = cursor if call is None else (*cursor, call)
         if place.repeats:
             cursor = (*cursor, int(match["attempt"] or 0))
@@ -204,6 +207,31 @@ def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
 def numbered_call(number: int, attempt: int) -> Any:
     """Return the "call" counter of an attempt: the number alone for the first attempt."""
     return (number, attempt) if attempt else number
+
+
+def item_counter(number: int, key: str | int | None) -> Any:
+    """Return the "call" counter of an item: its number, and its key as addresses show it.
+
+    >>> item_counter(7, None), item_counter(7, "a/b")
+    (7, (7, 'a%2Fb'))
+    """
+    if key is None:
+        return number
+    return number, quote(str(key), safe="._-").replace("~", "%7E")[:_KEY_LENGTH]
+
+
+def number_of_item(counter: Any) -> int:
+    """Return the number in the "call" counter of an item, or of a call."""
+    return int(counter[0] if isinstance(counter, tuple | list) else counter)
+
+
+def without_keys(text: str) -> str:
+    """Return an address without the keys of items.
+
+    >>> without_keys("job/files/read(7:f07)/work")
+    'job/files/read(7)/work'
+    """
+    return _KEY.sub(r"(\1)", text)
 
 
 class RunPaths:
@@ -290,8 +318,10 @@ class RunPaths:
 
 
 _ROUND = re.compile(r"\[(\d+)\]")
+_KEY = re.compile(r"\((\d+):[^()]*\)")
+_KEY_LENGTH = 40
 _PART = re.compile(
-    r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)(\.(?P<again>[1-9]\d*))?\))?(\{(?P<attempt>\d+)\})?(\[(?P<counts>\d+(\.\d+)*)\])?"
+    r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)(\.(?P<again>[1-9]\d*)|:(?P<key>[A-Za-z0-9._%-]*))?\))?(\{(?P<attempt>\d+)\})?(\[(?P<counts>\d+(\.\d+)*)\])?"
 )
 
 
@@ -318,7 +348,9 @@ def _part(step: Place, counters: dict[Count, Any]) -> str:
 
 
 def _shown_call(counter: Any) -> str:
-    return ".".join(map(str, counter)) if isinstance(counter, tuple) else str(counter)
+    if not isinstance(counter, tuple):
+        return str(counter)
+    return f"{counter[0]}{':' if isinstance(counter[1], str) else '.'}{counter[1]}"
 
 
 def _place_inside(tree: Tree, around: Place | None, segment: str, called: bool) -> Place | None:
@@ -363,4 +395,6 @@ def _is_visited(tree: Tree, place: Place, cursor: Cursor) -> bool:
 
 
 def _step(place: Place, cursor: Cursor) -> RunStep:
+    if place.is_item:
+        return RunStep(place.name, number_of_item(cursor[place.counts.index(Count(place, "call"))]))
     return RunStep(place.name, iteration(place, cursor[: len(place.counts)]))

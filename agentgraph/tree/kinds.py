@@ -8,7 +8,7 @@ from agentgraph.agents.agents import (
     Agent,
     ChatAgent,
     Composite,
-    ForEachAgent,
+    EachAgent,
     FunctionAgent,
     GraphAgent,
     HumanAgent,
@@ -90,15 +90,17 @@ def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
         case SwitchAgent():
             return Kind("switch", chooses=True)
         case ParallelAgent(on_error=on_error):
-            return Kind(
-                "parallel", is_fork=True, first_wins=isinstance(on_error, str) and on_error == "first"
-            )
+            return Kind("parallel", is_fork=True, first_wins=_is_first(on_error))
         case WorkflowAgent():
             return Kind("workflow", is_fork=True)
-        case ForEachAgent():
-            return Kind("each", is_fork=True)
+        case EachAgent(on_error=on_error):
+            return Kind("each", is_fork=True, first_wins=_is_first(on_error))
         case _:
             assert_never(agent)
+
+
+def _is_first(on_error: object) -> bool:
+    return isinstance(on_error, str) and on_error == "first"
 
 
 def capabilities_of(agent: Leaf | Composite | InnerNode) -> Capabilities:
@@ -144,6 +146,8 @@ def side_by_side(agent: Leaf | Composite) -> tuple[str, Sequence[Agent]]:
 def joined(agent: Leaf | Composite, lanes: list[set[Signal | None]]) -> list[set[Signal | None]]:
     """Return the possible signals of the lanes of a fork, by its `on_error`."""
     match agent:
+        case EachAgent():  # there may be no item
+            return [{*lane, None} for lane in lanes]
         case ParallelAgent(on_error="collect"):  # a branch that fails ends without a signal
             return [{*lane, None} for lane in lanes]
         case ParallelAgent(on_error="first"):  # only the winner's signal counts

@@ -151,6 +151,11 @@ class Place:
         return self.is_called and self.parent is not None and self.parent.kind.hands_over
 
     @property
+    def is_item(self) -> bool:
+        """Whether an `each` runs it for its items."""
+        return self.is_called and self.parent is not None and self.parent.kind.is_fork
+
+    @property
     def is_stop(self) -> bool:
         """Whether the place is a node of its lane: a leaf, or the node that runs lanes."""
         return self.kind.is_node
@@ -227,7 +232,8 @@ class Place:
     @property
     def in_loop(self) -> bool:
         """Whether it can break out of an enclosing loop; those of the caller of a tool do not count."""
-        kinds = [count.kind for count in self.counts if count.kind in ("iteration", "call")]
+        counts = (count for count in self.counts if not (count.kind == "call" and count.place.is_item))
+        kinds = [count.kind for count in counts if count.kind in ("iteration", "call")]
         return kinds[-1:] == ["iteration"]
 
 

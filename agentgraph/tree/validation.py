@@ -13,7 +13,7 @@ from agentgraph.agents.agents import (
     Agent,
     ChatAgent,
     Composite,
-    ForEachAgent,
+    EachAgent,
     FunctionAgent,
     GraphAgent,
     HumanAgent,
@@ -22,7 +22,6 @@ from agentgraph.agents.agents import (
     Middleware,
     ParallelAgent,
     SequentialAgent,
-    Step,
     SwitchAgent,
     WorkflowAgent,
     called_agents,
@@ -31,6 +30,7 @@ from agentgraph.agents.agents import (
     has_case,
     sub_agents,
     unchecked,
+    written_keys,
 )
 from agentgraph.agents.builders import as_tuple
 from agentgraph.agents.dependencies import DependsOn, dependency_faults, known_dependencies, upstream
@@ -172,7 +172,7 @@ def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agen
     for child in sub_agents(inner):
         yield from _walk(child, _Around(where, in_loop, above))
     for child in called_agents(inner):
-        yield from _walk(child, _Around(where))
+        yield from _walk(child, _Around(where, in_loop and isinstance(inner, EachAgent)))
 
 
 def _shown_name(agent: Agent) -> str:
@@ -210,28 +210,33 @@ def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
             yield from workflow_faults(agent)
         case SwitchAgent():
             yield from switch_faults(agent, around.in_loop)
-        case ForEachAgent():
-            return
+        case EachAgent():
+            yield from each_faults(agent)
         case _:
             assert_never(agent)
     if isinstance(agent, Leaf):
-        yield from _key_faults(agent.output_key)
+        yield from _key_faults("output_key", agent.output_key)
 
 
-def _key_faults(key: object) -> Iterator[str]:
+def _key_faults(option: str, key: object) -> Iterator[str]:
     if key is not None and (not isinstance(key, str) or not key.isidentifier()):
-        yield f"output_key={shown(key)} cannot be used in a template; use a plain name such as 'draft'"
+        yield f"{option}={shown(key)} cannot be used in a template; use a plain name such as 'draft'"
 
 
 def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[str]:
     """Yield which keys without a reducer several branches or steps write."""
+    if isinstance(agent, EachAgent) and not agent.collects and agent.on_error != "first":
+        for key in dict.fromkeys(written_keys(agent.agent)):
+            if key not in merged:
+                yield (
+                    f"all items write the output_key {shown(key)}; collect their results with "
+                    f"each(..., output_key=...), or declare a reducer for {shown(key)} in values="
+                )
     what, concurrent = side_by_side(agent)
     writers: dict[str, dict[int, str]] = {}
     for i, branch in enumerate(concurrent):
-        for _, each, _ in _walk(branch):
-            inner = unchecked(each)
-            if isinstance(inner, Leaf) and isinstance(inner.output_key, str):
-                writers.setdefault(inner.output_key, {})[i] = shown(getattr(branch, "name", branch))
+        for key in written_keys(branch):
+            writers.setdefault(key, {})[i] = shown(getattr(branch, "name", branch))
     for key, names in writers.items():
         if len(names) > 1 and key not in merged:
             yield (
@@ -290,6 +295,32 @@ def parallel_faults(agent: ParallelAgent) -> Iterator[str]:
     yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", "first"))
 
 
+def each_faults(agent: EachAgent) -> Iterator[str]:
+    """Yield what is wrong with an each."""
+    yield from _source_faults("over", agent.over)
+    yield from _key_faults("as_", agent.as_)
+    yield from _key_faults("output_key", agent.output_key)
+    yield from _key_faults("errors_key", agent.errors_key)
+    if agent.as_ is None:
+        yield "as_=None cannot be used; pass the name of a value"
+    names = [agent.as_, *filter(None, (agent.output_key, agent.errors_key))]
+    if len(set(map(str, names))) < len(names):
+        yield f"as_, output_key and errors_key must differ; they are {', '.join(map(shown, names))}"
+    if agent.key is not None and (not callable(agent.key) or is_async(agent.key)):
+        yield f"key={shown(agent.key)} cannot be used; pass a sync function of an item"
+    yield from limit_faults("max_concurrency", agent.max_concurrency)
+    yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", "first"))
+    if agent.output_mode is not None:
+        yield from word_faults("output_mode", agent.output_mode, ("full", "last", "none"))
+    if callable(agent.input) and is_async(agent.input):
+        yield (
+            f"input={shown(agent.input)} cannot be used; pass a template, or a sync function of a "
+            "context"
+        )
+    elif not callable(agent.input):
+        yield from _input_faults(agent.input, "the input", agent.name, {agent.name: ()})
+
+
 def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
     """Yield what is wrong with a workflow."""
     if not agent.steps:
@@ -306,32 +337,38 @@ def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
         yield from (f"the step {shown(step.name)}: {fault}" for fault in policy_faults(step))
         if step.when is not None:
             yield from (f"the step {shown(step.name)}: {f}" for f in _source_faults("when", step.when))
-        yield from _input_faults(step, known_dependencies(depends_on))
+        what = f"the input of the step {shown(step.name)}"
+        yield from _input_faults(step.input, what, step.name, known_dependencies(depends_on))
 
 
-def _input_faults(step: Step, depends_on: DependsOn) -> Iterator[str]:
-    if step.input is None:
+def _input_faults(template: object, what: str, name: str, depends_on: DependsOn) -> Iterator[str]:
+    """Yield what is wrong with the input of a step or an item.
+
+    Args:
+        template: The input.
+        what: What it is, for messages.
+        name: The name of the step.
+        depends_on: The dependencies of all steps.
+    """
+    if template is None:
         return
-    if not isinstance(step.input, str):
-        yield (
-            f"the input {shown(step.input)} of the step {shown(step.name)} is not a string; pass a "
-            "template"
-        )
+    if not isinstance(template, str):
+        yield f"{what} is {shown(template)} and not a string; pass a template"
         return
-    for text in unreadable_in(step.input):
+    for text in unreadable_in(template):
         yield (
-            f"the input of the step {shown(step.name)} names {text}, which cannot be read; use "
-            "${results.STEP} for what a step said, or ${VALUE} for a value of the run"
+            f"{what} names {text}, which cannot be read; use ${{results.STEP}} for what a step said, "
+            "or ${VALUE} for a value of the run"
         )
-    for text in dict.fromkeys(bare_in(step.input)):
+    for text in dict.fromkeys(bare_in(template)):
         inside = text.strip("{} ")
         yield (
-            f"the input of the step {shown(step.name)} has {text}, which is sent unchanged; write "
-            f"${{{inside}}} for the value, or {{{{{inside}}}}} for the braces"
+            f"{what} has {text}, which is sent unchanged; write ${{{inside}}} for the value, or "
+            f"{{{{{inside}}}}} for the braces"
         )
-    for name in dict.fromkeys(results_in(step.input)):
-        if wrong := _result_fault(name, step.name, depends_on):
-            yield f"the input of the step {shown(step.name)} names ${{results.{name}}}, which {wrong}"
+    for result in dict.fromkeys(results_in(template)):
+        if wrong := _result_fault(result, name, depends_on):
+            yield f"{what} names ${{results.{result}}}, which {wrong}"
 
 
 def _result_fault(name: str, step: str, depends_on: DependsOn) -> str | None:
@@ -388,6 +425,11 @@ def _names(place: Place) -> Iterator[str]:
             yield from (step.when for step in steps if isinstance(step.when, str))
         case SwitchAgent(choose=str(choose)):
             yield choose
+        case EachAgent():
+            templates = [agent.input]
+            yield from filter(None, (agent.as_, agent.errors_key))
+            if isinstance(agent.over, str):
+                yield agent.over
     for template in templates:
         if isinstance(template, str):
             yield from names_in(template)

@@ -1,6 +1,7 @@
 """A plan-and-execute agent: a planner, and then a loop of an executor and a replanner."""
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
@@ -10,7 +11,7 @@ from agentgraph.agents.agents import (
     ChatAgent,
     Check,
     CheckedAgent,
-    ForEachAgent,
+    EachAgent,
     HistoryPolicy,
     Instruction,
     LoopAgent,
@@ -24,9 +25,11 @@ from agentgraph.agents.prebuilt.plans import (
     ExecutedAll,
     Finished,
     IsDone,
+    Needs,
     Planned,
     Replanned,
-    steps_left,
+    Request,
+    TasksLeft,
 )
 from agentgraph.agents.templates import fill, with_text
 
@@ -55,6 +58,8 @@ def plan_execute(
     description: str = "",
     max_iterations: int | None = 10,
     parallel: bool = False,
+    on_error: Literal["fail", "wait", "collect"] = "fail",
+    max_concurrency: int | None = None,
     approve_plan: bool = False,
 ) -> CheckedAgent:
     """Make an agent that plans, carries out the plan step by step, and plans again after each.
@@ -100,6 +105,10 @@ def plan_execute(
         parallel: Whether all remaining steps run before the replanner does: each in its own lane, as
             soon as its dependencies are done. The executor sees only its step and the results of
             these dependencies. A plan may be empty then: only the replanner runs.
+        on_error: What happens when one of the parallel steps fails. "fail": the others stop, and the
+            error is raised. "wait": those that may run finish first. "collect": `Failed: ...` is the
+            result of the step, and the replanner decides what to do.
+        max_concurrency: How many of the parallel steps run at once; None for all.
         approve_plan: Whether a person must approve the plan: the answer is `true`, or a list of steps
             that replaces it.
 
@@ -111,7 +120,11 @@ def plan_execute(
     plans = _instructed(_agent("planner", planner), PLANNER, f"{_PLAN}{steps}")
     executes = _instructed(_agent("executor", executor), EXECUTOR, _STEP, unless="{step")
     replans = _instructed(_agent("replanner", replanner, history="own"), REPLANNER, f"{_REPLAN}{steps}")
-    body = [_executing(name, executes, parallel), _checked(replans, Replanned(name), repeats=True)]
+    if parallel:
+        executing = _in_parallel(name, executes, on_error, max_concurrency)
+    else:
+        executing = _checked(executes, Executed(name))
+    body = [executing, _checked(replans, Replanned(name), repeats=True)]
     loop = LoopAgent(
         name="execute",
         sub_agents=tuple(body),
@@ -164,11 +177,26 @@ class _Templated:
         return f"{instruction}\n\n{self.form}" if isinstance(instruction, str) else instruction
 
 
-def _executing(name: str, executor: Agent, parallel: bool) -> CheckedAgent:
-    if not parallel:
-        return _checked(executor, Executed(name))
-    each = ForEachAgent(name=f"{name}_steps", agent=executor, items=steps_left, kept_by=name)
-    return _checked(each, ExecutedAll(name))
+def _in_parallel(
+    name: str,
+    executor: Agent,
+    on_error: Literal["fail", "wait", "collect"],
+    max_concurrency: int | None,
+) -> CheckedAgent:
+    """Return the agent that runs all remaining steps, each when those that it needs are done."""
+    steps = EachAgent(
+        name=f"{name}_steps",
+        agent=executor,
+        over=TasksLeft(name),
+        as_="step",
+        input=Request(name),
+        max_concurrency=max_concurrency,
+        on_error=on_error,
+        output_mode="full",
+        depends_on=Needs(name),
+        kept_by=name,
+    )
+    return _checked(steps, ExecutedAll(name))
 
 
 def _checked(agent: Agent, check: Check, *, repeats: bool = False, keeps: bool = False) -> CheckedAgent:

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from agentgraph.agents.agents import Item
-from agentgraph.agents.context import Context, KeepingContext
+from agentgraph.agents.context import Context, Item, KeepingContext
 from agentgraph.agents.dependencies import dependency_faults, in_order
 from agentgraph.agents.schemas import read_json
 from agentgraph.agents.signals import Ask, CheckResult, Kept, KeptValues, SetValues, Values
@@ -353,18 +352,48 @@ class Approval:
         return Ask({"question": work.question, "plan": plan, **more}, schema)
 
 
-def steps_left(kept: Values) -> list[Item]:
-    """Return an item for each remaining step; its request has the results of finished dependencies."""
-    work = work_in(kept)
-    results = {step.name: result for step, result in work.done}
-    return [_item(step, results) for step in work.left]
+@dataclass(frozen=True, slots=True)
+class TasksLeft:
+    """Gives the items of the parallel steps: the tasks that are left, by the names of their steps."""
+
+    name: str
+
+    def __call__(self, ctx: Context) -> dict[str, str]:
+        """Return the remaining steps: their tasks by their names."""
+        return {step.name: step.task for step in work_of(self.name, ctx).left}
 
 
-def _item(step: PlanStep, results: Mapping[str, str]) -> Item:
-    before = [f"{name}: {results[name]}" for name in step.depends_on if name in results]
-    depends_on = tuple(name for name in step.depends_on if name not in results)
-    request = "\n\n".join([step.task, *before])
-    return Item(name=step.name, request=request, depends_on=depends_on, values={"step": step.task})
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Gives the names of the steps that are left, and that the step of an item depends on."""
+
+    name: str
+
+    def __call__(self, ctx: Context) -> list[str]:
+        """Return the names of the remaining steps that the step of an item depends on."""
+        work = work_of(self.name, ctx)
+        return [each for each in _step_of(work, ctx).depends_on if each not in work.done_names]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Makes the request for the step of an item: its task, and the results that it depends on."""
+
+    name: str
+
+    def __call__(self, ctx: Context) -> str:
+        """Return the request for the step of an item: its task, and the results that it depends on."""
+        work, item = work_of(self.name, ctx), cast(Item, ctx.item)
+        step = _step_of(work, ctx)
+        done = {each.name: result for each, result in work.done}
+        earlier = [f"{each}: {done[each]}" for each in step.depends_on if each in done]
+        now = [f"{each}: {item.results[each]}" for each in step.depends_on if each in item.results]
+        return "\n\n".join([step.task, *earlier, *now])
+
+
+def _step_of(work: Work, ctx: Context) -> PlanStep:
+    key = cast(Item, ctx.item).key
+    return next(step for step in work.left if step.name == key)
 
 
 def _written(ctx: Context) -> object:

@@ -56,6 +56,7 @@ class Activation:
         has_ended: Whether it ended in an earlier step, and only has to find the next position.
         asked_after: How many changes of an inner graph's messages were saved before its questions.
         cache_entry: Where its outcome will be cached, if it is not there yet.
+        text: What it says as the result of its lane, if that is not its last message.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Activation:
         self.asked = view.position.get("ask")
         self.asked_after: int | None = None
         self.cache_entry: CacheEntry | None = None
+        self.text = view.position.get("text")
         self.has_ended = "border" in view.position
         self._ending = view.position.get("border", _PLAIN_END)
         self._failure = state.get("failure") if self.has_ended else None

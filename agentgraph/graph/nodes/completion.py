@@ -170,15 +170,7 @@ class Completion:
         return result.repeats
 
     def _context(self, place: Place, cursor: Cursor) -> Context:
-        now = self._now()
-        return ActivationContext(
-            place,
-            cursor,
-            self._node_context.paths,
-            messages=now.messages,
-            values=now.values,
-            records=now.middleware,
-        )
+        return ActivationContext(place, cursor, self._node_context.paths, self._now())
 
     def _now(self) -> RunState:
         if self._seen is None:

@@ -14,7 +14,7 @@ from langgraph.store.base import BaseStore
 from typing_extensions import override
 
 from agentgraph.agents.agents import Agent, HistoryPolicy
-from agentgraph.agents.context import Context, Entry
+from agentgraph.agents.context import Context, Entry, Item
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
@@ -89,6 +89,8 @@ class RunState:
     """Numbers the events of the root's step."""
     spent: Spent | None = None
     """What the turn has used of its limits; None in a tree without transfers."""
+    item: Item | None = None
+    """The item of the nearest `each` around; None outside."""
 
     def with_new(
         self, messages: Sequence[BaseMessage], written: Written, changes: Changes | None = None
@@ -313,22 +315,20 @@ class ActivationContext(Context[Any]):
         place: Place,
         cursor: Cursor,
         paths: RunPaths,
+        state: RunState,
         *,
-        messages: Sequence[BaseMessage],
-        values: Mapping[str, object],
         history: HistoryPolicy = unchanged,
         under_way: int = 0,
         answer: Sequence[object] = (),
-        records: Records | None = None,
         address: str | None = None,
     ) -> None:
-        self._place, self._cursor, self._paths, self._records = place, cursor, paths, records or {}
-        self._messages, self._history, self._under_way = messages, history, under_way
+        self._place, self._cursor, self._paths, self._records = place, cursor, paths, state.middleware
+        self._messages, self._history, self._under_way = state.messages, history, under_way
         self._visible: list[BaseMessage] | None = None
-        own = _Values(values)
+        own = _Values(state.values)
         own.place, own.cursor = place, cursor
         self.values = MappingProxyType(own)
-        self.answered, self._address = bool(answer), address
+        self.answered, self._address, self.item = bool(answer), address, state.item
         self.answer = answer[0] if answer else None
 
     def kept(self, name: str) -> Mapping[str, object]:

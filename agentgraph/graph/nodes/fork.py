@@ -5,22 +5,20 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
-from agentgraph.agents.agents import ForEachAgent, Item, ParallelAgent
-from agentgraph.agents.dependencies import in_order, upstream
-from agentgraph.agents.prebuilt.plans import RESULTS, kept_in
+from agentgraph.agents.agents import ParallelAgent
+from agentgraph.agents.dependencies import upstream
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
-from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult
 from agentgraph.graph.nodes.reports import Reporter
 from agentgraph.graph.nodes.schedule import (
     GatedTask,
@@ -34,7 +32,7 @@ from agentgraph.graph.nodes.schedule import (
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.saving import save_result
 from agentgraph.graph.stamps import home_at, speaker_at, stamped
-from agentgraph.graph.state import LaneState, Position, Update, with_id
+from agentgraph.graph.state import LaneState, Position, Update
 from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
 from agentgraph.graph.values import Beside, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
@@ -53,12 +51,14 @@ class Job(NamedTuple):
         cursor: The counters that enclose the lane.
         sees: Returns the state that the lane sees, given the results of the jobs that it needs.
         needs: The numbers of the jobs that must be done first, all smaller than its own.
+        key: The key of the item that it runs for.
     """
 
     lane: int
     cursor: Cursor
     sees: Callable[[Results], RunState]
     needs: tuple[int, ...] = ()
+    key: str | int | None = None
 
 
 class ForkNode(Runnable[LaneState, Update]):
@@ -66,9 +66,11 @@ class ForkNode(Runnable[LaneState, Update]):
 
     Attributes:
         may_skip: Whether `skips` is asked before a lane runs.
+        first: The call number of the first lane's task in the node.
     """
 
     may_skip = False
+    first = 0
 
     def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
         self.node_context, self.lanes = node_context, lanes
@@ -77,7 +79,7 @@ class ForkNode(Runnable[LaneState, Update]):
         self.atasks = [GatedTask(lane.place.node, self._arunner(lane)) for lane in lanes]
 
     @abstractmethod
-    def jobs(self, fork: Activation) -> list[Job]:
+    def jobs(self, fork: Activation) -> Calls[list[Job]]:
         """Return the jobs, each after those that it needs."""
 
     @abstractmethod
@@ -102,7 +104,11 @@ class ForkNode(Runnable[LaneState, Update]):
         """Return the messages that replace those of a lane whose failure is saved."""
         return ()
 
-    def keep(self, fork: Activation, results: Results) -> None:
+    def joining(self, fork: Activation, result: LaneResult) -> Sequence[BaseMessage]:
+        """Return the changes of the history that a lane hands back."""
+        return result["messages"]
+
+    def keep(self, fork: Activation, jobs: Sequence[Job], results: Results) -> None:
         """Keep what an enclosing agent needs of the results."""
 
     def finish(self, fork: Activation, results: Results) -> None:
@@ -123,12 +129,13 @@ class ForkNode(Runnable[LaneState, Update]):
         with Reporter(fork), self._naming(fork):
             if not fork.has_ended:
                 run_calls(fork.read_lanes())
-                jobs = self.jobs(fork)
+                jobs = run_calls(self.jobs(fork))
                 schedule = self.schedule(jobs)
-                results = run_tasks(_starts(self.tasks, fork, jobs, schedule), schedule)
+                starts = _starts(self.tasks, fork, jobs, schedule)
+                results = run_tasks(starts, schedule, self.first)
                 self.finish(fork, results)
                 self._join(fork, jobs, results, schedule.failures())
-            return fork.update()
+            return self._update(fork)
 
     async def ainvoke(
         self, input: LaneState, config: RunnableConfig | None = None, **_: object
@@ -138,13 +145,19 @@ class ForkNode(Runnable[LaneState, Update]):
         with Reporter(fork), self._naming(fork):
             if not fork.has_ended:
                 await arun_calls(fork.read_lanes())
-                jobs = self.jobs(fork)
+                jobs = await arun_calls(self.jobs(fork))
                 schedule = self.schedule(jobs)
                 starts = _starts(self.atasks, fork, jobs, schedule)
-                results = await arun_tasks(starts, schedule, slots=slots(config))
+                results = await arun_tasks(starts, schedule, self.first, slots(config))
                 await self.afinish(fork, results)
                 self._join(fork, jobs, results, schedule.failures())
-            return fork.update()
+            return self._update(fork)
+
+    def _update(self, fork: Activation) -> Update:
+        update = fork.update()
+        if fork.text is not None:
+            update["position"]["text"] = fork.text
+        return update
 
     @contextmanager
     def _naming(self, fork: Activation) -> Iterator[None]:
@@ -261,11 +274,11 @@ class ForkNode(Runnable[LaneState, Update]):
             fork.signal("exit", is_emitted=True)
         elif "break_loop" in signals:
             fork.signal("break_loop", is_emitted=True)
-        fork.output.add_emitted([message for result in ended for message in result["messages"]])
+        fork.output.add_emitted([each for result in ended for each in self.joining(fork, result)])
         fork.output.write(self._writes(fork, jobs, results))
         if not self.lanes[0].place.is_called:  # an item's lane starts with a fresh record
             fork.output.keep_changes(*(each.get("middleware", {}) for each in ended))
-        self.keep(fork, results)
+        self.keep(fork, jobs, results)
         for number, job in enumerate(jobs):
             void = () if number in results else fork.output.emitter.ids_at(self._inside(job))
             if void:
@@ -282,10 +295,10 @@ class ForkNode(Runnable[LaneState, Update]):
     def _writes(self, fork: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
         """Return the writes of the lanes, in declared order."""
         handed_back = {number: result["values"] for number, result in results.items()}
-        return fork.view.state.joined(fork.address, handed_back, _beside(jobs))
+        return fork.view.state.joined(fork.address, handed_back, beside(jobs))
 
 
-def _beside(jobs: Sequence[Job]) -> Beside:
+def beside(jobs: Sequence[Job]) -> Beside:
     """Return a function that returns whether two jobs may run concurrently: neither needs the other."""
     needs = {number: job.needs for number, job in enumerate(jobs)}
     before = cache(partial(upstream, needs))
@@ -305,9 +318,10 @@ class ParallelNode(ForkNode):
         self.agent = cast(ParallelAgent, node_context.place.agent)
         super().__init__(node_context, lanes)
 
-    def jobs(self, fork: Activation) -> list[Job]:
+    def jobs(self, fork: Activation) -> Calls[list[Job]]:
         """Return a job for each branch."""
         return [Job(n, fork.cursor, lambda _: fork.view.state) for n in range(len(self.lanes))]
+        yield  # so that it is a generator, as where something is asked
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return a schedule in which all may begin, up to the agent's `max_concurrency` at once."""
@@ -322,47 +336,3 @@ class ParallelNode(ForkNode):
     def instead(self, error: str) -> list[BaseMessage]:
         """Return the message that replaces a failed branch's."""
         return [AIMessage(f"Failed: {error}")]
-
-
-class ForEachNode(ForkNode):
-    """Runs the agent's lane for each item; it sees its request and the answers it depends on."""
-
-    def jobs(self, fork: Activation) -> list[Job]:
-        """Return a job for each item."""
-        items = self._items(fork)
-        numbers = {name: number for number, name in enumerate(items)}
-
-        def job(item: Item) -> Job:
-            needs = tuple(numbers[name] for name in item.depends_on)
-            names = dict(zip(needs, item.depends_on, strict=True))
-
-            def sees(results: Results) -> RunState:
-                answers = [f"{name}: {last_text(results[need])}" for need, name in names.items()]
-                request = HumanMessage("\n\n".join([item.request, *answers]))
-                message = with_id(request, f"{fork.address} {item.name}")
-                values = {**fork.view.state.values, **item.values}
-                return replace(fork.view.state, messages=[message], values=values)
-
-            return Job(0, (*fork.cursor, numbers[item.name]), sees, needs)
-
-        return [job(item) for item in items.values()]
-
-    def schedule(self, jobs: Sequence[Job]) -> Schedule:
-        """Return a schedule in which each item begins when those that it depends on are done."""
-        return Schedule([job.needs for job in jobs], inner_stop(), in_steps=True)
-
-    def keep(self, fork: Activation, results: Results) -> None:
-        """Keep the last messages by the names of the items."""
-        names = enumerate(self._items(fork))
-        answers = {name: last_text(results[n]) for n, name in names if n in results}
-        fork.output.keep(
-            {cast(ForEachAgent, self.node_context.place.agent).kept_by: {RESULTS: answers}}
-        )
-
-    def _items(self, fork: Activation) -> dict[str, Item]:
-        """Return the items by name, each after those that it depends on."""
-        agent = cast(ForEachAgent, self.node_context.place.agent)
-        record = kept_in(fork.view.context("shared"), agent.kept_by)
-        items = {item.name: item for item in agent.items(record)}
-        order = in_order({name: item.depends_on for name, item in items.items()})
-        return {name: items[name] for name in order}

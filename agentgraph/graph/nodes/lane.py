@@ -47,6 +47,8 @@ class LaneResult(TypedDict):
     """The number of the lane in its fork."""
     middleware: NotRequired[Changes]
     """The changes of middleware records in it."""
+    text: NotRequired[str]
+    """What it says as a result, if that is not its last message."""
     skipped: NotRequired[bool]
     """Whether it was a step that did not run, by its `when`."""
 
@@ -141,7 +143,9 @@ def _asking_once() -> Iterator[None]:
 
 
 def last_text(result: LaneResult) -> str:
-    """Return the text of the last message of a lane; an empty text if there is none."""
+    """Return the text of a lane's last message, or of the results of the `each` that it ends with."""
+    if "text" in result:
+        return result["text"]
     messages = [message for message in result["messages"] if not isinstance(message, RemoveMessage)]
     return str(messages[-1].text) if messages else ""
 
@@ -153,6 +157,8 @@ def _result(state: dict[str, Any]) -> LaneResult:
         values=state.get("values", []),
         signal=position.get("signal"),
     )
+    if "text" in position:
+        result["text"] = position["text"]
     if state.get("middleware"):
         result["middleware"] = state["middleware"]
     return result

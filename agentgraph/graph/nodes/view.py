@@ -76,12 +76,10 @@ class View:
             self.node_context.place,
             self.cursor,
             self.node_context.paths,
-            messages=state.messages,
-            values=state.values,
+            state,
             history=history,
             under_way=self._under_way,
             answer=self._answer,
-            records=state.middleware,
             address=self.address,
         )
 

@@ -1,0 +1,245 @@
+"""The node of an each: runs one lane for each of the items, which are known when it begins.
+
+The items are looked up in a task of their own, so that they are saved before the first of them runs: a
+run that is resumed goes on with the same items, whatever the value or the function would give then.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from typing_extensions import TypedDict
+
+from agentgraph.agents.agents import EachAgent, output_keys, written_keys
+from agentgraph.agents.context import Context, Item
+from agentgraph.agents.prebuilt.plans import RESULTS
+from agentgraph.agents.templates import fill_input
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.history import unchanged
+from agentgraph.graph.internals import overwrite_in
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.context import NodeContext, RunState
+from agentgraph.graph.nodes.fork import ForkNode, Job, Results, beside
+from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text
+from agentgraph.graph.nodes.lookup import look_up
+from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
+from agentgraph.graph.nodes.stopping import inner_stop
+from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.values import Write, is_deletion
+from agentgraph.safe_repr import as_json, shown
+from agentgraph.tree.addresses import item_counter
+
+
+class Items(TypedDict):
+    """The saved items of an each: the keys, if they have any, and the values."""
+
+    keys: list[str | int] | None
+    values: list[Any]
+
+
+class EachNode(ForkNode):
+    """Runs the lane of the worker for each item, and collects what the items gave."""
+
+    first = 1  # the task that looks up the items is the first of the node
+
+    def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
+        self.agent = cast(EachAgent, node_context.place.agent)
+        super().__init__(node_context, lanes)
+        self._looking = talk_tasks(f"{self.name}.over", self._items)
+        self._keys = frozenset(output_keys(self.agent.agent))
+        inside = written_keys(self.agent.agent) if self.agent.collects else ()
+        self._own = {self.agent.as_, *inside}
+        default: Literal["full", "none"] = "none" if self.agent.output_key else "full"
+        self._mode = self.agent.output_mode or default
+
+    def jobs(self, fork: Activation) -> Calls[list[Job]]:
+        """Return a job for each item."""
+        looked_up = yield tasks_call(
+            self.node_context.place.node,
+            fork.config,
+            Schedule([()], inner_stop()),
+            lambda mode, _, call: call(self._looking[mode], fork),
+        )
+        items = cast(Mapping[int, Items], looked_up)[0]
+        keys: Sequence[str | int | None] = items["keys"] or [None] * len(items["values"])
+        pairs = zip(keys, items["values"], strict=True)
+        several = [Item(number, key, value) for number, (key, value) in enumerate(pairs)]
+        numbers = {str(item.key): item.number for item in several}
+        return [self._job(fork, item, numbers) for item in several]
+
+    def schedule(self, jobs: Sequence[Job]) -> Schedule:
+        """Return a schedule in which all may begin that need no other, up to `max_concurrency`."""
+        agent = self.agent
+        return Schedule(
+            [job.needs for job in jobs],
+            inner_stop(),
+            on_error=agent.on_error,
+            in_steps=agent.depends_on is not None and agent.on_error == "fail",
+            at_once=agent.max_concurrency,
+        )
+
+    def keeps_failure(self, lane: Lane) -> bool:
+        """Return whether failures become messages."""
+        return self.agent.on_error == "collect"
+
+    def instead(self, error: str) -> list[BaseMessage]:
+        """Return the message that replaces a failed item's."""
+        return [AIMessage(f"Failed: {error}")]
+
+    def joining(self, fork: Activation, result: LaneResult) -> Sequence[BaseMessage]:
+        """Return what an item said that joins the history, by the `output_mode`.
+
+        Its changes of earlier messages always do: those are not its own.
+        """
+        messages = result["messages"]
+        if self._mode == "full" or not messages:
+            return messages
+        known = {message.id for message in fork.view.state.messages}
+        said = [each for each in messages if each.type == "ai" and each.id not in known]
+        last = said[-1:] if self._mode == "last" else []
+        return [each for each in messages if each.id in known or each in last]
+
+    def keep(self, fork: Activation, jobs: Sequence[Job], results: Results) -> None:
+        """Keep the texts of the results by key for the enclosing agent, and the text of all."""
+        if self.agent.kept_by is not None:
+            texts = {str(job.key): last_text(results[n]) for n, job in enumerate(jobs) if n in results}
+            fork.output.keep({self.agent.kept_by: {RESULTS: texts}})
+        if self.node_context.is_inner:
+            fork.text = as_json(self._collected(jobs, results))
+
+    def _writes(self, fork: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
+        """Return the writes of the items that leave them, and the results of all."""
+        handed_back = {n: self._leaving(result["values"]) for n, result in results.items()}
+        writes = fork.view.state.joined(fork.address, handed_back, beside(jobs))
+        own: dict[str, Any] = {}
+        if self.agent.output_key is not None:
+            own[self.agent.output_key] = self._collected(jobs, results)
+        if self.agent.errors_key is not None:
+            own[self.agent.errors_key] = self._errors(jobs, results)
+        if own:
+            writes.append(Write(by=fork.address, values=own))
+            fork.view.state.check(fork.address, writes)
+        return writes
+
+    def _leaving(self, writes: Sequence[Write]) -> list[Write]:
+        """Return writes without the values that stay in the lane of an item."""
+        left = [
+            {**write, "values": {n: v for n, v in write["values"].items() if n not in self._own}}
+            for write in writes
+        ]
+        return [cast(Write, write) for write in left if write["values"]]
+
+    def _collected(self, jobs: Sequence[Job], results: Results) -> Any:
+        """Return what the items gave: a list, a mapping by key, or what the winner gave."""
+        if self.agent.on_error == "first":
+            return next((self._gave(result) for result in results.values()), None)
+        each = [
+            self._gave(results[number]) if number in results else None for number in range(len(jobs))
+        ]
+        if self._has_keys(jobs):
+            return dict(zip([job.key for job in jobs], each, strict=True))
+        return each
+
+    def _has_keys(self, jobs: Sequence[Job]) -> bool:
+        return any(job.key is not None for job in jobs) or (not jobs and self.agent.key is not None)
+
+    def _gave(self, result: LaneResult) -> Any:
+        """Return what an item gave: the value of its last output key, else what it said last."""
+        if "failed" in result:
+            return None
+        for write in reversed(result["values"]):
+            for name, value in reversed(write["values"].items()):
+                if name in self._keys:
+                    overwrites, replacement = overwrite_in(value)
+                    return None if is_deletion(value) else replacement if overwrites else value
+        return last_text(result)
+
+    def _errors(self, jobs: Sequence[Job], results: Results) -> dict[str | int, str]:
+        """Return the errors of the items that failed, by key or number."""
+        return {
+            number if job.key is None else job.key: results[number]["failed"]
+            for number, job in enumerate(jobs)
+            if number in results and "failed" in results[number]
+        }
+
+    def _job(self, fork: Activation, item: Item, numbers: Mapping[str, int]) -> Job:
+        needs: tuple[int, ...] = ()
+        if self.agent.depends_on is not None:
+            needed = self.agent.depends_on(self._context(fork, item))
+            needs = tuple(numbers[key] for key in needed)
+        counter = item_counter(item.number, item.key)
+
+        def sees(results: Results) -> RunState:
+            texts = {key: last_text(results[n]) for key, n in numbers.items() if n in needs}
+            return self._sees(fork, replace(item, results=texts))
+
+        return Job(0, (*fork.cursor, counter), sees, needs, item.key)
+
+    def _sees(self, fork: Activation, item: Item) -> RunState:
+        """Return the state that an item sees: the value of the item, and its input if it has one."""
+        seen = fork.view.state
+        state = replace(seen, values={**seen.values, self.agent.as_: item.value}, item=item)
+        if self.agent.input is None:
+            return state
+        text = self._asked(fork, item, state)
+        message = HumanMessage(text, id=f"{fork.address} {item.number}")
+        return replace(state, messages=[message])
+
+    def _asked(self, fork: Activation, item: Item, state: RunState) -> str:
+        """Return the request to the worker for an item.
+
+        Raises:
+            InvalidOutputError: The function of `input` returned no text.
+        """
+        if isinstance(self.agent.input, str):
+            return fill_input(self.agent.input, state.values, {}, self.agent.name)
+        text = cast(Any, self.agent.input)(self._context(fork, item))
+        if not isinstance(text, str):
+            raise InvalidOutputError(
+                f"{fork.address}: the input function of item {item.number} returned {shown(text)}; "
+                "return a text"
+            )
+        return text
+
+    def _context(self, fork: Activation, item: Item) -> Context:
+        seen = fork.view.state
+        state = replace(seen, values={**seen.values, self.agent.as_: item.value}, item=item)
+        return fork.view.context(unchanged, state)
+
+    def _items(self, fork: Activation) -> Calls[Items]:
+        """Look up the items, and check them before any of them runs."""
+        over = yield from look_up("over", self.agent.over, fork.view.context(unchanged))
+        if isinstance(over, Mapping):
+            items = Items(keys=list(over), values=list(over.values()))
+        elif isinstance(over, list | tuple):
+            items = Items(keys=None, values=list(over))
+        else:
+            raise InvalidOutputError(
+                f"{fork.address}: over={shown(self.agent.over)} gave {shown(over)}; it must be a list, "
+                "a tuple or a mapping"
+            )
+        if self.agent.key is not None:
+            items["keys"] = [self.agent.key(value) for value in items["values"]]
+        self._check_keys(fork, items["keys"] or [])
+        fork.output.check("the items", items["values"])
+        return items
+
+    def _check_keys(self, fork: Activation, keys: Sequence[object]) -> None:
+        """Check that each key is a text or a whole number, and that none is there twice.
+
+        Raises:
+            InvalidOutputError: One is not, or is.
+        """
+        numbers: dict[str, int] = {}
+        for number, key in enumerate(keys):
+            if isinstance(key, bool) or not isinstance(key, str | int):
+                raise InvalidOutputError(
+                    f"{fork.address}: the key of item {number} is {shown(key)}; use a text or a whole "
+                    "number"
+                )
+            if (other := numbers.setdefault(str(key), number)) != number:
+                raise InvalidOutputError(
+                    f"{fork.address}: the items {other} and {number} have the same key {shown(key)}; "
+                    "give each its own"
+                )
