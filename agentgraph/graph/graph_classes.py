@@ -297,12 +297,24 @@ class LaneGraph(Graph):
         return Drawing(nodes={name: drawn.nodes[name] for name in inside})
 
 
+TITLE = "title"
+"""The key of the title of a box, in the metadata of the start that is drawn in it."""
+
+
 class Picture(Graph):
-    """The graph that is drawn inside a node that runs lanes; it never runs."""
+    """The graph that is drawn inside a node that runs lanes; it never runs.
+
+    Attributes:
+        title: What a drawing says of a node whose one lane runs several times.
+    """
+
+    title = ""
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
         """Return the drawing of the lanes, with start and end."""
         drawn = super().get_graph(config, xray=xray)
+        if self.title:
+            drawn.nodes[START] = drawn.nodes[START]._replace(metadata={TITLE: self.title})
         return _Box(nodes=drawn.nodes, edges=drawn.edges)
 
 
@@ -321,6 +333,7 @@ def picture_of(
     others: Sequence[str] = (),
     predecessors: Mapping[str, Sequence[str]] = MappingProxyType({}),
     undoing: Mapping[str, str] = MappingProxyType({}),
+    title: str = "",
 ) -> Picture:
     """Return the picture of the lanes and other tasks that a node runs.
 
@@ -329,6 +342,7 @@ def picture_of(
         others: The names of the other tasks.
         predecessors: The nodes before a lane's node; without any it is drawn after the start.
         undoing: The task that undoes a lane's node, drawn with a dotted edge.
+        title: What the drawing says of the node, if its one lane runs several times.
     """
     builder = StateGraph(LaneState)
     boxes = {lane.place.node: lane.graph for lane in lanes} | dict.fromkeys(others, _nothing)
@@ -342,7 +356,7 @@ def picture_of(
             builder.add_edge(name, END)
     for name, undo in undoing.items():
         builder.add_conditional_edges(name, _nothing, [undo])
-    return made(Picture, builder.compile())
+    return made(Picture, builder.compile(), title=title)
 
 
 def _nothing(state: LaneState) -> object:

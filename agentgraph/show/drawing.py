@@ -5,7 +5,7 @@ the box of the lanes itself.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from zlib import crc32
@@ -17,6 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import InvalidAgentError
 from agentgraph.graph.compiler import compile_agent
+from agentgraph.graph.graph_classes import TITLE
 from agentgraph.safe_repr import printable
 from agentgraph.show.lines import tree_lines
 from agentgraph.tree.kinds import WORK
@@ -60,9 +61,14 @@ def mermaid(graph: Graph, *, xray: bool = True) -> str:
     nodes = {key: node for key, node in drawn.nodes.items() if not _is_edge_of_box(key)}
     edges = _edges(drawn.edges)
     anchors = dict(_anchors(edges, nodes))
+    titles = {
+        key.removesuffix(START): node.metadata[TITLE]
+        for key, node in drawn.nodes.items()
+        if node.metadata and TITLE in node.metadata
+    }
     lines = [
         "graph TD",
-        *_boxes(nodes, "", anchors),
+        *_boxes(nodes, "", anchors, titles),
         *(f"    {_id(a)} {'-.->' if choice else '-->'} {_id(b)}" for (a, b), choice in edges.items()),
         *(f"    {_id(source)} ~~~ {_id(inside)}" for inside, source in anchors.items()),
         f"    {_STYLE}",
@@ -124,8 +130,12 @@ def _in_its_size(svg: str) -> str:
     return sized.replace("my-svg", f"graph-{crc32(svg.encode()):08x}")
 
 
-def _boxes(nodes: Mapping[str, Node], box: str, anchors: Mapping[str, str]) -> Iterator[str]:
+def _boxes(
+    nodes: Mapping[str, Node], box: str, anchors: Mapping[str, str], titles: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the lines of all nodes and boxes inside a box.
+
+    A box with a title has one box in it, which is left out.
 
     Mermaid lays out a box that has a direction by itself, so a box with an anchor gets none.
     """
@@ -140,11 +150,19 @@ def _boxes(nodes: Mapping[str, Node], box: str, anchors: Mapping[str, str]) -> I
             yield f"{indent}{_node(key, node)}"
             continue
         inner = f"{box}{name}:"
-        yield f'{indent}subgraph {_id(box + name)}["{_escaped(_short(name))}"]'
+        title = f": {titles[inner]}" if inner in titles else ""
+        yield f'{indent}subgraph {_id(box + name)}["{_escaped(_short(name) + title)}"]'
         if not any(inside.startswith(inner) for inside in anchors):
             yield f"{indent}    direction TB"
-        yield from _boxes(nodes, inner, anchors)
+        yield from _boxes(nodes, _only_box(nodes, inner) if title else inner, anchors, titles)
         yield f"{indent}end"
+
+
+def _only_box(nodes: Iterable[str], box: str) -> str:
+    """Return the box in a box; if there is but a node, the box itself."""
+    first = next(key for key in nodes if key.startswith(box))
+    name, colon, _ = first.removeprefix(box).partition(":")
+    return f"{box}{name}:" if colon else box
 
 
 def _node(key: str, node: Node) -> str:

@@ -45,6 +45,7 @@ from agentgraph.agents.budgets import PolicyWord
 from agentgraph.agents.builders import (
     agent_tool,
     chat_agent,
+    each,
     human,
     loop,
     parallel,
@@ -225,6 +226,8 @@ FORMS: dict[object, Any] = {
     Approval: Approve,
     agents.Source: str,
     agents.Source | None: str | None,
+    str | Callable[[Context], str] | None: str | None,
+    Literal["full", "last", "none"] | None: Literal["full", "last", "none"] | None,
     _CASES: "dict[str, AnyCase]",
     Case | None: "AnyCase | None",
     Callable[[Context], bool] | None: Until | None,
@@ -244,10 +247,11 @@ FORMS: dict[object, Any] = {
 }
 """For each type of a builder's parameter: what a file may have there. Words are the same in both."""
 ABOUT: dict[object, str] = {
+    "choose": "The name of the value that is the key of a case.",
+    "over": "The name of the value that holds the list or the mapping of items.",
     Callable[[Context], bool] | None: "Ends the loop when a value of the run equals the wanted one: "
     "{value: approved, is: true}.",
     Iterable[agents.Tool]: "What the model may call: names of tools, and agents.",
-    agents.Source: "The name of the value that is the key of a case.",
     agents.Source | None: "The name of a value: the step runs only if that is true.",
     _CASES: "What runs, by the value: an agent, or skip, break_loop or exit.",
     Model: "Its model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around.",
@@ -256,7 +260,7 @@ ABOUT: dict[object, str] = {
     agents.Retry: "How often it is tried.",
     agents.Timeout: "How many seconds it may take; only async runs can stop it.",
 }
-"""What describes a field whose builder takes more than a file can say."""
+"""What describes a field whose builder takes more than a file can say, by its name or its type."""
 _HOLDING_AGENTS = (Agent | Model, Iterable[Agent], Iterable[agents.Step | Agent], _CASES)
 
 
@@ -268,15 +272,15 @@ def _part(title: str, builder: Builder, **more: Any) -> type[Part]:
     """
     texts = {**_argument_texts(chat_agent), **_argument_texts(builder)}
     parameters = signature(builder).parameters
-    asks = [name for name, each in parameters.items() if each.annotation in (Model, Agent | Model)]
+    asks = [name for name, one in parameters.items() if one.annotation in (Model, Agent | Model)]
     fields = {**more}
-    for name, each in parameters.items():
-        kind = each.annotation
+    for name, one in parameters.items():
+        kind = one.annotation
         form = kind if get_origin(kind) is Literal else FORMS.get(kind)
         if form is not None:
-            about = ABOUT.get(kind, texts[name])
-            fields[name] = (form, Field(_default(each, name in asks), description=about))
-    holds_agents = any(each.annotation in _HOLDING_AGENTS for each in parameters.values())
+            about = ABOUT.get(name) or ABOUT.get(kind, texts[name])
+            fields[name] = (form, Field(_default(one, name in asks), description=about))
+    holds_agents = any(one.annotation in _HOLDING_AGENTS for one in parameters.values())
     if holds_agents and "model" not in fields:
         about = "The model of all agents inside that have none."
         fields["model"] = (ModelName | None, Field(None, description=about))
@@ -322,6 +326,7 @@ _BUILDERS: dict[str, Builder] = {
     "loop": loop,
     "workflow": workflow,
     "switch": switch,
+    "each": each,
     "supervisor": supervisor,
     "plan_execute": plan_execute,
     "chat": chat_agent,

@@ -309,7 +309,8 @@ def each_faults(agent: EachAgent) -> Iterator[str]:
     if agent.key is not None and (not callable(agent.key) or is_async(agent.key)):
         yield f"key={shown(agent.key)} cannot be used; pass a sync function of an item"
     yield from limit_faults("max_concurrency", agent.max_concurrency)
-    yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", "first"))
+    first = () if agent.depends_on else ("first",)  # steps of a plan are all needed
+    yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", *first))
     if agent.output_mode is not None:
         yield from word_faults("output_mode", agent.output_mode, ("full", "last", "none"))
     if callable(agent.input) and is_async(agent.input):

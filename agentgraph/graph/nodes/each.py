@@ -16,6 +16,7 @@ from agentgraph.agents.context import Context, Item
 from agentgraph.agents.prebuilt.plans import RESULTS
 from agentgraph.agents.templates import fill_input
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.history import unchanged
 from agentgraph.graph.internals import overwrite_in
 from agentgraph.graph.nodes.activation import Activation
@@ -52,6 +53,13 @@ class EachNode(ForkNode):
         self._own = {self.agent.as_, *inside}
         default: Literal["full", "none"] = "none" if self.agent.output_key else "full"
         self._mode = self.agent.output_mode or default
+
+    @property
+    def picture(self) -> Picture:
+        """The drawing inside the node: its one lane, with what it runs for."""
+        over = self.agent.over
+        what = f"of {over}" if isinstance(over, str) else "item"
+        return picture_of(self.lanes, title=f"for each {what}")
 
     def jobs(self, fork: Activation) -> Calls[list[Job]]:
         """Return a job for each item."""
