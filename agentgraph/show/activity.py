@@ -4,7 +4,7 @@ An `Activity` is fed with events and with parts of LangGraph's stream mode "task
 it reads no clock itself. Another thread may read its rows while it is fed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -22,6 +22,8 @@ State = Literal["not run", "waiting", "running"] | Ending
 
 _ENDINGS: dict[str, Ending] = {"interrupted": "asks", "error": "failed"}
 """The state of an agent after an event of a kind; after all other kinds "done"."""
+_MOST_ITEMS = 20
+"""How many items of an `each` have rows of their own at a time."""
 _KEPT = 2000
 """How many characters of an agent's last text are kept."""
 
@@ -37,7 +39,8 @@ class Row:
         state: "waiting" agents have not begun yet, "not run" agents never will; an agent that "asks"
             waits for a person.
         runs: How often it has begun.
-        iteration: The iteration of a loop, counted from 1: `2 of 5`; empty for other agents.
+        iteration: The iteration of a loop, counted from 1: `2 of 5`; of the agent of an `each` how many
+            of the items that have begun are done: `3 of 8 done`; empty for other agents.
         seconds: The running time of all its runs; for a composite the time by the clock, not the
             sum. None if unknown.
         tokens_in: The input tokens of its messages; for a composite those of all agents inside.
@@ -140,6 +143,8 @@ class Activity:
         if activation is None:
             return
         self._records[activation[0]].add(event)
+        for item, record in self._items_around(*activation):
+            record.add_to_item(item, event)
         if not event.partial:
             self._count_tokens(activation[0], event)
         if event.kind == "error":
@@ -194,12 +199,24 @@ class Activity:
         self._open.clear()
         self._tasks.clear()
 
+    def _items_around(self, place: Place, cursor: Cursor) -> Iterator[tuple[str, "_Record"]]:
+        """Yield the addresses of the items of an `each` around an activation, with their records."""
+        for each in way_to(place):
+            if each.is_item:
+                yield address(each, cursor[: len(each.counts)]), self._records[each]
+
     def rows(self, now: float) -> list[Row]:
-        """Return a row for each place, in the order of the tree."""
+        """Return a row for each place, in the order of the tree.
+
+        Below the agent of an `each` there is one for each of its items that runs, asks or has failed.
+        """
         asking = set(self._asking.copy().values())
         root = self._records[self._tree.root]
         is_over = root.state(root in asking) == "done"
-        return [record.row(now, record in asking, is_over) for record in self._records.values()]
+        rows: list[Row] = []
+        for record in self._records.values():
+            rows += [record.row(now, record in asking, is_over), *record.item_rows(now)]
+        return rows
 
     def running(self, now: float) -> list[tuple[str, float]]:
         """Return the innermost addresses that run, each with its seconds so far."""
@@ -225,12 +242,15 @@ class Activity:
             return
         record, _ = self._open.pop(at)
         record.close(now, ending)
+        record.end_item(at, ending)
         if ending == "asks":
             self._asking[at] = record
         if not self._tree.lanes(record.place):
             return
         for inner in _inner(at, self._open):
-            self._open.pop(inner)[0].close(now, "stopped")
+            record, _ = self._open.pop(inner)
+            record.close(now, "stopped")
+            record.end_item(inner, "stopped")
         if ending == "done":
             self._withdraw_inside(at)
 
@@ -251,6 +271,15 @@ class Activity:
                 self._records[place].tokens_out += usage.get("output_tokens", 0)
 
 
+@dataclass(slots=True)
+class _ItemState:
+    """The state of one item of an `each`."""
+
+    since: float | None
+    ending: Ending | None = None
+    text: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class _Record:
     """The state of one place."""
@@ -268,6 +297,7 @@ class _Record:
     _running: int = 0
     _since: float | None = None
     _spent: float | None = None
+    _items: dict[str, _ItemState] = field(default_factory=dict)
 
     def count_iteration(self, cursor: Cursor) -> None:
         """Set the iteration of a loop from the cursor of a place inside it."""
@@ -277,6 +307,8 @@ class _Record:
     def open(self, at: str, now: float) -> None:
         """Begin a run; the clock runs while at least one run is open."""
         self._begun.add(at)
+        if self.place.is_item:
+            self._items[at] = _ItemState(now)
         if self._running == 0:
             self._since, self._spent = now, self._spent or 0.0
         self._running += 1
@@ -292,6 +324,33 @@ class _Record:
         """Add a run that was not watched."""
         self.ending = ending
         self._begun.add(at)
+        if self.place.is_item:
+            self._items.setdefault(at, _ItemState(None)).ending = ending
+
+    def end_item(self, at: str, ending: Ending) -> None:
+        """Set the state of an item that has ended."""
+        if at in self._items:
+            self._items[at].ending = ending
+
+    def add_to_item(self, at: str, event: AgentEvent) -> None:
+        """Keep the text of an event for the row of an item."""
+        if at in self._items and not event.partial:
+            self._items[at].text = shown_text(event)[:_KEPT]
+
+    def item_rows(self, now: float) -> list[Row]:
+        """Return the rows of the items that run, ask or have failed."""
+        below = self.outline.replace("├─ ", "│  ").replace("└─ ", "   ")
+        rows: list[Row] = []
+        for at, item in self._items.copy().items():
+            if item.ending in ("done", "stopped") or len(rows) == _MOST_ITEMS:
+                continue
+            seconds = None if item.ending or item.since is None else now - item.since
+            name = at.rpartition("/")[2]
+            state: State = item.ending or "running"
+            rows.append(
+                Row(outline=f"{below}· ", name=name, state=state, seconds=seconds, text=item.text)
+            )
+        return rows
 
     def add(self, event: AgentEvent) -> None:
         """Keep the text of an event; a chunk is appended to the chunks before it."""
@@ -325,6 +384,9 @@ class _Record:
         )
 
     def _iteration(self) -> str:
+        if self._items:
+            done = sum(item.ending == "done" for item in self._items.copy().values())
+            return f"{done} of {len(self._items)} done"
         most = getattr(self.place.agent, "max_iterations", None)
         return f"{self.iteration} of {most}" if most and self.iteration else str(self.iteration or "")
 

@@ -289,6 +289,25 @@ def test_questions_in_branches_and_what_goes_on_with_an_answer() -> None:
     ]
 
 
+def test_an_each_has_a_row_for_each_item_that_runs_asks_or_has_failed_and_counts_the_others() -> None:
+    fed = Fed(ag.each("files", seq("do", says("read")), "names", on_error="collect"))
+    fed.began("files", 0)
+    for number, key in enumerate(["a", "b", "c"]):
+        fed.began(f"files/do({number}:{key})/read", number)
+    fed.says("files/do(1:b)/read", "Hm.")
+    fed.ended("files/do(0:a)/read", 3)
+    assert fed.lines(4) == [
+        "files: running | 4 s",
+        "└─ do: running | 1 of 3 done | 4 s",
+        "   · do(1:b): running | 3 s | Hm.",
+        "   · do(2:c): running | 2 s",
+        "   └─ read: running | 3x | 4 s | Hm.",
+    ]
+    fed.ended("files/do(1:b)/read", 4, "failed")
+    fed.ended("files/do(2:c)/read", 4)
+    assert fed.lines(4)[1:3] == ["└─ do: done | 2 of 3 done | 4 s", "   · do(1:b): failed | Hm."]
+
+
 def test_a_jump_without_a_position_has_an_address() -> None:
     streamed = Streamed(seq("s", says("a"), rounds(1, "l", says("b"))))
     streamed.go(GO)
