@@ -43,7 +43,7 @@ from agentgraph.agents.prebuilt.runnable import runnable_agent
 from agentgraph.agents.prebuilt.supervisor import supervisor
 from agentgraph.agents.prebuilt.validated import validated
 from agentgraph.agents.run_path import RunPath, RunStep
-from agentgraph.agents.signals import SKIP, Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
+from agentgraph.agents.signals import LOCAL, SKIP, Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
 from agentgraph.errors import (
     AgentGraphError,
     CheckFailedError,
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DELETE",
+    "LOCAL",
     "SKIP",
     "STREAM_MODES",
     "Action",

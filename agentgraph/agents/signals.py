@@ -54,6 +54,22 @@ SKIP = Skip()
 
 
 @dataclass(frozen=True, slots=True)
+class Local:
+    """The type of `LOCAL`."""
+
+    def __repr__(self) -> str:
+        return "ag.LOCAL"
+
+
+LOCAL = Local()
+"""Declares a value that stays in the lane that wrote it: `notes: Annotated[list, operator.add, LOCAL]`.
+
+It is scratch of a branch, a step or an agent that runs as a tool: lanes inside it read the value, the
+join does not hand it back, and it never conflicts. In the root it is a value like others.
+"""
+
+
+@dataclass(frozen=True, slots=True)
 class TransferTo(ToolOutputMixin):
     """Hands over to another agent: a sub-agent of the chat agent, or the one above.
 
@@ -114,8 +130,8 @@ class SetValues(ToolOutputMixin):
     """Writes values of the run: `SetValues(topic="bees")`.
 
     Later agents, also of later turns, find them in `ctx.values` and in templates; the current `ctx`
-    does not change. A branch sees its own values, and the join merges them in declared order. It
-    emits no event.
+    does not change. A branch sees its own values, and the join merges them in declared order. The
+    event's `kind` is "values"; names that begin with "_" and those declared `LOCAL` are left out.
 
     Attributes:
         values: The values to write or overwrite, plain data by name.

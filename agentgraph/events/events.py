@@ -8,6 +8,7 @@ The JSON form of an event as types, from which pydantic and FastAPI take its sch
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NotRequired
 
@@ -60,6 +61,7 @@ class ActionData(TypedDict):
     break_loop: bool
     transfer_to: str | None
     chosen: NotRequired[str | None]
+    values: NotRequired[dict[str, Any] | None]
     interrupted: InterruptData | None
     discarded: list[str]
     custom: Any
@@ -90,6 +92,7 @@ Kind = Literal[
     "break_loop",
     "transfer_to",
     "chosen",
+    "values",
     "interrupted",
     "discarded",
     "action",
@@ -146,6 +149,9 @@ class Action:
         break_loop: It ended the nearest loop.
         transfer_to: The agent that it handed over to.
         chosen: What a switch chose: the name of an agent, or "skip", "break_loop" or "exit".
+        values: The values of the run that its function, tool or graph wrote, by name, as they were
+            written: before reducers, a deletion as `DELETE`, an `Overwrite` in its plain form. Names
+            that begin with "_" and those declared `LOCAL` are left out.
         interrupted: The question that it asked.
         discarded: The ids, or the `step`s, of earlier events that are void: thrown away by a retry, a
             fallback or a correction, emitted by a step that did not finish or by the loser of a
@@ -157,6 +163,7 @@ class Action:
     break_loop: bool = False
     transfer_to: str | None = None
     chosen: str | None = None
+    values: Mapping[str, Any] | None = None
     interrupted: Interrupt | None = None
     discarded: tuple[str, ...] = ()
     custom: Any = None
@@ -236,7 +243,8 @@ class AgentEvent:
         """What happened, as one of `Kind`.
 
         For an output "message" or "custom"; for an action "exit", "break_loop", "transfer_to",
-        "chosen", "interrupted", "discarded", or "action" if it is a custom one; for a failure "error".
+        "chosen", "values", "interrupted", "discarded", or "action" if it is a custom one; for a
+        failure "error".
         """
         if self.error is not None:
             return "error"
@@ -249,6 +257,8 @@ class AgentEvent:
             return "transfer_to"
         if action.chosen is not None:
             return "chosen"
+        if action.values is not None:
+            return "values"
         if action.discarded:
             return "discarded"
         return "exit" if action.exit else "break_loop" if action.break_loop else "action"

@@ -439,6 +439,8 @@ def _what(tree: Tree, note: Note) -> dict[str, object]:
             return {"action": Action(transfer_to=note.data)}
         case "chosen":
             return {"action": Action(chosen=note.data)}
+        case "values":
+            return {"action": Action(values=note.data)}
     return {"action": Action(exit=note.kind == "exit", break_loop=note.kind == "break_loop")}
 
 

@@ -139,7 +139,7 @@ def compile_agent(
             one of these types.
     """
     reducers = declared(values)
-    tree = validate(agent, reducers.channels, middleware)
+    tree = validate(agent, reducers.shared, middleware)
     return compile_tree(
         tree,
         reducers,

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
 from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, to_json
+from typing_extensions import TypedDict
 
+from agentgraph.agents.signals import Local
 from agentgraph.safe_repr import reason, shown
 
 
@@ -21,11 +23,13 @@ class Declared:
         name: Its name.
         hint: Its type, with all that is annotated, such as its reducer.
         default: Returns its default; None if it has none.
+        is_local: Whether it stays in the lane that wrote it.
     """
 
     name: str
     hint: Any
     default: Callable[[], object] | None = None
+    is_local: bool = False
 
     def type_fault(self) -> str | None:
         """Return why values cannot be checked against the type; None if they can."""
@@ -94,10 +98,43 @@ def differ(one: object, other: object) -> bool:
 def declared_fields(schema: object) -> dict[str, Declared]:
     """Return what a schema that LangGraph takes as a state declares of each field."""
     if isinstance(schema, type) and issubclass(schema, BaseModel):
-        return {name: _of_model(name, info) for name, info in schema.model_fields.items()}
+        of_model = [_of_model(name, info) for name, info in schema.model_fields.items()]
+        return {each.name: _localized(each) for each in of_model}
     hints = {name: _bare(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
     defaults = _defaults(schema) if is_dataclass(schema) else {}
-    return {name: Declared(name, hint, defaults.get(name)) for name, hint in hints.items()}
+    of_hints = [Declared(name, hint, defaults.get(name)) for name, hint in hints.items()]
+    return {each.name: _localized(each) for each in of_hints}
+
+
+def without_local(schema: Any) -> Any:
+    """Return a schema without `LOCAL`: LangGraph reads a reducer only as the last annotation."""
+    hints = get_type_hints(schema, include_extras=True) if isinstance(schema, type) else {}
+    plain = {name: _plain_hint(hint) for name, hint in hints.items()}
+    if all(plain[name] is hint for name, hint in hints.items()):
+        return schema
+    make: Any = TypedDict
+    return make(schema.__name__, plain)
+
+
+def _localized(declared: Declared) -> Declared:
+    """Return a declared value that is local if its type says so, which then no longer does."""
+    hint = _plain_hint(declared.hint)
+    return declared if hint is declared.hint else replace(declared, hint=hint, is_local=True)
+
+
+def _plain_hint(hint: Any) -> Any:
+    """Return a type without `LOCAL`; the type itself if it has none."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Required, NotRequired):
+        inner = _plain_hint(arguments[0])
+        return hint if inner is arguments[0] else origin[inner]
+    if origin is not Annotated:
+        return hint
+    kind, *rest = arguments
+    inner, others = _plain_hint(kind), [each for each in rest if not isinstance(each, Local)]
+    if inner is kind and len(others) == len(rest):
+        return hint
+    return Annotated[(inner, *others)] if others else inner
 
 
 def _of_model(name: str, info: FieldInfo) -> Declared:

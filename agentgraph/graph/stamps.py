@@ -54,8 +54,8 @@ class Note(NamedTuple):
 
     Attributes:
         id: Its id.
-        kind: "custom", "exit", "break_loop", "transfer_to", "interrupted", "discarded" or "error"; or
-            `ANSWERED`, which is saved, and no event.
+        kind: "custom", "exit", "break_loop", "transfer_to", "chosen", "values", "interrupted",
+            "discarded" or "error"; or `ANSWERED`, which is saved, and no event.
         data: Its data, by kind.
         address: The address of the agent.
         moment: When it was emitted; None before.

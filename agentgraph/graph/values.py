@@ -39,7 +39,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
-from agentgraph.graph.declared import Declared, declared_fields, given_fields
+from agentgraph.graph.declared import Declared, declared_fields, given_fields, without_local
 from agentgraph.graph.internals import MISSING, ROOT, delta_reducer, overwrite_in
 from agentgraph.graph.open_types import Channel
 from agentgraph.safe_repr import shown, shown_error
@@ -114,15 +114,39 @@ class Reducers:
     Attributes:
         channels: LangGraph's channels for the names with a reducer.
         fields: The declared types and defaults, by name.
+        local: The names whose values stay in the lane that wrote them.
     """
 
     channels: Mapping[str, Channel] = field(default_factory=dict)
     fields: Mapping[str, Declared] = field(default_factory=dict)
+    local: frozenset[str] = frozenset()
 
     @property
     def names(self) -> frozenset[str]:
         """All declared names."""
         return frozenset(self.fields)
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """The names under which several branches may write: merged, or not handed back."""
+        return self.local.union(self.channels)
+
+    def handed_back(self, writes: Sequence[Write]) -> list[Write]:
+        """Return the writes of a lane that leave it: without those of local values."""
+        if not self.local:
+            return list(writes)
+        return [rest for each in writes if (rest := _without(each, self.local))["values"]]
+
+    def told(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Return the values that an event shows of those that were written, as plain as they can be.
+
+        Lists, dicts and sets are copies: the agent may go on to change its own.
+        """
+        return {
+            name: _plain_write(value)
+            for name, value in values.items()
+            if not (name.startswith("_") or name in self.local)
+        }
 
     @property
     def schema(self) -> object:
@@ -299,6 +323,14 @@ class Reducers:
         return channel.get()
 
 
+def _plain_write(value: object) -> object:
+    """Return a written value, an `Overwrite` in its plain form."""
+    overwrites, replacement = overwrite_in(value)
+    if overwrites:
+        return {OVERWRITE: _plain_write(replacement)}
+    return copied(value) if isinstance(value, list | dict | set) else value
+
+
 def first_values(channels: Mapping[str, Channel]) -> dict[str, object]:
     """Return anew what channels begin with, by name: for most types with a reducer their empty value.
 
@@ -323,7 +355,7 @@ def declared(schema: Any) -> Reducers:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            read: Any = StateGraph(schema)
+            read: Any = StateGraph(without_local(schema))
     except Exception as error:
         has_fields = isinstance(schema, type) and getattr(schema, "__annotations__", None)
         raise (_unread(schema, error) if has_fields else _no_schema(schema)) from error
@@ -350,7 +382,7 @@ def declared(schema: Any) -> Reducers:
     ]
     if faults:
         raise InvalidAgentError(faults)
-    return Reducers(merging, fields)
+    return Reducers(merging, fields, frozenset(n for n, each in fields.items() if each.is_local))
 
 
 def _merges(channel: object) -> bool:
@@ -513,7 +545,8 @@ def conflicts(
     """Return two conflicting writes for each name that has a conflict.
 
     Two writes conflict if they ran concurrently, and differ under one name without a reducer, or both
-    overwrite what a reducer has merged. The package's own values have no writer, and never conflict.
+    overwrite what a reducer has merged. The package's own values have no writer, and never conflict;
+    nor do local values, which calls of one lane may both write.
 
     Args:
         handed_back: The writes of the joined lanes, by their numbers.
@@ -554,4 +587,4 @@ def _last_writes(number: int, writes: Sequence[Write], reducers: Reducers) -> di
         overwrites, replacement = overwrite_in(value) if name in reducers.channels else (True, value)
         if overwrites:
             last[name] = LastWrite(number, by, replacement)
-    return {name: each for name, each in last.items() if each.by}
+    return {name: each for name, each in last.items() if each.by and name not in reducers.local}

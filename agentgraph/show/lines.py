@@ -121,6 +121,8 @@ def event_text(event: AgentEvent) -> str:
             return f"[transfer_to] {event.action.transfer_to if event.action else ''}"
         case "chosen":
             return f"[chosen] {event.action.chosen if event.action else ''}"
+        case "values":
+            return f"[values] {', '.join((event.action and event.action.values) or ())}"
         case kind:
             return f"[{kind}]"
 

@@ -120,7 +120,7 @@ class Runner:
             SaverError: The SQLite file cannot be opened.
         """
         reducers = declared(values)
-        tree = validate(agent, reducers.channels, middleware)
+        tree = validate(agent, reducers.shared, middleware)
         self.agent, self.saver = agent, _saver(checkpointer, allow)
         self._closes = self.saver is not checkpointer
         try:

@@ -5,7 +5,7 @@ threads. What a saver raises becomes a `SaverError`, and what it returns has bee
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -13,10 +13,12 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import StateSnapshot
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.saving import list_checkpoints, name_fault, save_fault
 from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import is_locked
@@ -66,6 +68,11 @@ class ThreadSaver:
         """Return another thread in the same saver."""
         own = self.tree, self._graph, self.saver, self._check_one
         return ThreadSaver(*own, thread_id, self.paths)
+
+    @property
+    def reducers(self) -> Reducers:
+        """How its values are merged."""
+        return cast(RootGraph, self._graph).reducers
 
     def is_running(self) -> bool:
         """Return whether a run is active on the thread, also in another process of a SQLite file."""

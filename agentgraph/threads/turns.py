@@ -228,10 +228,19 @@ def _of_lanes(
         in_order.append((order, came))
     in_order += [((0, result["number"]), _written(result)) for result in results.values()]
     if ended and place.kind.first_wins:
-        return _written(min(ended, key=lambda each: each["finished"]))  # the others lost
+        winner = min(ended, key=lambda each: each["finished"])  # the others lost
+        return _handed_back(saver, _written(winner))
     in_order.sort(key=lambda item: item[0])
-    salvage = _joined(each for _, each in in_order)
+    salvage = _handed_back(saver, _joined(each for _, each in in_order))
     return salvage._replace(middleware=[]) if place in tree.called else salvage
+
+
+def _handed_back(saver: ThreadSaver, salvage: Salvage) -> Salvage:
+    """Return what is salvaged of lanes without local values, which stay in their lanes."""
+    if not (local := saver.reducers.local):
+        return salvage
+    rest = [{name: v for name, v in each.items() if name not in local} for each in salvage.values]
+    return salvage._replace(values=rest)
 
 
 def _of_lane(

@@ -66,7 +66,7 @@ def validate(
 
     Args:
         root: The root of the tree.
-        merged: The names of the values that have a reducer; None if they are not known.
+        merged: The names of the values that have a reducer or are local; None if they are not known.
         middleware: LangChain middleware for every chat agent, outside its own.
 
     Raises:

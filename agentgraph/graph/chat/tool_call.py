@@ -351,6 +351,9 @@ class RunningCall:
         """Drop the actions of an earlier run of the tool."""
         self.emitter.void_all()
         self.writes = list(self._sent)
+        self._told: list[Write] = []
+        for write in self._sent:
+            self._tell(write)
         self._custom: list[object] = []
         self._acts: dict[str, object] = {}
         self._refused: Ask | None = None
@@ -371,7 +374,15 @@ class RunningCall:
 
     def set_values(self, values: dict[str, object]) -> None:
         """Write values of the run."""
-        self.write([Write(by=self.activation.address, values=dict(values))] if values else [])
+        if values:
+            self._tell(Write(by=self.activation.address, values=dict(values)))
+            self.write(self._told[-1:])
+
+    def _tell(self, write: Write) -> None:
+        """Emit what the tool itself writes; what a lane in it wrote was emitted there."""
+        self._told.append(write)
+        if told := self.activation.node_context.reducers.told(write["values"]):
+            self.emitter.add_note("values", told)
 
     def write(self, writes: Sequence[Write]) -> None:
         """Add writes of the run's values, in order."""
@@ -488,11 +499,10 @@ class RunningCall:
                 check(f"the state {name!r} that the tool {tool!r} returned", value)
         for data in self._custom:
             check(f"custom data of the tool {tool!r}", data)
-        for write in self.writes:
-            if write["by"] == self.activation.address:
-                check_names(self.activation.address, write["values"])
-                for name, value in write["values"].items():
-                    check(f"the value {name!r} of the tool {tool!r}", value)
+        for write in self._told:
+            check_names(self.activation.address, write["values"])
+            for name, value in write["values"].items():
+                check(f"the value {name!r} of the tool {tool!r}", value)
 
     def _named(self, message: BaseMessage) -> BaseMessage:
         if isinstance(message, ToolMessage) and not message.name:

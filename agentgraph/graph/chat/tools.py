@@ -332,7 +332,7 @@ class LaneTool:
         running.attempts.message_ids = [message.id for message in result["messages"]]
         if error is not None:
             raise error
-        running.write(result["values"])
+        running.write(self.node_context.reducers.handed_back(result["values"]))
         running.attempts.came = last_text(result)
 
 

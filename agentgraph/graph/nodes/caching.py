@@ -48,6 +48,8 @@ _FORM = "agentgraph 1"
 _DYNAMIC = "__dynamic__"
 """The identity that LangGraph's cache gives to a node which is not a function."""
 _REPEATED_KINDS = ("custom", "exit", "break_loop", "transfer_to")
+_TOLD = "told_values"
+"""The kind, in an outcome, of a note of values; "values" are what it wrote, an output key included."""
 """The kinds of notes that are given again."""
 _KEYS = JsonPlusSerializer()
 """Turns the data of keys into bytes; the serializer of a cache may encrypt."""
@@ -205,6 +207,8 @@ def _outcome(activation: Activation, entry: CacheEntry) -> Outcome | None:
             outcome.append(["message", _bare(each)])
         elif each.kind in _REPEATED_KINDS:
             outcome.append([each.kind, each.data])
+        elif each.kind == "values":
+            outcome.append([_TOLD, each.data])
     outcome += [["values", write["values"]] for write in writes]
     if fault := save_fault(entry.cache.serde, outcome):
         raise InvalidOutputError(
@@ -231,6 +235,8 @@ def _give(activation: Activation, kind: str, data: Any) -> None:
             activation.transfer(data)
         case "values":
             activation.output.set_values(data)
+        case _ if kind == _TOLD:
+            activation.output.emitter.add_note("values", data)
         case "exit" | "break_loop":
             activation.signal(kind)
 

@@ -122,6 +122,8 @@ class RunState:
         handed_back: Mapping[int, Sequence[Write]],
         beside: Beside,
         label: Callable[[int], str] = lambda number: "",
+        *,
+        are_lanes: bool = True,
     ) -> list[Write]:
         """Return the writes of several lanes or calls as writes of the node that joins them, in order.
 
@@ -130,11 +132,15 @@ class RunState:
             handed_back: The writes of each lane or call, by number, in declared order.
             beside: Returns whether two of them, by number, ran concurrently.
             label: Names one by number, in errors, if its address is that of the node's agent.
+            are_lanes: Whether they are lanes, whose local values stay in them; calls write into the lane
+                of their agent.
 
         Raises:
             ValueConflictError: Two wrote different values under one name that is not settled.
             ReducerError: A reducer failed on the writes together.
         """
+        if are_lanes and self.reducers.local:
+            handed_back = {n: self.reducers.handed_back(each) for n, each in handed_back.items()}
         clashes = conflicts(handed_back, beside, self.reducers)
         if names := [name for name in clashes if name not in self.settled]:
             two = clashes[names[0]]

@@ -192,6 +192,7 @@ class Items:
                 activation.output.keep(record)
             case SetValues(values=values):
                 activation.output.set_values(values)
+                activation.output.tell_values(values, live=live)
             case Exit() | BreakLoop() | TransferTo() | Ask():
                 self._end_with(item)
                 return True

@@ -169,6 +169,13 @@ class Output:
         """Write values of the run."""
         self.write([Write(by=self._address, values=dict(values))])
 
+    def tell_values(self, values: Mapping[str, Any], *, live: bool = False) -> None:
+        """Emit values that the agent has written, when the node ends or at once."""
+        if told := self._node_context.reducers.told(values):
+            self.emitter.add_note("values", told)
+            if live:
+                self.emitter.flush()
+
     def write(self, writes: Sequence[Write]) -> None:
         """Write values of the run, in order; writes by "" are the package's own and never conflict."""
         for write in writes:

@@ -131,7 +131,8 @@ class WorkflowNode(ForkNode):
         """Return the state before the workflow, with what the steps before a step said and wrote."""
         seen = fork.view.state
         for number in self._before(step):
-            seen = seen.with_new(results[number]["messages"], results[number]["values"])
+            values = seen.reducers.handed_back(results[number]["values"])
+            seen = seen.with_new(results[number]["messages"], values)
         return seen
 
     def _before(self, step: Step) -> list[int]:
@@ -153,7 +154,8 @@ class WorkflowNode(ForkNode):
     ) -> Iterator[tuple[int, str, Start, Schedule]]:
         """If a step failed, yield for each step to undo: task number, name, task and schedule."""
         for number, (name, result) in enumerate(self._to_undo(results).items(), len(self.steps)):
-            seen = fork.view.state.with_new(result["messages"], result["values"])
+            values = fork.view.state.reducers.handed_back(result["values"])
+            seen = fork.view.state.with_new(result["messages"], values)
             job = Job(self.undo[name], fork.cursor, _always(seen))
             schedule = Schedule([()], inner_stop())
             yield number, name, tasks[job.lane].start_with(fork, job, schedule, 0), schedule
