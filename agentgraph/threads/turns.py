@@ -239,7 +239,9 @@ def _handed_back(saver: ThreadSaver, salvage: Salvage) -> Salvage:
     """Return what is salvaged of lanes without local values, which stay in their lanes."""
     if not (local := saver.reducers.local):
         return salvage
-    rest = [{name: v for name, v in each.items() if name not in local} for each in salvage.values]
+    rest: list[Mapping[str, object]] = [
+        {n: v for n, v in each.items() if n not in local} for each in salvage.values
+    ]
     return salvage._replace(values=rest)
 
 

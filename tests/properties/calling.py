@@ -55,7 +55,7 @@ def tool(spec: specs.Chat, here: Here, lane: Lane, call: specs.Asked) -> Result:
         text = scripts.FAILED.format(error=args["does"][-1][1])
         return Result(("tool", text, name, call_id, "error"), failed=True)
     for kind, data in given:
-        if kind == "custom":
+        if kind in ("custom", "values"):
             lane.emit(here, kind, data)
         lane.write(data if kind == "values" else {})
     said = "Done." if given else scripts.result(name, args, answers)

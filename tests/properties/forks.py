@@ -38,7 +38,7 @@ def collect(
     spec: specs.Leaf | specs.Switch, here: Here, lane: Lane, error: str, emitted: Sequence[str] = ()
 ) -> NoReturn:
     """Fail in a branch that ends with that; what the call emitted is void."""
-    if {"message", "custom"} & set(emitted):
+    if {"message", "custom", "values"} & set(emitted):
         lane.emit(here, "discarded", None, kept=False)
     lane.emit(here, "error", error, kept=False)
     raise CollectedError(spec, here, error)
