@@ -168,6 +168,8 @@ class Lane:
 
     def emit(self, here: Here, kind: str, data: Any, *, kept: bool = True) -> None:
         """Emit an event."""
+        if kind == "values" and not data:
+            return
         self.events.append(specs.Event(here.address, here.path, kind, data, kept, self.strand))
 
     def say(self, name: str, here: Here, message: specs.Rendered) -> None:
