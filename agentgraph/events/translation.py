@@ -50,6 +50,7 @@ from agentgraph.graph.stamps import (
     speaker_at,
     stamp_in,
 )
+from agentgraph.graph.stored_values import notes_in
 from agentgraph.safe_repr import LONGEST_ERROR, cut, shown_error
 from agentgraph.tree.addresses import RunPaths, root_address
 from agentgraph.tree.places import Tree
@@ -411,10 +412,8 @@ def told_in(written: Mapping[str, Any]) -> list[tuple[Moment, Entry]]:
             message = each if is_message else as_message(each)
             if (moment := stamp_in(message.response_metadata)[1]) is not None:
                 told.append((moment, message))
-    for plain in (written.get("position") or {}).get("told", ()):
-        note = note_of(plain)
-        if note.moment is not None:
-            told.append((note.moment, note))
+    if (written.get("position") or {}).get("told"):
+        told += [(note.moment, note) for note in notes_in(written) if note.moment is not None]
     return told
 
 

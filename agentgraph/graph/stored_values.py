@@ -35,7 +35,8 @@ from agentgraph.graph.internals import (
 )
 from agentgraph.graph.open_types import Graph
 from agentgraph.graph.saving import has_saver
-from agentgraph.graph.values import Reducers, in_order, is_same
+from agentgraph.graph.stamps import Note, note_of
+from agentgraph.graph.values import Reducers, in_order, is_same, maps_in
 
 AGING = 32
 """How often a step without values writes an empty dict; the fewest steps from snapshot to snapshot."""
@@ -56,6 +57,54 @@ LangGraph applies the command first. So what it overwrites is left out of the ne
 """
 _VALUES = "values"
 _SERIALIZER = JsonPlusSerializer()
+
+
+def without_copies(notes: Sequence[list[Any]], written: object) -> list[list[Any]]:
+    """Return notes for the saver, those of values without what is saved beside them.
+
+    >>> without_copies([["1", "values", {"a": "x", "b": "y"}, "s/f", []]], [{"a": "x"}, {"b": "z"}])
+    [['1', 'values', [['a', 0], ['b', None, 'y']], 's/f', []]]
+
+    Args:
+        notes: The notes of a step, as plain data.
+        written: The values that it writes.
+    """
+    writes = maps_in(written)
+    return [
+        [note[0], note[1], [_saved(name, v, writes) for name, v in note[2].items()], *note[3:]]
+        if note[1] == _VALUES
+        else note
+        for note in notes
+    ]
+
+
+def _saved(name: str, value: object, writes: Sequence[Mapping[str, object]]) -> list[object]:
+    """Return a name with the number of the write that has its value, or with the value itself."""
+    for number, write in enumerate(writes):
+        there = write.get(name, MISSING)
+        if type(there) is type(value) and is_same(there, value):
+            return [name, number]
+    return [name, None, value]
+
+
+def notes_in(written: Mapping[str, Any]) -> list[Note]:
+    """Return the notes in what a node wrote, or in a task's result."""
+    told = (written.get("position") or {}).get("told", ())
+    return [_with_values(note, written.get("values")) for note in map(note_of, told)]
+
+
+def _with_values(note: Note, written: object) -> Note:
+    """Return a note of values that `without_copies` made with them, as far as they are there."""
+    if note.kind != _VALUES or not isinstance(note.data, list):
+        return note
+    writes, values = dict(enumerate(maps_in(written))), {}
+    for each in note.data:
+        match each:
+            case [str(name), None, value]:
+                values[name] = value
+            case [str(name), int(number)] if name in writes.get(number, {}):
+                values[name] = writes[number][name]
+    return note._replace(data=values)
 
 
 class ValuesChannel(DeltaChannel[dict[str, object]]):

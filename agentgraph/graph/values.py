@@ -94,6 +94,17 @@ def as_writes(values: Written) -> list[Write]:
     return list(values)
 
 
+def maps_in(written: object) -> list[Mapping[str, Any]]:
+    """Return the values that a step has written, as it was saved: those of each write, in order.
+
+    The root writes one map of values or several, a lane writes `Write`s.
+    """
+    if isinstance(written, Mapping):
+        return [written]
+    several: Sequence[Any] = written if isinstance(written, list | tuple) else ()
+    return [each["values"] if each.keys() == {"by", "values"} else each for each in several]
+
+
 DELETE: Final = {"$agentgraph": "delete"}
 """Deletes a value, wherever values are written: `SetValues(topic=DELETE)`.
 

@@ -37,7 +37,7 @@ from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.state import Changes, Position, collected, folded
 from agentgraph.graph.sync_async import Calls
-from agentgraph.graph.values import check_mapping
+from agentgraph.graph.values import check_mapping, maps_in
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.checkpoints import (
     address_at,
@@ -255,15 +255,8 @@ def _of_lane(
 
 
 def _written(written: Mapping[str, Any]) -> Salvage:
-    """Return what a node or a lane wrote, or a task returned.
-
-    The root writes one map of values or several, a lane writes `Write`s.
-    """
-    values, changes = written.get("values") or (), written.get("middleware")
-    if isinstance(values, Mapping):
-        writes = [values]
-    else:
-        writes = [each["values"] if each.keys() == {"by", "values"} else each for each in values]
+    """Return what a node or a lane wrote, or a task returned."""
+    writes, changes = maps_in(written.get("values")), written.get("middleware")
     return Salvage([*(written.get("messages") or ())], writes, [changes] if changes else [])
 
 

@@ -31,10 +31,10 @@ def question(ctx: ag.Context) -> Any:
 OUTPUTS: dict[str, tuple[Any, list[str], dict[str, Any]]] = {
     "a text": (lambda state: state["answers"][0], ["a: Go.!"], {"k": "Go.!"}),
     "a message": (lambda state: AIMessage(state["answers"][0]), ["a: Go.!"], {"k": "Go.!"}),
-    "values": (lambda state: ag.SetValues(n=len(state["answers"])), [], {"n": 1}),
+    "values": (lambda state: ag.SetValues(n=len(state["answers"])), ["a: [values] n"], {"n": 1}),
     "several": (
         lambda state: ["One.", ag.Custom({"n": 1}), ag.SetValues(n=2), "Two."],
-        ["a: One.", 'a: [custom] {"n": 1}', "a: Two."],
+        ["a: One.", 'a: [custom] {"n": 1}', "a: [values] n", "a: Two."],
         {"n": 2, "k": "Two."},
     ),
     "nothing": (lambda state: None, [], {}),
@@ -122,7 +122,7 @@ RUNNABLES: dict[str, tuple[Any, dict[str, Any], list[str], dict[str, Any]]] = {
     "with an output": (
         lambda: PROMPT | scripted('{"n": 1}') | JsonOutputParser(),
         {"output": lambda data: [ag.SetValues(**data), "Done."]},
-        ["a: Done."],
+        ["a: [values] n", "a: Done."],
         {"n": 1, "k": "Done."},
     ),
     "with an input": (

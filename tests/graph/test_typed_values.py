@@ -123,8 +123,8 @@ def test_edits_of_the_state_are_checked(drive: Drive) -> None:
 def test_declared_defaults_are_there_from_the_start(drive: Drive, schema: type) -> None:
     tree = ag.sequential("job", [sees("first"), gives("adds", ag.SetValues(count=2)), sees("last")])
     runner = ag.Runner(tree, values=schema)
-    texts = [event.text for event in drive.run(runner, "Go.", thread_id="t", values={"topic": "ants"})]
-    first, last = (eval(text) for text in texts)
+    events = drive.run(runner, "Go.", thread_id="t", values={"topic": "ants"})
+    first, last = (eval(event.text) for event in events if event.message)
     assert first == {"topic": "ants", "count": 5, "notes": []}
     assert last == {"topic": "ants", "count": 7, "notes": []}
     assert runner.thread("t").values == last

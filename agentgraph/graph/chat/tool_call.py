@@ -54,6 +54,7 @@ from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import check_names, saver_of, step_config
 from agentgraph.graph.state import Position, TaskResult, with_id
+from agentgraph.graph.stored_values import without_copies
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Write, is_same
 from agentgraph.safe_repr import said, shown
@@ -452,6 +453,7 @@ class RunningCall:
         self.emitter.add_change(MessageChange("said", self._messages, self._void))
         is_of_node = self.emitter is self.activation.output.emitter
         at, told = self.activation.address, [] if is_of_node else self.emitter.end()
+        told = without_copies(told, self.writes) if told and self.writes else told
         position = Position(next=None, cursor=[], tree="", at=at, told=told)
         result = TaskResult(
             messages=self._messages,

@@ -69,8 +69,8 @@ from agentgraph.graph.nodes.stopping import (
     stoppable,
     wait_for_lane,
 )
-from agentgraph.graph.stamps import note_of
 from agentgraph.graph.state import ChatEnding, Progress, TaskResult, with_id
+from agentgraph.graph.stored_values import notes_in
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import shown_error
@@ -531,8 +531,8 @@ class ToolsNode(ChatNode):
             updates += result.get("state", ())
         ordered = results if ending is None else sorted(results, key=lambda each: each is ending)
         for result in ordered:
-            notes = map(note_of, result["position"]["told"]) if is_alone else ()
-            activation.output.add_emitted(result["messages"], [*notes])
+            notes = notes_in(result) if is_alone else ()
+            activation.output.add_emitted(result["messages"], notes)
         step = self._merged_with(activation, updates) if updates else None
         if how == "" and any("break_loop" in result["acts"] for result in results):
             activation.output.emit_note("break_loop")  # outside a loop it has no effect

@@ -19,7 +19,7 @@ from agentgraph.graph.nodes.view import View
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.stamps import STAMP, Note, address_of, agent_of, stamped
 from agentgraph.graph.state import Change, Changes, Update, collected, keeping
-from agentgraph.graph.stored_values import counts_for_values
+from agentgraph.graph.stored_values import counts_for_values, without_copies
 from agentgraph.graph.values import Write, in_order
 from agentgraph.tree.addresses import keeper_node
 
@@ -194,12 +194,14 @@ class Output:
             self.writes = [Write(by=self._address, values=dict(each)) for each in in_order(stored)]
 
     def write_values(self, update: Update) -> None:
-        """Write the values into an update.
+        """Write the values into an update, whose notes then need no copies of them.
 
         In the root it writes now and then none, so that steps without values count, too.
         """
         if self.writes:
             update["values"] = self._node_context.update(self.writes, self._view.state.values)
+            if notes := update["position"].get("told"):
+                update["position"]["told"] = without_copies(notes, update["values"])
         elif not self._node_context.is_inner and counts_for_values(self._node_config):
             update["values"] = {}
 
