@@ -552,7 +552,8 @@ class ToolsNode(ChatNode):
             opened = {each.number: each.call["name"] for each in open_calls(activation)}
             return f"{opened[number]}, call {number}"
 
-        return activation.view.state.joined(activation.address, written, lambda *_: is_beside, label)
+        seen, at = activation.view.state, activation.address
+        return seen.joined(at, written, lambda *_: is_beside, label, are_lanes=False)
 
     def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
         """Return the result that ends the agent, and how; the last one if there are several."""

@@ -132,8 +132,8 @@ class RunState:
             handed_back: The writes of each lane or call, by number, in declared order.
             beside: Returns whether two of them, by number, ran concurrently.
             label: Names one by number, in errors, if its address is that of the node's agent.
-            are_lanes: Whether they are lanes, whose local values stay in them; calls write into the lane
-                of their agent.
+            are_lanes: Whether they are lanes, whose local values stay in them; calls write into the
+                lane of their agent.
 
         Raises:
             ValueConflictError: Two wrote different values under one name that is not settled.
