@@ -341,7 +341,7 @@ class _Record:
         """Return the rows of the items that run, ask or have failed."""
         below = self.outline.replace("├─ ", "│  ").replace("└─ ", "   ")
         rows: list[Row] = []
-        for at, item in self._items.copy().items():
+        for at, item in sorted(self._items.copy().items(), key=_item_number):
             if item.ending in ("done", "stopped") or len(rows) == _MOST_ITEMS:
                 continue
             seconds = None if item.ending or item.since is None else now - item.since
@@ -389,6 +389,11 @@ class _Record:
             return f"{done} of {len(self._items)} done"
         most = getattr(self.place.agent, "max_iterations", None)
         return f"{self.iteration} of {most}" if most and self.iteration else str(self.iteration or "")
+
+
+def _item_number(item: tuple[str, object]) -> int:
+    """Sort key: the number of an item, from its address."""
+    return int(item[0].rpartition("(")[2].partition(":")[0].rstrip(")"))
 
 
 def _inside(tree: Tree, place: Place) -> tuple[Place, ...]:
