@@ -260,7 +260,8 @@ def test_each_graph_of_the_notebooks_is_drawn_described_and_run(
     assert kept - {"middleware"} == {"messages", "values", "position"}
 
     context = {"name": "Ada"} if name == "application" else None
-    parts = [*client.runs.stream(thread, name, input=GO, context=context, stream_mode="values")]
+    given = {**GO, "values": {"letters": ["When?"]}} if name == "data" else GO
+    parts = [*client.runs.stream(thread, name, input=given, context=context, stream_mode="values")]
     assert [part.data for part in parts if part.event == "error"] == []
     state = client.threads.get_state(thread)
     assert len(state["values"]["messages"]) > 1 or state["next"]
