@@ -264,7 +264,8 @@ def test_each_graph_of_the_notebooks_is_drawn_described_and_run(
     parts = [*client.runs.stream(thread, name, input=given, context=context, stream_mode="values")]
     assert [part.data for part in parts if part.event == "error"] == []
     state = client.threads.get_state(thread)
-    assert len(state["values"]["messages"]) > 1 or state["next"]
+    has_answered = len(state["values"]["messages"]) > 1 or "answers" in state["values"]["values"]
+    assert has_answered or state["next"]
 
 
 def test_a_runtime_context_reaches_the_agents_also_an_assistants(client: SyncLangGraphClient) -> None:
