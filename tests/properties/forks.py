@@ -77,9 +77,12 @@ class Item:
     def said(self, mode: str, begin: int) -> list[Said]:
         """Return what of its messages others see."""
         said = self.lane.history[begin:]
-        if mode == "last":
-            return [each for each in said if each.message[0] == "ai"][-1:]
-        return said if mode == "full" else []
+        if mode == "full" or not said:
+            return said
+        first = len(said) - (mode == "last")
+        while 0 < first < len(said) and said[first].message[0] == "tool":
+            first -= 1
+        return said[first:]
 
     def gave(self, agent: specs.Spec, begin: int) -> Any:
         """Return its result: the value of an output key that was written last, or the last text."""
