@@ -337,6 +337,16 @@ class EachAgent(Shown):
         """Whether the results of the items are collected, so that the values behind them are not."""
         return self.output_key is not None or self.kept_by is not None
 
+    @property
+    def staying(self) -> frozenset[str]:
+        """The values that stay in the lane of an item."""
+        return frozenset([self.as_, *(written_keys(self.agent) if self.collects else ())])
+
+    @property
+    def mode(self) -> Literal["full", "last", "none"]:
+        """How much of what the items said joins the history."""
+        return self.output_mode or ("none" if self.output_key else "full")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopAgent(Shown):

@@ -15,7 +15,9 @@ The rule: what finished is added to the new turn's input, before the user's mess
 - Tool calls: the results, in the order of the calls; a call without one gets `UNFINISHED`.
 - A graph agent: its messages.
 - Branches, steps and items: what they said and wrote, in declared order, each step after those that it
-  depends on. Of a lane that has not ended this is what its agents had finished.
+  depends on. Of a lane that has not ended this is what its agents had finished. Of items it is what
+  would have left them: by the `output_mode`, under "last" of those alone that had ended. There is no
+  list of their results, for it would be taken for a whole one.
 
 The messages of an agent that runs as a tool are not included: its caller gets the result, if any.
 
@@ -25,15 +27,18 @@ the user's "Stop."
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
 
+from agentgraph.agents.agents import EachAgent
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
 from agentgraph.graph.graph_classes import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order
 from agentgraph.graph.internals import RETURN
+from agentgraph.graph.nodes.each import joining
 from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.state import Changes, Position, collected, folded
 from agentgraph.graph.sync_async import Calls
@@ -146,7 +151,8 @@ def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Salvage]:
     place = _place(saver.tree, position_in(saver.tree, origin))
     runs_lanes = place is not None and place.kind.is_fork
     every = (yield from leading_checkpoints(saver, origin.checkpoint["id"])) if runs_lanes else []
-    return (yield from _of_step(saver, every, origin, state.get("messages", [])))
+    messages = state.get("messages", [])
+    return (yield from _of_step(saver, every, origin, messages, messages))
 
 
 def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Mapping[str, Any]]:
@@ -166,8 +172,17 @@ def _of_step(
     every: Sequence[CheckpointTuple],
     saved: CheckpointTuple,
     messages: Sequence[BaseMessage],
+    seen: Sequence[BaseMessage],
 ) -> Calls[Salvage]:
-    """Return the results of the step after a checkpoint; `messages` are the lane's until then."""
+    """Return the results of the step after a checkpoint.
+
+    Args:
+        saver: The saver of the thread.
+        every: The checkpoints in which lanes are found.
+        saved: The checkpoint.
+        messages: The messages of the lane until then.
+        seen: Those messages, after those of the lanes around it.
+    """
     tree = saver.tree
     position, by_task = position_in(tree, saved), writes_by_task(saved)
     if position is None or position["next"] is None:
@@ -180,7 +195,7 @@ def _of_step(
         )
     place = _place(tree, position)
     if place is not None and place.kind.is_fork:
-        return (yield from _of_lanes(saver, every, saved, place, by_task))
+        return (yield from _of_lanes(saver, every, saved, place, by_task, seen))
     return _of_calls(tree, position, by_task, messages)
 
 
@@ -210,6 +225,7 @@ def _of_lanes(
     saved: CheckpointTuple,
     place: Place,
     by_task: Writes,
+    seen: Sequence[BaseMessage],
 ) -> Calls[Salvage]:
     """Return the results of lanes, in order; lanes that undo steps come after the steps."""
     tree = saver.tree
@@ -224,12 +240,14 @@ def _of_lanes(
             continue
         when = result["finished"] if result else _NEVER
         order = (1, when) if lane.undoes else (0, order_of(lane, at))
-        came = _written(result) if result else (yield from _of_lane(saver, every, head))
-        in_order.append((order, came))
-    in_order += [((0, result["number"]), _written(result)) for result in results.values()]
+        came = _written(result) if result else (yield from _of_lane(saver, every, head, seen))
+        in_order.append((order, _leaving(place, came, seen, has_ended=result is not None)))
+    in_order += [
+        ((0, result["number"]), _leaving(place, _written(result), seen)) for result in results.values()
+    ]
     if ended and place.kind.first_wins:
-        winner = min(ended, key=lambda each: each["finished"])  # the others lost
-        return _handed_back(saver, _written(winner))
+        first = _written(min(ended, key=lambda each: each["finished"]))  # the others lost
+        return _handed_back(saver, _leaving(place, first, seen))
     in_order.sort(key=lambda item: item[0])
     salvage = _handed_back(saver, _joined(each for _, each in in_order))
     return salvage._replace(middleware=[]) if place in tree.called else salvage
@@ -245,12 +263,30 @@ def _handed_back(saver: ThreadSaver, salvage: Salvage) -> Salvage:
     return salvage._replace(values=rest)
 
 
+def _leaving(
+    place: Place, came: Salvage, seen: Sequence[BaseMessage], *, has_ended: bool = True
+) -> Salvage:
+    """Return what leaves a lane of a node: of that of an item not all does."""
+    agent = place.agent
+    if not isinstance(agent, EachAgent):
+        return came
+    if not has_ended and agent.mode == "last":
+        agent = replace(agent, output_mode="none")
+    values = [{k: v for k, v in each.items() if k not in agent.staying} for each in came.values]
+    return Salvage(joining(agent, came.messages, seen), [each for each in values if each], [])
+
+
 def _of_lane(
-    saver: ThreadSaver, every: Sequence[CheckpointTuple], head: CheckpointTuple
+    saver: ThreadSaver,
+    every: Sequence[CheckpointTuple],
+    head: CheckpointTuple,
+    around: Sequence[BaseMessage],
 ) -> Calls[Salvage]:
-    """Return what an unfinished lane said and wrote."""
+    """Return what an unfinished lane said and wrote; `around` are the messages of those around it."""
     salvage = _written((yield from _state_at(saver, head)))
-    salvage = _joined([salvage, (yield from _of_step(saver, every, head, salvage.messages))])
+    said = salvage.messages
+    step = yield from _of_step(saver, every, head, said, [*around, *said])
+    salvage = _joined([salvage, step])
     return salvage._replace(messages=folded(salvage.messages))
 
 

@@ -225,7 +225,7 @@ def _key_faults(option: str, key: object) -> Iterator[str]:
 
 def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[str]:
     """Yield which keys without a reducer several branches or steps write."""
-    if isinstance(agent, EachAgent) and not agent.collects and agent.on_error != "first":
+    if isinstance(agent, EachAgent) and not (agent.collects or kind_of(agent).first_wins):
         for key in dict.fromkeys(written_keys(agent.agent)):
             if key not in merged:
                 yield (
@@ -303,8 +303,8 @@ def each_faults(agent: EachAgent) -> Iterator[str]:
     yield from _key_faults("errors_key", agent.errors_key)
     if agent.as_ is None:
         yield "as_=None cannot be used; pass the name of a value"
-    names = [agent.as_, *filter(None, (agent.output_key, agent.errors_key))]
-    if len(set(map(str, names))) < len(names):
+    names = [n for n in (agent.as_, agent.output_key, agent.errors_key) if isinstance(n, str)]
+    if len(set(names)) < len(names):
         yield f"as_, output_key and errors_key must differ; they are {', '.join(map(shown, names))}"
     if agent.key is not None and (not callable(agent.key) or is_async(agent.key)):
         yield f"key={shown(agent.key)} cannot be used; pass a sync function of an item"

@@ -106,6 +106,19 @@ def leaf(name: str, world: World, during: Any = None, shape: str = "plain", **op
     return ag.function_agent(name, shapes[shape], **options)
 
 
+def for_item(name: str, world: World, during: Any = None) -> ag.Agent:
+    """Return a function agent for items, whose effect has the number of the item."""
+
+    def act(ctx: ag.Context) -> Iterator[str]:
+        yield f"{name} begins"
+        with world.doing(f"{name} {ctx.item.number}"):
+            if during is not None:
+                during()
+        yield f"{name} is done"
+
+    return ag.function_agent(name, act)
+
+
 def chain(world: World, *agents: ag.Agent) -> ag.Agent:
     """Return a sequence with something done before and after."""
     return ag.sequential("s", [leaf("first", world), *agents, leaf("last", world)])

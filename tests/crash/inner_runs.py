@@ -288,6 +288,23 @@ def switch(inner: InnerRun) -> ag.Agent:
     return ag.switch("outer", lambda ctx: bool(inner()), {True: says(), False: ag.SKIP})
 
 
+def each(option: str) -> Build:
+    def build(inner: InnerRun) -> ag.Agent:
+        given = {
+            "over": lambda ctx: [inner()],
+            "key": lambda item: inner() and "k",
+            "input": lambda ctx: inner(),
+        }
+        options = {"over": lambda ctx: ["a"], option: given[option]}
+        return ag.each("outer", says(), **options)
+
+    return build
+
+
+def item(inner: InnerRun) -> ag.Agent:
+    return ag.each("outer", ag.function_agent("a", inner), lambda ctx: ["a", "b"], max_concurrency=1)
+
+
 def until(inner: InnerRun) -> ag.Agent:
     return ag.loop("outer", [says()], max_iterations=3, until=lambda ctx: bool(inner()))
 
@@ -462,6 +479,8 @@ PLACES: dict[str, Build] = {
     "history": lambda inner: chat(inner, history=lambda seen: [HumanMessage(inner())]),
     "until": until,
     "choose": switch,
+    **{f"each, {option}": each(option) for option in ("over", "key", "input")},
+    "item": item,
     "when": lambda inner: ag.workflow("outer", [ag.step(says(), when=lambda ctx: bool(inner()))]),
     "check": check,
     "branches": branches,

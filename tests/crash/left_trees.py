@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from campaign import World, chain, leaf, model
+from campaign import World, chain, for_item, leaf, model
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from sites import Rounds, named
@@ -54,6 +54,17 @@ def coroutines(world: World) -> ag.Agent:
 def mixed(world: World) -> ag.Agent:
     steps = ag.sequential("x", [leaf("x1", world), slow("x2", world), leaf("x3", world)])
     return chain(world, ag.parallel("fork", [steps, waits("b", world)]))
+
+
+def each(world: World) -> ag.Agent:
+    """Return an each of three items, two of which wait at once; how they are found is counted."""
+
+    def over(ctx: ag.Context) -> list[str]:
+        world.add("items")
+        return ["a", "b", "c"]
+
+    work = ag.sequential("x", [for_item("x1", world), for_item("x2", world, world.wait)])
+    return chain(world, ag.each("files", work, over, max_concurrency=2, output_key="out"))
 
 
 def nested(world: World) -> ag.Agent:
@@ -220,6 +231,7 @@ TREES = {
     "coroutines": Tree(coroutines, 2, 1, again=("a", "b")),
     "mixed": Tree(mixed, 2, 2, again=("b",)),
     "nested": Tree(nested, 3, 1),
+    "each": Tree(each, 7, 2),
     "workflow": Tree(workflow, 3, 1),
     "tools": Tree(tools, 3, 2, again=("aslow",)),
     "stack": Tree(stack, 6, 1),

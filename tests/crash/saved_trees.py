@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from campaign import World, chain, leaf
+from campaign import World, chain, for_item, leaf
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -93,6 +93,57 @@ def collected(world: World) -> ag.Agent:
     """Return a parallel in a parallel, in which a branch fails and is collected."""
     inner = ag.parallel("fork_inner", [fails("never"), pair("x", world)], on_error="collect")
     return chain(world, ag.parallel("fork", [inner, leaf("beside", world)], on_error="wait"))
+
+
+def each(on_error: str) -> Build:
+    """Return an each whose items are counted; an item of a "collect" and of a "first" fails."""
+
+    def build(world: World) -> ag.Agent:
+        def over(ctx: ag.Context) -> dict[str, int]:
+            world.add("items")
+            return {"a": 1, "b/c": 0}
+
+        def check(ctx: ag.Context) -> None:
+            if on_error in ("collect", "first") and not ctx.item.value:
+                raise ValueError("it never works")
+
+        inner = [for_item("x1", world), ag.function_agent("x2", check), for_item("x3", world)]
+        if on_error == "first":  # else it depends on the time how far the one that fails gets
+            inner = inner[1:]
+        work = ag.sequential("work", inner)
+        keys = {"output_key": "out", "errors_key": "bad"}
+        return chain(world, ag.each("files", work, over, on_error=on_error, **keys))
+
+    return build
+
+
+def each_in_order(world: World) -> ag.Agent:
+    """Return an each in an each in a loop, one item at a time, whose items say what others see."""
+    inner = ag.each("cells", for_item("x", world), "row", as_="cell", max_concurrency=1)
+    rows = ag.each("rows", inner, lambda ctx: [["a", "b"], [], ["c"]], as_="row", max_concurrency=1)
+    return chain(world, ag.loop("l", [rows], max_iterations=2))
+
+
+def each_asks(world: World) -> ag.Agent:
+    """Return an each one of whose items asks while others go on."""
+
+    def ask(ctx: ag.Context) -> Any:
+        return ag.Ask("Go on?") if ctx.item.key == "b" and not ctx.answered else f"{ctx.answer}"
+
+    work = ag.sequential("work", [for_item("x1", world), ag.function_agent("chief", ask)])
+    return chain(world, ag.each("files", work, lambda ctx: ["a", "b"], key=str, output_key="out"))
+
+
+def each_in_a_tool(world: World) -> ag.Agent:
+    inner = ag.each("inner", for_item("x", world), lambda ctx: ["a", "b"], output_key="out")
+    tools = [ag.agent_tool(inner, description="Works.")]
+
+    def response(sent: list[BaseMessage]) -> Any:
+        if any(isinstance(message, ToolMessage) for message in sent):
+            return "All is done."
+        return calls(call("inner", "inner", request="Look."))
+
+    return chain(world, ag.chat_agent("writer", answering(world, response), tools=tools))
 
 
 def workflow(on_error: str) -> Build:
@@ -234,6 +285,21 @@ def planned(world: World) -> ag.Agent:
     return chain(world, plan)
 
 
+def planned_side_by_side(world: World) -> ag.Agent:
+    """Return a plan whose steps run at once, after one that they need."""
+    steps = '[{"name": "a", "task": "A"}, {"name": "b", "task": "B", "depends_on": ["a"]}]'
+    plan = ag.plan_execute(
+        "pe",
+        planner=ag.function_agent("planner", lambda ctx: steps),
+        executor=for_item("x", world),
+        replanner=ag.function_agent("replanner", lambda ctx: None),
+        parallel=True,
+        on_error="collect",
+        max_concurrency=2,
+    )
+    return chain(world, plan)
+
+
 def supervised(mode: str) -> Build:
     def build(world: World) -> ag.Agent:
         name = "inner" if mode == "tools" else "transfer_to_inner"
@@ -264,6 +330,10 @@ TREES: dict[str, Build] = {
     "switch": switch,
     **{f"parallel {each}": parallel(each) for each in ("fail", "collect", "wait", "first")},
     "collected": collected,
+    **{f"each {on_error}": each(on_error) for on_error in ("fail", "collect", "wait", "first")},
+    "each in order": each_in_order,
+    "each in a tool": each_in_a_tool,
+    "each asks": each_asks,
     **{f"workflow {each}": workflow(each) for each in ("fail", "wait")},
     "undone": undone,
     "agent tool": agent_tool(lambda world: pair("inner", world)),
@@ -282,6 +352,7 @@ TREES: dict[str, Build] = {
     "validated": validated,
     "helped": helped,
     "planned": planned,
+    "planned side by side": planned_side_by_side,
     **{f"supervised {each}": supervised(each) for each in ("tools", "handoff")},
     "asks": asks,
     "asks in a tool": asks_in_a_tool,

@@ -57,6 +57,16 @@ def branch(on_error: str, shape: str) -> Build:
     return build
 
 
+def item(on_error: str, shape: str) -> Build:
+    """Return an each whose only item fails."""
+
+    def build(fault: Fault, world: World) -> ag.Agent:
+        failing = ag.sequential("x", [leaf("before", world), leaf(BAD, world, fault, shape)])
+        return chain(world, ag.each("files", failing, lambda ctx: ["a"], on_error=on_error))
+
+    return build
+
+
 def nested(fault: Fault, world: World) -> ag.Agent:
     inner = ag.parallel("fork_inner", [leaf(BAD, world, fault), leaf("near", world)])
     return chain(world, ag.parallel("fork", [inner, leaf("far", world)]))
@@ -92,6 +102,16 @@ def until(world: World, hook: Callable[..., Any]) -> ag.Agent:
 
 def switch(world: World, hook: Callable[..., Any]) -> ag.Agent:
     return ag.switch("path", hook, {True: leaf("body", world)})
+
+
+def each(option: str) -> Callable[[World, Callable[..., Any]], ag.Agent]:
+    """Return an each that calls a hook by an option, as its items, a key, an input or its worker."""
+
+    def made(world: World, hook: Callable[..., Any]) -> ag.Agent:
+        options = {"over": lambda ctx: ["a"], option: hook}
+        return ag.each("files", options.pop("agent", leaf("body", world)), **options)
+
+    return made
 
 
 def when(world: World, hook: Callable[..., Any]) -> ag.Agent:
@@ -299,6 +319,15 @@ SITES: dict[str, Site] = {
     "step": Site(step, wraps=ag.StepFailedError),
     "until": Site(hook(until, gives=True)),
     "choose": Site(hook(switch, gives=True)),
+    "over": Site(hook(each("over"), gives=lambda ctx: ["a"])),
+    "key of an item": Site(hook(each("key"), gives="k")),
+    "input of an item": Site(hook(each("input"), gives="Go.")),
+    **{
+        f"item {on_error} {shape}": Site(item(on_error, shape))
+        for on_error in ("fail", "wait")
+        for shape in SHAPES
+    },
+    **{f"item collect {shape}": Site(item("collect", shape), is_ordinary, LOST) for shape in SHAPES},
     "when": Site(hook(when, gives=True), wraps=ag.StepFailedError),
     "until in a branch": Site(
         hook(lambda w, f: ag.parallel("fork", [until(w, f), leaf("beside", w)]), gives=True)

@@ -266,7 +266,7 @@ def test_a_listing_that_fails_in_a_resume_is_nobodys_failure(way: str, tmp_path:
     assert driven.faults.times == 1
 
 
-ASKING = ("asks", "asks in a tool", "asks beside transfers")
+ASKING = ("each asks", "asks", "asks in a tool", "asks beside transfers")
 ALONE = [name for name in TREES if name not in {*ASKING, "undone"}]
 """The trees that a graph runs without a `Runner` to the end."""
 

@@ -154,6 +154,8 @@ def _agent(name: str = "a") -> ag.Agent:
     return ag.function_agent(name, _noop)
 
 
+EACH_OPTIONS = ("as_", "key", "input", "max_concurrency", "on_error", "output_key")
+EACH_OPTIONS += ("errors_key", "output_mode", "description")
 BUILDERS: dict[str, Callable[[Any], ag.Agent]] = {
     "name": lambda value: ag.function_agent(value, _noop),
     "fn": lambda value: ag.function_agent("a", value),
@@ -174,6 +176,12 @@ BUILDERS: dict[str, Callable[[Any], ag.Agent]] = {
     "when": lambda value: ag.workflow("s", [ag.step(_agent(), when=value)]),
     "cases": lambda value: ag.switch("s", "x", value),
     "case": lambda value: ag.switch("s", "x", {1: value}),
+    "agent of an each": lambda value: ag.each("s", value, "x"),
+    "over": lambda value: ag.each("s", _agent(), value),
+    **{
+        f"each {option}": lambda value, option=option: ag.each("s", _agent(), "x", **{option: value})
+        for option in EACH_OPTIONS
+    },
     "until": lambda value: ag.loop("s", [_agent()], max_iterations=1, until=value),
     "steps": lambda value: ag.workflow("s", value),
     "depends_on": lambda value: ag.workflow("s", [ag.step(_agent(), depends_on=value)]),
@@ -205,7 +213,10 @@ def test_a_builder_takes_anything_and_a_runner_refuses_it(builder: str) -> None:
 
 
 NUMBERS: dict[str, Callable[[Any], ag.Agent]] = {
-    **{name: BUILDERS[name] for name in ("max_concurrency", "max_iterations", "max_attempts")},
+    **{
+        name: BUILDERS[name]
+        for name in ("each max_concurrency", "max_concurrency", "max_iterations", "max_attempts")
+    },
     "model calls": lambda value: ag.chat_agent("a", scripted(), max_iterations=value),
 }
 

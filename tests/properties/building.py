@@ -38,7 +38,8 @@ def build(tree: specs.Spec, record: Record) -> ag.Agent:
 
 def declared(tree: specs.Spec) -> Any:
     """Return how the values of a tree are declared: one is added to, of others the last counts."""
-    keys = {getattr(spec, "output_key", None) for spec in specs.walk(tree)} - {None}
+    options = ("output_key", "errors_key")
+    keys = {getattr(spec, each, None) for spec in specs.walk(tree) for each in options} - {None}
     names = dict.fromkeys(("y", "z", *sorted(keys)), Annotated[Any, _last])
     return TypedDict("Values", {**names, ADDED: Annotated[str, add]})
 
@@ -64,6 +65,8 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
             return ag.loop(spec.name, inner, max_iterations=spec.max_iterations, until=until)
         case specs.Switch():
             return _switch(spec, inner, record)
+        case specs.Each():
+            return _each(spec, *inner, record)
         case specs.Human():
             return ag.human(spec.name, spec.prompt, output_key=spec.output_key)
     history = _entries if spec.history == "entries" else spec.history
@@ -81,6 +84,24 @@ def _switch(spec: specs.Switch, inner: list[ag.Agent], record: Record) -> ag.Age
     if spec.by == "value":
         return ag.switch(spec.name, "y", {"": ways[0]}, otherwise=ways[1])
     return ag.switch(spec.name, lambda ctx: record.chooses(spec, ctx), dict(enumerate(ways)))
+
+
+def _each(spec: specs.Each, agent: ag.Agent, record: Record) -> ag.Agent:
+    kind, what = spec.over
+    asked = {"template": scripts.ITEM.format(spec.as_), "function": scripts.asked_for}
+    return ag.each(
+        spec.name,
+        agent,
+        what if kind == "value" else lambda ctx: record.lists(spec, ctx),
+        as_=spec.as_,
+        key=scripts.key_of if spec.shape == "keys" else None,
+        input=asked[spec.input] if spec.input else None,
+        max_concurrency=spec.max_concurrency,
+        on_error=spec.on_error,
+        output_key=spec.output_key,
+        errors_key=spec.errors_key,
+        output_mode=spec.output_mode,
+    )
 
 
 def _check(spec: specs.Checked, record: Record) -> Callable[[ag.Context, str], str | None]:

@@ -100,7 +100,7 @@ def check_pending(heard: Turn, expected: Sequence[specs.Event]) -> None:
 def check_sights(tree: specs.Spec, record: Record, lane: Lane) -> None:
     """Compare what functions, loops and models saw, how often they were called, and tools ran."""
     by_name = {spec.name: spec for spec in specs.walk(tree)}
-    recorded = (specs.Chat, specs.Function, specs.Loop, specs.Switch)
+    recorded = (specs.Chat, specs.Function, specs.Loop, specs.Switch, specs.Each)
     saw = {at: sights for at, sights in lane.saw.items() if isinstance(by_name[name_at(at)], recorded)}
     unasked = {at for at in saw if getattr(by_name[name_at(at)], "until", True) is None}
     assert record.saw == {at: sights for at, sights in saw.items() if at not in unasked}

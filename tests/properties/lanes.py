@@ -18,7 +18,7 @@ class Here(NamedTuple):
     """An activation: its run path, its address, the nearest iteration, and if there is a loop to end.
 
     `above` is the chat agent that handed over to it, if it can hand back; `tries` are the addresses
-    of its attempts if it was sent back.
+    of its attempts if it was sent back; `number` is that of the item that it runs for.
     """
 
     path: specs.Path
@@ -27,10 +27,16 @@ class Here(NamedTuple):
     in_loop: bool = False
     above: str | None = None
     tries: tuple[str, ...] = ()
+    number: int | None = None
+
+    @property
+    def step(self) -> int | None:
+        """The number of its step in its run path: of an item that it runs for, or the iteration."""
+        return self.iteration if self.number is None else self.number
 
     def inside(self, path: specs.Path, address: str) -> "Here":
         """Return the activation of another agent that it runs."""
-        return self._replace(path=path, address=address, above=None, tries=())
+        return self._replace(path=path, address=address, above=None, tries=(), number=None)
 
     def at_node(self, name: str, visit: int) -> "Here":
         """Return a visit of a node of the graph that it is."""
@@ -108,7 +114,8 @@ class Lane:
     """What is visible in one thread of control; what it wrote; what the run emitted, saw and ran.
 
     `visited` has the addresses of the leaves and forks that ran, `steered` counts the calls of tools
-    that end, break or hand over, by their address and name.
+    that end, break or hand over, by their address and name. `item` is the item of the nearest each
+    around, and `text` that of the results of an each that ran last.
     """
 
     history: list[Said] = field(default_factory=list)
@@ -125,12 +132,19 @@ class Lane:
     kept: dict[str, Kept] = field(default_factory=dict)
     noted: Counter[str] = field(default_factory=Counter)
     start: int = 0
+    item: tuple[Any, ...] = ()
+    text: str | None = None
 
     def fork(self, *strand: specs.Strand) -> "Lane":
         """Return a lane that sees the same, a strand of its own."""
         known = {"history": list(self.history), "values": dict(self.values), "written": []}
-        known["start"] = len(self.history)
+        known |= {"start": len(self.history), "text": None}
         return replace(self, **known, strand=(*self.strand, *strand))
+
+    def last_text(self, begin: int) -> str:
+        """Return the text of what was said last from a message on, or of the results of an each."""
+        said = [each.message[1] for each in self.history[begin:]][-1:]
+        return "".join(said) if self.text is None else self.text
 
     def write(self, values: Mapping[str, Any]) -> None:
         """Write values."""
@@ -190,7 +204,7 @@ class Lane:
         added = scripts.transfers_text(targets(leaf, here)) if isinstance(leaf, specs.Chat) else ""
         system = "\n\n".join(text for text in (instruction, added) if text)
         seen = [("system", system, None), *seen] if system else seen
-        return specs.Sight(here.path, here.iteration, seen, dict(self.values), answered)
+        return specs.Sight(here.path, here.iteration, seen, dict(self.values), answered, self.item)
 
     def context(self, leaf: specs.Leaf, here: Here, begin: int, *, is_open: bool = False) -> list[Seen]:
         """Return what a leaf sees of the history, as its middleware left it."""

@@ -14,7 +14,7 @@ import agentgraph as ag
 
 BY_RUNNER: Any = {"tags": ["all"], "metadata": {"job": -1}, "configurable": {"call": -1}}
 """The config of a runner, with which that of a call is merged."""
-FORKS = (specs.Parallel, specs.Workflow)
+FORKS = (specs.Parallel, specs.Workflow, specs.Each)
 
 
 @dataclass(frozen=True)

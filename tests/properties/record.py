@@ -98,6 +98,17 @@ class Record:
             raise FailedError(scripts.fails_to_choose(ctx.address))
         return scripts.way(switch, sight)
 
+    def lists(self, each: specs.Each, ctx: ag.Context) -> Any:
+        """Record that an each looks for its items, and fail, or return them."""
+        self.passed.look("border", ctx)
+        sight = _sight(ctx)
+        with self.lock:
+            self.saw[ctx.address].append(sight)
+            again = len(self.saw[ctx.address]) % (each.fails + 1) != 0
+        if each.fails and (again or scripts.is_collected(ctx.address)):
+            raise FailedError(scripts.fails_to_list(ctx.address))
+        return scripts.items(each, sight)
+
     def asks(self, chat: specs.Chat, ctx: ag.Context, sent: list[BaseMessage]) -> list[BaseMessage]:
         """Record what a model is about to be sent, and mark it with what the model is to know."""
         self.passed.look("model", ctx)
@@ -177,4 +188,5 @@ def _message(said: specs.Rendered) -> AIMessage:
 def _sight(ctx: ag.Context, messages: Sequence[BaseMessage] | None = None) -> specs.Sight:
     answer = (ctx.answer,) if ctx.answered else ()
     path, seen = steps(ctx.run_path), rendered(ctx.messages if messages is None else messages)
-    return specs.Sight(path, ctx.iteration, seen, dict(ctx.values), answer)
+    item = (ctx.item.number, ctx.item.key, ctx.item.value) if ctx.item else ()
+    return specs.Sight(path, ctx.iteration, seen, dict(ctx.values), answer, item)

@@ -14,7 +14,7 @@ from typing import Any
 import scripts
 import specs
 from calling import Result, decided, ends, tool
-from forks import CollectedError, collect, in_order, joined
+from forks import CollectedError, as_text, collect, in_order, items_of, joined, results, staying
 from lanes import Here, Lane, Said, targets
 from stacks import ChatEnding, Stack
 
@@ -29,6 +29,8 @@ def turn(tree: specs.Spec, lane: Lane, text: str) -> None:
 
 def run(spec: specs.Spec, here: Here, lane: Lane) -> str | None:
     """Run an activation, and return the signal that it ends with."""
+    if not isinstance(spec, specs.Sequential | specs.Loop | specs.Checked):
+        lane.text = None
     match spec:
         case specs.Sequential():
             _, signal = in_turn(spec, here, lane)
@@ -42,6 +44,9 @@ def run(spec: specs.Spec, here: Here, lane: Lane) -> str | None:
             signal = workflow(spec, here, lane)
         case specs.Switch():
             signal = switch(spec, here, lane)
+        case specs.Each():
+            lane.visited.add(here.address)
+            signal = each(spec, here, lane)
         case specs.Checked():
             signal = checked(spec, here, lane)
         case specs.Chat():
@@ -107,6 +112,46 @@ def switch(spec: specs.Switch, here: Here, lane: Lane) -> str | None:
     return None if way == "skip" else way
 
 
+def each(spec: specs.Each, here: Here, lane: Lane) -> str | None:
+    """Run an agent for each item, and collect what the items gave."""
+    seen = [said.message for said in lane.history]
+    sight = specs.Sight(here.path, here.iteration, seen, dict(lane.values), (), lane.item)
+    for _ in range(spec.fails):
+        lane.saw[here.address].append(sight)
+        error = scripts.fails_to_list(here.address)
+        if scripts.is_collected(here.address):
+            collect(spec, here, lane, error)
+        lane.emit(here, "error", error, kept=False)
+    if spec.over[0] != "value":
+        lane.saw[here.address].append(sight)
+    items, signals = list(items_of(spec, scripts.items(spec, sight), lane)), []
+    items = items[:1] if spec.on_error == "first" else items
+    begins = [len(item.lane.history) for item in items]
+    for item in items:
+        item.lane.strand = (*lane.strand, specs.Strand(here.address, item.number))
+        path = (*here.path, (spec.agent.name, item.number))
+        inside = here.inside(path, f"{here.address}/{spec.agent.name}({item.counter})")
+        try:
+            signals.append(run(spec.agent, inside._replace(number=item.number), item.lane))
+        except CollectedError as error:
+            failed = ("ai", f"Failed: {error}", error.leaf.name)
+            item.lane.say(error.leaf.name, error.here, failed)
+            item.failed = str(error)
+    own = staying(spec)
+    for item, begin in zip(items, begins, strict=True):
+        lane.history += item.said(spec.mode, begin)
+        left = [{k: v for k, v in w.items() if k not in own} for w in item.lane.written]
+        lane.join(left)
+    written = {item.number: item.lane.written for item in items}
+    lane.settle(here, written, lambda one, other: True)
+    found = results(spec, items, begins)
+    lane.write({spec.output_key: found} if spec.output_key else {})
+    errors = {item.name: item.failed for item in items if item.failed}
+    lane.write({spec.errors_key: errors} if spec.errors_key else {})
+    lane.text = as_text(found)
+    return joined(signals)
+
+
 def parallel(spec: specs.Parallel, here: Here, lane: Lane) -> str | None:
     """Run branches, and join them."""
     branches, signals, before = [], [], len(lane.history)
@@ -135,6 +180,7 @@ def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
     earlier: dict[str, list[str]] = {}
     ended: dict[str, Lane] = {}
     said: dict[str, list[Said]] = {}
+    texts: dict[str, str] = {}
     signals: list[str | None] = []
     for name, step in in_order(spec.steps).items():
         earlier[name] = [
@@ -149,18 +195,17 @@ def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
             own.history += said[up]
             own.see(ended[up].written)
         if not scripts.runs(step, own.values, own.history):
-            ended[name], said[name] = own, []
+            ended[name], said[name], texts[name] = own, [], ""
             continue
         if step.input:
-            result = [each.message[1] for each in said[step.depends_on[0]]][-1:]
-            text = scripts.filled(step.input, own.values).replace("$", "".join(result))
+            text = scripts.filled(step.input, own.values).replace("$", texts[step.depends_on[0]])
             own.input = [Said(("human", text, None))]
             own.history = list(own.input)
         own.start = len(own.history)
         begin, ended[name] = len(own.history), own
         path = (*here.path, (name, here.iteration))
         signals.append(run(step.agent, here.inside(path, f"{here.address}/{name}"), own))
-        said[name] = own.history[begin:]
+        said[name], texts[name] = own.history[begin:], own.last_text(begin)
     for name, own in ended.items():
         lane.history += said[name]
         lane.join(own.written)
@@ -176,10 +221,10 @@ def checked(spec: specs.Checked, here: Here, lane: Lane) -> str | None:
     """Run an agent again while a check sends it back."""
     tries: tuple[str, ...] = ()
     for k in count():
-        path = (*here.path, *[(spec.name, here.iteration)] * k)
+        path = (*here.path, *[(spec.name, here.step)] * k)
         attempt = here.inside(path, here.address + (f"{{{k}}}" if k else ""))
         tries = (*tries, attempt.address)
-        attempt = attempt._replace(tries=tries if k else ())
+        attempt = attempt._replace(tries=tries if k else (), number=here.number)
         begin = len(lane.history)
         signal = run(spec.agent, attempt, lane)
         if signal or k == spec.refusals:
@@ -283,7 +328,7 @@ def group(spec: specs.Chat, here: Here, lane: Lane) -> str | None:
         for _ in range(returns.index(True) + 1):
             hops.append(0)
             way.pop()
-            path = (*path, (way[-1].name, here.iteration))
+            path = (*path, (way[-1].name, here.iteration if way[1:] else here.step))
 
 
 def member(way: Sequence[Any], here: Here, lane: Lane, asked: int) -> str | None:
@@ -299,6 +344,7 @@ def member(way: Sequence[Any], here: Here, lane: Lane, asked: int) -> str | None
 def chat(spec: specs.Chat, here: Here, lane: Lane, before: int) -> str | None:
     """Run the rounds of a chat agent, between the hooks that come first and last."""
     lane.visited.add(here.address)
+    lane.text = None
     stack = Stack(spec, here, lane)
     leaving = stack.hooks("before_agent") or rounds(spec, here, lane, before, stack)
     while stack.hooks("after_agent"):
@@ -446,5 +492,4 @@ def agent(inner: specs.Spec, history: str, here: Here, lane: Lane, args: str, nu
     before, path = len(inside.history), (*here.path, (inner.name, here.iteration))
     run(inner, Here(path, f"{here.address}/{inner.name}({number})", here.iteration), inside)
     lane.join(inside.written)
-    said = inside.history[before:]
-    return said[-1].message[1] if said else ""
+    return inside.last_text(before)

@@ -29,6 +29,10 @@ TRANSFERRED = "Transferred to "
 DECISIONS = ["approve", "edit", "reject", "respond"]
 MOST_HOPS = 3
 """How many dots an address may have before no model transfers any more."""
+ITEM = "Look at ${{{}}} with {{x?}}."
+"""The input of an item, by the name of its value."""
+LISTS: tuple[Sequence[str], ...] = ((), ("one",), ("one", "and two"), ("a/b", "", "ü~"))
+KEYS = ("k", 7, "long " * 10)
 ANSWERS = ("yes, @", "", None, 0, False, ["a", 1], {"sure": True})
 
 
@@ -179,6 +183,35 @@ def runs(step: specs.Step, values: Mapping[str, Any], messages: Sequence[Any]) -
     """Return whether a step runs, by what there is before it."""
     odd = bool(len(messages) % 2)
     return {None: True, "value": bool(values.get("y")), "messages": odd}[step.when]
+
+
+def items(each: specs.Each, sight: specs.Sight) -> Any:
+    """Return the items of an each."""
+    kind, what = each.over
+    if kind == "value":
+        return sight.values[what]
+    number = len(sight.messages) if kind == "messages" else sight.iteration or 0
+    return shaped(each.shape, LISTS[(what + number) % len(LISTS)])
+
+
+def shaped(shape: str, values: Sequence[str]) -> Any:
+    """Return items as a mapping, or as a list."""
+    return dict(zip(KEYS, values, strict=False)) if shape == "mapping" else list(values)
+
+
+def key_of(item: str) -> str:
+    """Return the key of an item."""
+    return f"{item}!"
+
+
+def asked_for(ctx: Any) -> str:
+    """Return the input of an item, as a function gives it."""
+    return f"Look at {(ctx.item.number, ctx.item.key, ctx.item.value)}."
+
+
+def fails_to_list(address: str) -> str:
+    """Return the error of a function that gives items."""
+    return f"{address} cannot list"
 
 
 def fails_to_choose(address: str) -> str:

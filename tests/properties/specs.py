@@ -200,6 +200,38 @@ class Switch:
 
 
 @dataclass(frozen=True)
+class Each:
+    """An each, whose items are in a value, or made of an iteration or a number of messages.
+
+    The items of a list have keys if they are of the shape "keys". Its function fails `fails` times at
+    first. "collect" is in the name of one that collects; with "first" the first item wins.
+    """
+
+    name: str
+    agent: "Spec"
+    over: tuple[Literal["iteration", "messages", "value"], Any]
+    shape: Literal["list", "keys", "mapping"] = "list"
+    as_: str = "item"
+    input: Literal["template", "function"] | None = None
+    max_concurrency: int | None = None
+    on_error: Literal["fail", "wait", "collect", "first"] = "fail"
+    output_key: str | None = None
+    errors_key: str | None = None
+    output_mode: Literal["full", "last", "none"] | None = None
+    fails: int = 0
+
+    @property
+    def sub_agents(self) -> tuple["Spec", ...]:
+        """The agent that runs for each item."""
+        return (self.agent,)
+
+    @property
+    def mode(self) -> str:
+        """How much of what the items say others see."""
+        return self.output_mode or ("none" if self.output_key else "full")
+
+
+@dataclass(frozen=True)
 class Checked:
     """An agent that is sent back by a check, some times in a row."""
 
@@ -218,7 +250,7 @@ class Checked:
 
 
 Leaf = Function | Chat | Human
-Spec = Leaf | Sequential | Parallel | Workflow | Loop | Switch | Checked
+Spec = Leaf | Sequential | Parallel | Workflow | Loop | Switch | Each | Checked
 
 
 class Strand(NamedTuple):
@@ -246,13 +278,17 @@ class Event:
 
 @dataclass(frozen=True)
 class Sight:
-    """What a leaf knows when it is called, or the `until` of a loop when it is asked."""
+    """What a leaf knows when it is called, or the `until` of a loop when it is asked.
+
+    An item is its number, its key and its value.
+    """
 
     path: Path
     iteration: int | None
     messages: Sequence[Rendered]
     values: Mapping[str, Any]
     answer: tuple[Any, ...] = ()
+    item: tuple[Any, ...] = ()
 
 
 def walk(spec: Spec) -> list[Spec]:

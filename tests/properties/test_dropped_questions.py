@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 import scripts
+import specs
 from building import build
 from comparison import check_events, check_traces, errors, errors_in, expected_events, name_at, whole
 from conversations import MOST_RESUMES, Case, Thread
+from forks import written_keys
 from helpers import Drive, Sync, unvoided
 from hypothesis import event, given
 from lanes import Kept, Lane, Said, agent_at
@@ -50,18 +52,28 @@ def _has_begun(messages: Sequence[BaseMessage]) -> bool:
     return any(each.text == LEAVE_IT and not each.name for each in messages if each.type == "human")
 
 
+def _modes(address: str, tree: specs.Spec) -> set[str]:
+    """Return how much others see of what is said at an address, by the items and calls around it."""
+    by_name = {spec.name: spec for spec in specs.walk(tree) if not isinstance(spec, specs.Checked)}
+    parts = pairwise(address.split("/"))
+    around = [by_name[name_at(before)] for before, part in parts if "(" in part]
+    return {each.mode if isinstance(each, specs.Each) else "none" for each in around}
+
+
 def _check_kept(
-    record: Record, heard: Sequence[ag.AgentEvent], kept: Sequence[BaseMessage], *, jumps: bool
+    record: Record, heard: Sequence[ag.AgentEvent], kept: Sequence[BaseMessage], tree: specs.Spec
 ) -> None:
     """Check that what was reported and is not void is kept, once, and of calls the real results.
 
     Only a hook that jumps to the end leaves calls open.
 
-    What an agent says that runs as a tool is for itself: its address has the number of the call.
+    What an agent says that runs as a tool is for itself, as is that of items of the mode "none".
     """
-    words = [each for each in unvoided(heard) if each.message and "(" not in each.address]
-    said = {each.id: each.message for each in words}
+    jumps = "does='end'" in repr(tree)
+    words = [each for each in unvoided(heard) if each.message]
+    said = {each.id: each.message for each in words if _modes(each.address, tree) <= {"full"}}
     ids = [message.id for message in kept]
+    assert {each.id for each in words if "none" in _modes(each.address, tree)}.isdisjoint(ids)
     assert len(set(ids)) == len(ids)
     assert not Counter(map(repr, rendered(list(said.values())))) - Counter(map(repr, rendered(kept)))
     calls = {}
@@ -74,6 +86,12 @@ def _check_kept(
             assert jumps or not calls
             calls = {each["id"]: each for each in getattr(message, "tool_calls", ())}
     assert jumps or not calls
+
+
+def _staying(tree: specs.Spec) -> set[str]:
+    """Return the values that only items see."""
+    eaches = [spec for spec in specs.walk(tree) if isinstance(spec, specs.Each)]
+    return {"item"}.union(*(written_keys(each.agent) for each in eaches if each.output_key))
 
 
 def _lane(
@@ -132,7 +150,8 @@ def test_a_turn_that_drops_questions_keeps_what_had_finished(case: Case, drive: 
     *kept, text = begun["messages"]
     assert text.text == LEAVE_IT
     event(f"{min(len(kept), 4)} messages kept")
-    _check_kept(record, heard, kept, jumps="does='end'" in repr(case.tree))
+    _check_kept(record, heard, kept, case.tree)
+    assert _staying(case.tree).isdisjoint(begun.get("values", {}))
     lane = _lane(heard, kept, begun, build(case.tree, Record()))
     thread.finish()
     expected = expected_events(case.tree, lane, LEAVE_IT)

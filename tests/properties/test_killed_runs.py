@@ -3,6 +3,7 @@
 import json
 import pickle
 import random
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain, repeat
 from pathlib import Path
@@ -24,7 +25,7 @@ import agentgraph as ag
 
 ALL = 1000
 """From so many examples on each save is tried, and the thread goes on to its end."""
-STEPS = {"alone": 1, "beside": 1} if EXAMPLES >= ALL else {"alone": 3, "beside": 6}
+STEPS = {"alone": 3, "beside": 6, "items": 7} if EXAMPLES < ALL else defaultdict(lambda: 1)
 """Each how-manyth save is tried: from another one on in each case."""
 MOST_KILLS = 8
 
@@ -150,9 +151,18 @@ PAIR = specs.Parallel(
 )
 BOSS = specs.Human("boss", "Well?")
 TRIES = specs.Function("tries", "function", _says((_said("five"),), (("error", "@ fails"),)))
+ITEMS = specs.Each(
+    "each",
+    specs.Sequential("do", (PAIR.sub_agents[0], BOSS)),
+    ("messages", 0),
+    "keys",
+    output_key="out",
+    errors_key="bad",
+)
 TREES = {
     "alone": specs.Sequential("s", (FIRST, BOSS, TRIES)),
     "beside": specs.Sequential("s", (FIRST, BOSS, PAIR, TRIES)),
+    "items": specs.Sequential("s", (FIRST, ITEMS, TRIES)),
 }
 """Of the requests the first asks, the second fails, the third ends the turn. Where something may run
 beside others, LangGraph streams a step before it is saved; else it saves it first."""

@@ -113,7 +113,7 @@ def _fragile(tree: specs.Spec) -> set[str]:
     loops = {spec.name for spec in specs.walk(tree) if isinstance(spec, specs.Loop) and spec.until}
     for spec in specs.walk(tree):
         outer: tuple[specs.Spec, ...] = ()
-        if isinstance(spec, specs.Parallel) and spec.on_error == "collect":
+        if isinstance(spec, specs.Parallel | specs.Each) and spec.on_error == "collect":
             outer = spec.sub_agents
         if isinstance(spec, specs.Chat) and spec.on_tool_error == "return":
             outer = tuple(agent for agent, _ in spec.agents)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import scripts
 import specs
 from hypothesis import strategies as st
 
@@ -65,14 +66,16 @@ class _Growing:
         kinds = ["leaf"] if depth < DEPTH else []
         kinds += ["again"] if self.made else []
         if depth and self.leaves < MOST_LEAVES:
-            kinds += ["sequential", "parallel", "workflow", "loop", "switch", "caller", "caller"]
+            kinds += ["sequential", "parallel", "workflow", "loop", "switch", "each", "each"]
+            kinds += ["caller", "caller"]
         kind = self.pick(*kinds)
         if kind == "again":
             return self.pick(*self.made)
         if kind == "leaf":
             agent = self.leaf()
         else:
-            agent = self.caller(depth - 1) if kind == "caller" else self.composite(kind, depth - 1)
+            made = {"caller": self.caller, "each": self.each}.get(kind)
+            agent = made(depth - 1) if made else self.composite(kind, depth - 1)
         transfers = isinstance(agent, specs.Chat) and agent.sub_agents
         if not transfers and (refusals := self.pick(*[None] * 8, 0, 1, 2)) is not None:
             agent = specs.Checked(agent, refusals)
@@ -136,6 +139,40 @@ class _Growing:
         ways = tuple(self.draw(st.permutations(ways)))
         fails = 0 if self.calm or by == "value" else self.pick(0, 0, 0, 1, 2)
         return specs.Switch(name, agents[: max([*_numbers(ways), -1]) + 1], ways, by, fails)
+
+    def each(self, depth: int) -> specs.Spec:
+        """Draw an each: one collects where each failure ends an item at once; of few the first wins.
+
+        The agent before one whose items are in a value writes that.
+        """
+        worker, name = self.agent(depth), self.name("each")
+        may_fail, asks = _may_fail(worker), _may_ask(worker)
+        errors = ["fail", "fail", "wait", *["collect"] * 2 * (not may_fail or _is_plain(worker))]
+        on_error = self.pick(*errors, *["first"] * (not may_fail and not asks))
+        name = name.replace("each", "collect_each") if on_error == "collect" else name
+        shape = self.pick("list", "list", "keys", "mapping")
+        kind = self.pick("messages", "iteration", "value")
+        key = self.key(name)
+        made = specs.Each(
+            name,
+            worker,
+            (kind, f"{name}_items" if kind == "value" else self.pick(2, 0, 1, 3)),
+            shape,
+            self.pick("item", "item", "x", "y"),
+            self.pick(None, None, "template", "function"),
+            1 if on_error == "first" else self.pick(None, None, 1, 2),
+            on_error,
+            key,
+            self.pick(None, f"{name}_errors") if key else None,
+            self.pick(None, None, "full", "last", "none"),
+            0 if self.calm or kind == "value" else self.pick(0, 0, 0, 0, 1, 2),
+        )
+        if kind != "value":
+            return made
+        items = scripts.shaped(shape, self.pick(*scripts.LISTS[::-1]))
+        writes = ((specs.Call((("values", {made.over[1]: items}),)),),)
+        before = specs.Function(self.name("lister"), "function", writes)
+        return specs.Sequential(self.name("sequential"), (before, made))
 
     def leaf(self) -> specs.Leaf:
         """Draw a leaf; one that has an output key is in one place only."""
@@ -337,20 +374,27 @@ def _may_fail(spec: specs.Spec) -> bool:
     """Return whether an agent fails at first."""
     if isinstance(spec, specs.Parallel) and spec.on_error == "collect":
         return False
+    if isinstance(spec, specs.Each) and spec.on_error == "collect":
+        return bool(spec.fails)
     if isinstance(spec, specs.Chat) and (spec.fails or spec.on_tool_error == "raise"):
         return True
     if isinstance(spec, specs.Chat) and any(each.does == "fail" for each in spec.middleware):
         return True
-    if isinstance(spec, specs.Switch) and spec.fails:
+    if isinstance(spec, specs.Switch | specs.Each) and spec.fails:
         return True
     if isinstance(spec, specs.Function) and any(c.fails for script in spec.scripts for c in script):
         return True
     return any(map(_may_fail, specs.inside(spec)))
 
 
+def _may_ask(spec: specs.Spec) -> bool:
+    """Return whether an agent may ask a person."""
+    return any(asking in repr(spec) for asking in ("'interrupted'", "Human(", "'ask'", "approve=('"))
+
+
 def _is_plain(spec: specs.Spec) -> bool:
     """Return whether nothing in an agent runs at the same time as something else."""
-    forks = (specs.Parallel, specs.Workflow)
+    forks = (specs.Parallel, specs.Workflow, specs.Each)
     return not any(isinstance(each, forks) or getattr(each, "tools", ()) for each in specs.walk(spec))
 
 
@@ -370,6 +414,8 @@ def _activations(spec: specs.Spec) -> int:
     if not hasattr(spec, "sub_agents"):
         return 1
     times = getattr(spec, "refusals", 0) + 1
+    if isinstance(spec, specs.Each):
+        times = len(scripts.LISTS[-1])
     if isinstance(spec, specs.Loop):
         times = spec.max_iterations or 3
     return times * sum(_activations(child) for child in spec.sub_agents)

@@ -88,8 +88,8 @@ class Activation:
         self.asked = view.position.get("ask")
         self.asked_after: int | None = None
         self.cache_entry: CacheEntry | None = None
-        self.text = view.position.get("text")
         self.has_ended = "border" in view.position
+        self.text = view.position.get("text") if self.has_ended else None
         self._ending = view.position.get("border", _PLAIN_END)
         self._failure = state.get("failure") if self.has_ended else None
         self._next: Position | None = None

@@ -6,12 +6,12 @@ run that is resumed goes on with the same items, whatever the value or the funct
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from typing_extensions import TypedDict
 
-from agentgraph.agents.agents import EachAgent, output_keys, written_keys
+from agentgraph.agents.agents import EachAgent, output_keys
 from agentgraph.agents.context import Context, Item
 from agentgraph.agents.prebuilt.plans import RESULTS
 from agentgraph.agents.templates import fill_input
@@ -39,6 +39,25 @@ class Items(TypedDict):
     values: list[Any]
 
 
+def joining(
+    agent: EachAgent, messages: Sequence[BaseMessage], before: Sequence[BaseMessage]
+) -> list[BaseMessage]:
+    """Return what an item said that joins the history, by the `output_mode`.
+
+    Its changes of messages that were there before always do: those are not its own. The last message
+    is that whose text is the result; if it is the result of a call, the call goes with it.
+    """
+    if agent.mode == "full" or not messages:
+        return [*messages]
+    known = {message.id for message in before}
+    said = [m for m in messages if m.id not in known and not isinstance(m, RemoveMessage)]
+    begin = len(said) if agent.mode == "none" else max(len(said) - 1, 0)
+    while 0 < begin < len(said) and isinstance(said[begin], ToolMessage):
+        begin -= 1
+    last = {message.id for message in said[begin:]}
+    return [message for message in messages if message.id in known or message.id in last]
+
+
 class EachNode(ForkNode):
     """Runs the lane of the worker for each item, and collects what the items gave."""
 
@@ -49,10 +68,7 @@ class EachNode(ForkNode):
         super().__init__(node_context, lanes)
         self._looking = talk_tasks(f"{self.name}.over", self._items)
         self._keys = frozenset(output_keys(self.agent.agent))
-        inside = written_keys(self.agent.agent) if self.agent.collects else ()
-        self._own = {self.agent.as_, *inside}
-        default: Literal["full", "none"] = "none" if self.agent.output_key else "full"
-        self._mode = self.agent.output_mode or default
+        self._staying = self.agent.staying
 
     @property
     def picture(self) -> Picture:
@@ -96,17 +112,8 @@ class EachNode(ForkNode):
         return [AIMessage(f"Failed: {error}")]
 
     def joining(self, fork: Activation, result: LaneResult) -> Sequence[BaseMessage]:
-        """Return what an item said that joins the history, by the `output_mode`.
-
-        Its changes of earlier messages always do: those are not its own.
-        """
-        messages = result["messages"]
-        if self._mode == "full" or not messages:
-            return messages
-        known = {message.id for message in fork.view.state.messages}
-        said = [each for each in messages if each.type == "ai" and each.id not in known]
-        last = said[-1:] if self._mode == "last" else []
-        return [each for each in messages if each.id in known or each in last]
+        """Return what an item said that joins the history, by the `output_mode`."""
+        return joining(self.agent, result["messages"], fork.view.state.messages)
 
     def keep(self, fork: Activation, jobs: Sequence[Job], results: Results) -> None:
         """Keep the texts of the results by key for the enclosing agent, and the text of all."""
@@ -133,7 +140,7 @@ class EachNode(ForkNode):
     def _leaving(self, writes: Sequence[Write]) -> list[Write]:
         """Return writes without the values that stay in the lane of an item."""
         left = [
-            {**write, "values": {n: v for n, v in write["values"].items() if n not in self._own}}
+            {**write, "values": {n: v for n, v in write["values"].items() if n not in self._staying}}
             for write in writes
         ]
         return [cast(Write, write) for write in left if write["values"]]
