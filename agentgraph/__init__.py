@@ -36,7 +36,7 @@ from agentgraph.agents.builders import (
     with_helpers,
     workflow,
 )
-from agentgraph.agents.context import Context, Entry, Item
+from agentgraph.agents.context import Context, Entry, Item, Reply
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
 from agentgraph.agents.prebuilt.runnable import runnable_agent
@@ -123,6 +123,7 @@ __all__ = [
     "PendingInterruptError",
     "ReducerError",
     "RemoteRunError",
+    "Reply",
     "Result",
     "Run",
     "RunPath",

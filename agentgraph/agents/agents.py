@@ -188,6 +188,7 @@ class FunctionAgent(Shown):
 
     name: str
     fn: AgentFunction
+    agents: tuple["Agent", ...] = ()
     description: str = ""
     output_key: str | None = None
     history: HistoryPolicy = "shared"
@@ -488,10 +489,12 @@ def inner_nodes(agent: object) -> tuple[InnerNode, ...]:
 
 
 def called_agents(agent: "Agent") -> tuple["Agent", ...]:
-    """Return the agents that an agent calls any number of times: its tools, or that of its items."""
+    """Return the agents that an agent calls any number of times: as tools, for items, in a function."""
     match agent:
         case ChatAgent():
             return tuple(tool.agent for tool in agent_tools(agent))
+        case FunctionAgent():
+            return agent.agents
         case EachAgent():
             return (agent.agent,)
         case CheckedAgent():
@@ -514,7 +517,16 @@ def checks_of(agent: "Agent") -> tuple[CheckedAgent, ...]:
     return checks
 
 
-_HOLDING_AGENTS = ("agent", "sub_agents", "steps", "tools", "compensate", "cases", "otherwise")
+_HOLDING_AGENTS = (
+    "agent",
+    "agents",
+    "sub_agents",
+    "steps",
+    "tools",
+    "compensate",
+    "cases",
+    "otherwise",
+)
 """The fields of agents, steps and agent tools that hold agents."""
 
 

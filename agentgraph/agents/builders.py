@@ -219,6 +219,7 @@ def function_agent(
     name: str,
     fn: AgentFunction,
     *,
+    agents: Iterable[Agent] = (),
     description: str = "",
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
@@ -247,6 +248,7 @@ def function_agent(
     Args:
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         fn: Called with a `Context`; it may be a coroutine function, also for the sync methods.
+        agents: The agents that `fn` may run, by `ctx.run(name, request)`.
         description: What the agent is for, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
         history: Which messages `ctx.messages` holds; see `chat_agent`.
@@ -266,6 +268,7 @@ def function_agent(
     Returns:
         The agent; `compile_agent` checks it.
     """
+    agents = as_tuple(agents)
     return FunctionAgent(**locals())
 
 
@@ -277,6 +280,7 @@ def agent(fn: AgentFunction, /) -> FunctionAgent: ...
 def agent(
     *,
     name: str | None = None,
+    agents: Iterable[Agent] = (),
     description: str | None = None,
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
@@ -291,6 +295,7 @@ def agent(
     /,
     *,
     name: str | None = None,
+    agents: Iterable[Agent] = (),
     description: str | None = None,
     output_key: str | None = None,
     history: HistoryPolicy = "shared",
@@ -324,6 +329,7 @@ def agent(
         return function_agent(
             name or str(getattr(fn, "__name__", type(fn).__name__)),
             fn,
+            agents=agents,
             description=_first_line(fn) if description is None else description,
             output_key=output_key,
             history=history,

@@ -71,6 +71,32 @@ class Entry:
         return (self.address and self._path_of(self.address)) or RunPath()
 
 
+class Reply(str):
+    """What an agent said that a function ran: the text of its last message. Saved, it is a bare `str`.
+
+    Attributes:
+        data: Its structured answer, typed where it has an `output_schema`; else the value of its last
+            `output_key`; None without one.
+        values: The values that it wrote.
+        messages: All that it and the agents inside it said.
+    """
+
+    data: Any
+    values: Values
+    messages: "list[BaseMessage]"
+
+    def __new__(
+        cls, text: str = "", *, data: Any = None, values: Values | None = None, messages: Any = ()
+    ) -> "Reply":
+        """Make a reply."""
+        self = super().__new__(cls, text)
+        self.data, self.values, self.messages = data, values or {}, list(messages)
+        return self
+
+    def __reduce__(self) -> "tuple[type[str], tuple[str]]":
+        return str, (str(self),)
+
+
 class KeepingContext(Protocol):
     """A context that also shows the package's own agents what is kept for them."""
 
@@ -142,6 +168,26 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
     @abstractmethod
     def context(self) -> RunContext:
         """LangGraph's runtime context, passed with `context=` to the run; None without one."""
+
+    @abstractmethod
+    def run(self, name: str, request: str, *, key: "str | int | None" = None) -> Any:
+        """Run one of the `agents` of this function agent, and return its `Reply`.
+
+        In a coroutine or an async generator it is awaited: `await ctx.run("research", "Bees?")`.
+        Each call runs the agent in a lane of its own: it sees the request, and the values. On a resume
+        the function begins anew, and calls that have ended give what they gave before. They are known
+        by their keys, else by their order, so the function must make the same calls each time.
+
+        Args:
+            name: The name of the agent.
+            request: What it is asked to do.
+            key: A text or whole number that names the call in addresses: `flow/research(bees)`.
+
+        Raises:
+            AgentGraphError: The agent is not declared, the key is used twice, or on a resume another
+                request has the place of this one.
+            Exception: What the agent raised. If the function catches it, it is an `error` event.
+        """
 
     @property
     @abstractmethod

@@ -51,7 +51,7 @@ from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.foreign.graph_node import GraphNode
-from agentgraph.graph.graph_classes import AT_ONCE, LaneGraph, LaneNode, RootGraph, made
+from agentgraph.graph.graph_classes import AT_ONCE, LaneGraph, LaneNode, RootGraph, made, picture_of
 from agentgraph.graph.internals import (
     SEND,
     TRIGGER,
@@ -69,6 +69,7 @@ from agentgraph.graph.nodes.fork import ForkNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
+from agentgraph.graph.nodes.running import RunningNode
 from agentgraph.graph.nodes.switch import SwitchNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
@@ -294,9 +295,13 @@ class _LaneBuilder:
                 yield from chat_nodes(node_context, lanes)
             case FunctionAgent():
                 yield LaneNode(
-                    FunctionNode(node_context, capabilities),
+                    RunningNode(node_context, capabilities, lanes)
+                    if lanes
+                    else FunctionNode(node_context, capabilities),
                     capabilities,
                     [place.nodes.question] if capabilities.ask else (),
+                    picture=picture_of(lanes) if lanes else None,
+                    at_once=AT_ONCE if lanes else 0,
                 )
                 if capabilities.ask:
                     yield LaneNode(QuestionNode(node_context), None, [place.node])

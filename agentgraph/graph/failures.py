@@ -1,13 +1,20 @@
 """Writes on an exception where it arose, and which questions were asked at the same time.
 
 So it can be reported at its address when it leaves the graph, through whatever nodes and lanes.
+
+A saver cannot save exceptions, so a failure is saved as plain data and rebuilt with its class, its
+arguments and its attributes, which is what handlers look at. If its class is not loaded in this
+process, no handler here can name it, and its nearest loaded base replaces it.
 """
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple, NoReturn
 
+from agentgraph.agents.schemas import plain
 from agentgraph.errors import AgentGraphError
-from agentgraph.safe_repr import shown_error
+from agentgraph.safe_repr import said, shown_error
 
 _KEY = "agentgraph_failures"
 _ASKED = "agentgraph_asked"
@@ -165,3 +172,76 @@ def raise_together(failed: Sequence[BaseException], questions: Sequence[object])
     beside = [asked for error in failed for asked in asked_beside(error)]
     keep_asked(failed[0], each_once([*beside, *questions]))
     raise failed[0]
+
+
+def as_data(error: Exception) -> dict[str, object]:
+    """Return an exception as plain data: its classes, arguments, attributes and where it was raised."""
+    classes = [each for each in type(error).__mro__ if issubclass(each, Exception)]
+    attributes = {name: value for name, value in _attributes(error) if _is_plain(value)}
+    return {
+        "classes": [[each.__module__, each.__qualname__] for each in classes],
+        "args": list(error.args) if all(map(_is_plain, error.args)) else [said(error)],
+        "attributes": attributes,
+        "said": said(error),
+        "failures": [list(each) for each in failures(error)],
+    }
+
+
+def from_data(data: Mapping[str, Any]) -> Exception:
+    """Rebuild an exception from what `as_data` returned.
+
+    >>> error = from_data(as_data(ConnectionError("down")))
+    >>> isinstance(error, OSError), error
+    (True, ConnectionError('down'))
+    """
+    error = _made(data)
+    for name, value in data["attributes"].items():
+        object.__getattribute__(error, "__dict__")[name] = value
+    keep_failures(error, [Failure(*each) for each in data["failures"]])
+    return error
+
+
+def _made(data: Mapping[str, Any]) -> Exception:
+    kind = _kind(data["classes"])
+    try:
+        error = kind.__new__(kind, *data["args"])
+        error.args = tuple(data["args"])
+        str(error)
+    except Exception:  # its constructor takes other arguments than `args`
+        error = _named(data["classes"][0], Exception)(data["said"])
+    return error
+
+
+def _kind(classes: list[list[str]]) -> type[Exception]:
+    """Return the first loaded class of an exception's bases, renamed to the exception's own class."""
+    base = next(filter(None, (_loaded(*each) for each in classes)), Exception)
+    module, name = classes[0]
+    is_first = [base.__module__, base.__qualname__] == [module, name]
+    return base if is_first else _named(classes[0], base)
+
+
+def _named(first: list[str], base: type[Exception]) -> type[Exception]:
+    module, name = first
+    return type(name.rpartition(".")[2], (base,), {"__module__": module, "__qualname__": name})
+
+
+def _loaded(module: str, name: str) -> type[Exception] | None:
+    try:
+        kind = reduce(getattr, name.split("."), sys.modules[module])
+    except (KeyError, AttributeError):
+        return None
+    return kind if isinstance(kind, type) and issubclass(kind, Exception) else None
+
+
+def _attributes(error: Exception) -> list[tuple[str, object]]:
+    attributes = object.__getattribute__(error, "__dict__")
+    return [
+        (name, value) for name, value in attributes.items() if not name.startswith(("_", "agentgraph_"))
+    ]
+
+
+def _is_plain(value: object) -> bool:
+    try:
+        return bool(plain(value) == value)
+    except (AgentGraphError, RecursionError, UnicodeError):
+        return False

@@ -219,6 +219,8 @@ class Position(TypedDict):
     """The question that the next node asks."""
     answer: NotRequired[list[object]]
     """The answer for the next node, as the only item."""
+    calls: NotRequired[list[Any]]
+    """The results of the agents that the function at the next node ran before its question."""
     chat: NotRequired[Progress]
     """The progress of the chat agent whose node is next."""
     border: NotRequired[Border]

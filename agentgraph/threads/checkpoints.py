@@ -42,6 +42,8 @@ _EDITS = ("update", "fork")
 """The sources of checkpoints that `update_state` writes."""
 _PAGE = 16
 """How many checkpoints are listed at first, where the number that is needed is not known."""
+_AFTER_NUMBERS = 2**62
+"""The order of calls with a key alone, after those with numbers."""
 _RAN = "loop"
 """The source of checkpoints that end a step."""
 _FORK = "fork"
@@ -250,7 +252,8 @@ def address_at(tree: Tree, saved: CheckpointTuple) -> str | None:
 def order_of(lane: Place, at: str) -> int:
     """Return the index of a lane among the lanes of its node, from an address in the lane."""
     if lane.is_called:
-        return int(re.findall(r"\((\d+)", at.split("/")[len(way_to(lane)) - 1])[0])
+        number = re.search(r"\((\d+)[.:)]", at.split("/")[len(way_to(lane)) - 1])
+        return int(number[1]) if number else _AFTER_NUMBERS
     return lane.rank
 
 

@@ -377,7 +377,7 @@ def _asked_in(saver: ThreadSaver, namespace: str, saved: CheckpointTuple | None)
         return []
     asked, next_ = _asking(saved), position["next"]
     at_border = "border" in position  # there the node itself asks, whatever its agent runs
-    if asked and not at_border and (next_ == place.nodes.tools or place.kind.is_fork):
+    if asked and not at_border and next_ != place.nodes.question and _runs_lanes(place, next_):
         return (yield from _asked_by_tasks(saver, namespace, saved, position))
     questions: list[Asked] = []
     for task, writes in asked.items():
@@ -391,6 +391,11 @@ def _asked_in(saver: ThreadSaver, namespace: str, saved: CheckpointTuple | None)
         else:
             questions += _unanswered(inner, saved, task)
     return each_once(questions)
+
+
+def _runs_lanes(place: Place, node: str | None) -> bool:
+    """Return whether a node of a place runs lanes or tool calls as tasks."""
+    return node == place.nodes.tools or place.kind.is_fork or place.kind.runs_agents
 
 
 def _asked_in_graph(saver: ThreadSaver, namespace: str) -> Calls[dict[str, Asked] | None]:
@@ -424,7 +429,7 @@ def _asked_by_tasks(
     outer = _inside(namespace, f"{position['next']}:{runs.id}")
     if ran_after(saved) == {runs.id}:
         return _unanswered(outer, saved, runs.id)
-    in_order: list[tuple[int, list[Asked]]] = []
+    in_order: list[tuple[tuple[int, str], list[Asked]]] = []
     for task in asked.keys() - {runs.id}:
         attempt = sum(each["task"] == task for each in attempts_in(saved))
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
@@ -432,7 +437,7 @@ def _asked_by_tasks(
             at_lane = yield from saver.checkpoint(inside)
             if inner := (yield from _asked_in(saver, inside, at_lane)):
                 there = asker_of(inner[0].schema).address or ""
-                in_order.append((order_of(lane, there), inner))
+                in_order.append(((order_of(lane, there), there), inner))
                 break
         else:
             names = [place.nodes.call, *(lane.node for lane in lanes)]
@@ -443,7 +448,10 @@ def _asked_by_tasks(
                 if each.id in ids and (each.saved or each.id not in waiting):
                     waiting[each.id] = each
             askers = [(asker_of(each.schema), each) for each in waiting.values()]
-            in_order += [(asker.call, [each]) for asker, each in askers if asker.address == at]
+            in_order += [((asker.call, at), [each]) for asker, each in askers if asker.address == at]
+    if place.kind.runs_agents and runs.id in asked:  # the function itself may have asked
+        own = _unanswered(outer, saved, runs.id)
+        in_order += [((-1, at), [each]) for each in own if asker_of(each.schema).address == at]
     return [question for _, each in sorted(in_order, key=lambda item: item[0]) for question in each]
 
 

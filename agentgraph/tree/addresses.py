@@ -8,6 +8,7 @@ place and its cursor. A cursor is a tuple of counters, outermost first:
 | "iteration" | enclosing loop                        | the iteration, from 0                          |
 | "hops"      | chat agent at which transfers begin   | its transfers: i to sub-agent i, 0 back up     |
 | "call"      | agent run as a tool, or for each item | its number; (number, attempt), (number, key)   |
+|             | agent that a function runs            | the number of the call, or its key, a text     |
 | "attempt"   | agent that a check may send back      | the attempt, from 0                            |
 | "visit"     | node of a graph that is laid flat     | how often it ran before in this activation     |
 
@@ -147,14 +148,17 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
     cursor: Cursor = ()
     for part in text.split("/"):
         match = _PART.fullmatch(part)
-        inner = match and _place_inside(tree, place, match["segment"], match["call"] is not None)
+        is_called = match is not None and bool(match["call"] or match["name"])
+        inner = match and _place_inside(tree, place, match["segment"], is_called)
         if match is None or inner is None or len(cursor) != len(counts_around(inner)):
             return None
         if (match["again"] and not inner.is_tool) or (match["key"] is not None and not inner.is_item):
             return None
+        if match["name"] and not inner.is_run:
+            return None
         place = inner
         call = numbered_call(int(match["call"]), int(match["again"] or 0)) if match["call"] else None
-        call = call if match["key"] is None else (call, match["key"])
+        call = (match["name"] or call) if match["key"] is None else (call, match["key"])
         cursor = cursor if call is None else (*cursor, call)
         if place.repeats:
             cursor = (*cursor, int(match["attempt"] or 0))
@@ -218,6 +222,18 @@ def item_counter(number: int, key: str | int | None) -> Any:
     if key is None:
         return number
     return number, quote(str(key), safe="._-").replace("~", "%7E")[:_KEY_LENGTH]
+
+
+def key_counter(key: str | int) -> str:
+    """Return the "call" counter of a call that has a key: the key as addresses show it.
+
+    >>> key_counter("a/b"), key_counter(7)
+    ('a%2Fb', '%37')
+    """
+    quoted = quote(str(key), safe="._-").replace("~", "%7E")
+    if quoted[:1].isdigit() and _NUMBERS.fullmatch(quoted[:_KEY_LENGTH]):
+        quoted = f"%{ord(quoted[0]):X}{quoted[1:]}"  # a number alone is that of a call
+    return quoted[:_KEY_LENGTH]
 
 
 def number_of_item(counter: Any) -> int:
@@ -319,9 +335,10 @@ class RunPaths:
 
 _ROUND = re.compile(r"\[(\d+)\]")
 _KEY = re.compile(r"\((\d+):[^()]*\)")
+_NUMBERS = re.compile(r"\d+(\.\d+)?")
 _KEY_LENGTH = 40
 _PART = re.compile(
-    r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)(\.(?P<again>[1-9]\d*)|:(?P<key>[A-Za-z0-9._%-]*))?\))?(\{(?P<attempt>\d+)\})?(\[(?P<counts>\d+(\.\d+)*)\])?"
+    r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)(\.(?P<again>[1-9]\d*)|:(?P<key>[A-Za-z0-9._%-]*))?\)|\((?P<name>[A-Za-z0-9._%-]+)\))?(\{(?P<attempt>\d+)\})?(\[(?P<counts>\d+(\.\d+)*)\])?"
 )
 
 

@@ -44,6 +44,7 @@ class Kind:
         runs_graph: Whether it runs a foreign graph.
         is_laid_flat: Whether it is a foreign graph whose nodes are nodes of the lane.
         is_inner: Whether it is such a node, which runs any number of times.
+        runs_agents: Whether it is a function that runs agents.
         first_wins: Whether the first sub-agent that succeeds ends the others and discards their work.
     """
 
@@ -57,6 +58,7 @@ class Kind:
     runs_graph: bool = False
     is_laid_flat: bool = False
     is_inner: bool = False
+    runs_agents: bool = False
     first_wins: bool = False
 
     @property
@@ -75,8 +77,8 @@ def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
     match agent:
         case ChatAgent():
             return Kind("chat", hands_over=True)
-        case FunctionAgent():
-            return Kind("function")
+        case FunctionAgent(agents=agents):
+            return Kind("function", runs_agents=bool(agents))
         case GraphAgent(flat=flat):
             return Kind("graph", runs_graph=not flat, is_laid_flat=flat)
         case InnerNode(graph=graph):

@@ -76,6 +76,11 @@ def function_faults(agent: FunctionAgent) -> Iterator[str]:
     """Yield what is wrong with a function agent."""
     if not callable(agent.fn):
         yield f"{shown(agent.fn)} cannot be called; pass a function that takes a context"
+    names = [getattr(each, "name", None) for each in agent.agents]
+    for name in dict.fromkeys(each for each in names if each is not None and names.count(each) > 1):
+        yield f"agents= has {shown(name)} twice; once is enough for any number of calls"
+    if agent.agents and agent.cache_policy is not None:
+        yield "a function that runs agents cannot have a cache_policy=; give it to those agents"
     yield from _history_faults(agent.history)
     yield from policy_faults(agent)
     yield from _cache_faults(agent.cache_policy)

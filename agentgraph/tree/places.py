@@ -65,10 +65,10 @@ class Place:
     Attributes:
         agent: The agent here, without its checks.
         parent: The place of the enclosing agent; None at the root.
-        index: Its number among the sub-agents, or the agents as tools, of its parent, from 0.
+        index: Its number among the sub-agents, or the agents that it calls, of its parent, from 0.
         segment: Its part of an address: the name, with `#2` for a second occurrence in one parent.
         node: The name of its node; for a composite without one, a name for messages.
-        is_called: Whether its parent runs it any number of times: as a tool, or for each item.
+        is_called: Whether its parent runs it any number of times: a tool, in a function, for items.
         checks: The checks that run when it ends, the innermost first.
     """
 
@@ -151,6 +151,11 @@ class Place:
         return self.is_called and self.parent is not None and self.parent.kind.hands_over
 
     @property
+    def is_run(self) -> bool:
+        """Whether a function runs it."""
+        return self.is_called and self.parent is not None and self.parent.kind.runs_agents
+
+    @property
     def is_item(self) -> bool:
         """Whether an `each` runs it for its items."""
         return self.is_called and self.parent is not None and self.parent.kind.is_fork
@@ -227,7 +232,9 @@ class Place:
     @property
     def runs_tasks(self) -> bool:
         """Whether its node runs tasks: lanes, tool calls, or those of a foreign graph."""
-        return self.has_tools or self.kind.is_fork or self.kind.runs_graph or self.kind.is_inner
+        kind = self.kind
+        runs_lanes = self.has_tools or kind.is_fork or kind.runs_agents
+        return runs_lanes or kind.runs_graph or kind.is_inner
 
     @property
     def in_loop(self) -> bool:
@@ -245,7 +252,7 @@ class Tree:
         agent: The root agent, as it was given.
         root: Its place.
         children: For each place with sub-agents: their places, in order.
-        called: For each place that runs agents as tools, or for items: their places, in order.
+        called: For each place that calls agents (as tools, for items): their places, in order.
     """
 
     agent: Agent = field(repr=False)
@@ -286,7 +293,7 @@ class Tree:
     @cached_property
     def may_void(self) -> bool:
         """Whether events of a lane may be voided when it has ended: of losers, and of failed calls."""
-        return any(place.kind.first_wins or place.is_tool for place in self.places)
+        return any(place.kind.first_wins or place.is_tool or place.is_run for place in self.places)
 
     @cached_property
     def inner_names(self) -> Mapping[str, frozenset[str]]:
@@ -349,7 +356,8 @@ class Tree:
             yield from self._walk(child)
 
     def _outline(self, place: Place) -> Outline:
-        role, again = "tool " if place.is_tool else "", " (again)" if place.repeats else ""
+        role = "tool " if place.is_tool else "run " if place.is_run else ""
+        again = " (again)" if place.repeats else ""
         children, is_flat = self.children.get(place, ()), place.kind.is_laid_flat
         inside = (*(() if is_flat else children), *self.called.get(place, ()))
         return Outline(

@@ -29,6 +29,8 @@ from agentgraph.agents.schemas import (
 from agentgraph.graph.history import ANSWER
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.stamps import ANSWERED
+from agentgraph.tree.addresses import parse_address
+from agentgraph.tree.places import Tree
 
 
 class SavedAnswer(TypedDict):
@@ -123,6 +125,13 @@ def wanted_by(output_schema: object) -> Wanted | None:
         return Wanted({"": schema_in(output_schema)}, schema_in(output_schema))
     schemas = {spec.name: spec.schema for spec in _specs(strategy)}
     return Wanted(schemas, schema_in(output_schema), strategy)
+
+
+def wanted_at(tree: Tree, at: str) -> Wanted | None:
+    """Return what the answer of the agent at an address must fit."""
+    activation = parse_address(tree, at)
+    chat = activation[0].chat if activation else None
+    return None if chat is None else wanted_by(chat.output_schema)
 
 
 def _strategy(output_schema: object) -> object:

@@ -7,18 +7,13 @@ must not run again. So each attempt runs in its own lane, saved in its own names
 begins, the outcome of the attempt before is saved, and its events are voided. On a resume each saved
 attempt returns or raises its saved outcome, and the last attempt continues where it stopped. A failure
 of the last attempt is not saved: it is tried again like any failed step.
-
-A saver cannot save exceptions, so a failure is saved as plain data and rebuilt with its class, its
-arguments and its attributes, which is what handlers look at. If its class is not loaded in this
-process, no handler here can name it, and its nearest loaded base replaces it.
 """
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, cast
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -29,15 +24,14 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import msg_content_output
 from langgraph.types import Command
 
-from agentgraph.agents.schemas import plain
 from agentgraph.agents.signals import Ask, BreakLoop, Capabilities, Custom, Exit, SetValues, TransferTo
 from agentgraph.agents.tools import Content
-from agentgraph.errors import AgentGraphError, InvalidOutputError
+from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.calls import OpenCall
 from agentgraph.graph.chat.step import Step, values_in
 from agentgraph.graph.effects import Giver, MessageChange
-from agentgraph.graph.failures import Failure, failures, keep_failures
+from agentgraph.graph.failures import as_data, from_data
 from agentgraph.graph.foreign.handoffs import (
     handed_on,
     new_messages,
@@ -57,7 +51,7 @@ from agentgraph.graph.state import Position, TaskResult, with_id
 from agentgraph.graph.stored_values import without_copies
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Write, is_same
-from agentgraph.safe_repr import said, shown
+from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import is_in_call, parse_address
 
 
@@ -202,79 +196,6 @@ class Attempts:
         else:
             ended["failed"] = as_data(self._failure)
         return [(CHANNEL, ended)], str(uuid5(NAMESPACE_URL, namespace))
-
-
-def as_data(error: Exception) -> dict[str, object]:
-    """Return an exception as plain data: its classes, arguments, attributes and where it was raised."""
-    classes = [each for each in type(error).__mro__ if issubclass(each, Exception)]
-    attributes = {name: value for name, value in _attributes(error) if _is_plain(value)}
-    return {
-        "classes": [[each.__module__, each.__qualname__] for each in classes],
-        "args": list(error.args) if all(map(_is_plain, error.args)) else [said(error)],
-        "attributes": attributes,
-        "said": said(error),
-        "failures": [list(each) for each in failures(error)],
-    }
-
-
-def from_data(data: Mapping[str, Any]) -> Exception:
-    """Rebuild an exception from what `as_data` returned.
-
-    >>> error = from_data(as_data(ConnectionError("down")))
-    >>> isinstance(error, OSError), error
-    (True, ConnectionError('down'))
-    """
-    error = _made(data)
-    for name, value in data["attributes"].items():
-        object.__getattribute__(error, "__dict__")[name] = value
-    keep_failures(error, [Failure(*each) for each in data["failures"]])
-    return error
-
-
-def _made(data: Mapping[str, Any]) -> Exception:
-    kind = _kind(data["classes"])
-    try:
-        error = kind.__new__(kind, *data["args"])
-        error.args = tuple(data["args"])
-        str(error)
-    except Exception:  # its constructor takes other arguments than `args`
-        error = _named(data["classes"][0], Exception)(data["said"])
-    return error
-
-
-def _kind(classes: list[list[str]]) -> type[Exception]:
-    """Return the first loaded class of an exception's bases, renamed to the exception's own class."""
-    base = next(filter(None, (_loaded(*each) for each in classes)), Exception)
-    module, name = classes[0]
-    is_first = [base.__module__, base.__qualname__] == [module, name]
-    return base if is_first else _named(classes[0], base)
-
-
-def _named(first: list[str], base: type[Exception]) -> type[Exception]:
-    module, name = first
-    return type(name.rpartition(".")[2], (base,), {"__module__": module, "__qualname__": name})
-
-
-def _loaded(module: str, name: str) -> type[Exception] | None:
-    try:
-        kind = reduce(getattr, name.split("."), sys.modules[module])
-    except (KeyError, AttributeError):
-        return None
-    return kind if isinstance(kind, type) and issubclass(kind, Exception) else None
-
-
-def _attributes(error: Exception) -> list[tuple[str, object]]:
-    attributes = object.__getattribute__(error, "__dict__")
-    return [
-        (name, value) for name, value in attributes.items() if not name.startswith(("_", "agentgraph_"))
-    ]
-
-
-def _is_plain(value: object) -> bool:
-    try:
-        return bool(plain(value) == value)
-    except (AgentGraphError, RecursionError, UnicodeError):
-        return False
 
 
 class RunningCall:

@@ -5,6 +5,7 @@ with a signal or a transfer, or not yet, at another node of its own. The update 
 output and the next position of the lane.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import RemoveMessage
@@ -150,6 +151,11 @@ class Activation:
         """Continue at a node of this activation, with more keys in the position."""
         position = self.node_context.position(node, self.cursor)
         self._next = cast(Position, {**position, **more})
+
+    def carry_calls(self, calls: Sequence[Any]) -> None:
+        """Carry the results of calls to the next node, if that is of this activation."""
+        if self._next is not None and calls:
+            self._next["calls"] = [*calls]
 
     def enter(self, place: Place) -> None:
         """Continue at the first stop of a place directly inside this one."""

@@ -18,7 +18,13 @@ from agentgraph.agents.context import Context, Entry, Item
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
-from agentgraph.errors import InvalidOutputError, MissingValueError, ReducerError, ValueConflictError
+from agentgraph.errors import (
+    AgentGraphError,
+    InvalidOutputError,
+    MissingValueError,
+    ReducerError,
+    ValueConflictError,
+)
 from agentgraph.graph.history import unchanged, visible
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import SPENT, Spent
@@ -316,6 +322,8 @@ class _Values(dict[str, object]):
 class ActivationContext(Context[Any]):
     """The context of one activation; messages, entries and run path are computed on first access."""
 
+    runs: Any = None
+
     def __init__(
         self,
         place: Place,
@@ -340,6 +348,15 @@ class ActivationContext(Context[Any]):
     def kept(self, name: str) -> Mapping[str, object]:
         """Return what the nearest enclosing agent with this name keeps."""
         return kept_for(self._records, keeper_node(self._place, name))
+
+    @override
+    def run(self, name: str, request: str, *, key: str | int | None = None) -> Any:
+        if self.runs is None:
+            raise AgentGraphError(
+                f"{self.address}: ctx.run({shown(name)}): only a function agent runs agents, "
+                "those that it declares: function_agent(name, fn, agents=[...])"
+            )
+        return self.runs.run(name, request, key)
 
     @property
     @override

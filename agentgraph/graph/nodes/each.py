@@ -18,16 +18,15 @@ from agentgraph.agents.templates import fill_input
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.history import unchanged
-from agentgraph.graph.internals import overwrite_in
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results, beside
-from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text
+from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of
 from agentgraph.graph.nodes.lookup import look_up
 from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.sync_async import Calls
-from agentgraph.graph.values import Write, is_deletion
+from agentgraph.graph.values import Write
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import item_counter
 
@@ -163,12 +162,7 @@ class EachNode(ForkNode):
         """Return what an item gave: the value of its last output key, else what it said last."""
         if "failed" in result:
             return None
-        for write in reversed(result["values"]):
-            for name, value in reversed(write["values"].items()):
-                if name in self._keys:
-                    overwrites, replacement = overwrite_in(value)
-                    return None if is_deletion(value) else replacement if overwrites else value
-        return last_text(result)
+        return value_of(result, self._keys, last_text(result))
 
     def _errors(self, jobs: Sequence[Job], results: Results) -> dict[str | int, str]:
         """Return the errors of the items that failed, by key or number."""

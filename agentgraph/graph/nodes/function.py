@@ -24,6 +24,7 @@ from langchain_core.runnables.config import merge_configs, var_child_runnable_co
 from langgraph.graph.message import push_message
 
 from agentgraph.agents.agents import FunctionAgent
+from agentgraph.agents.context import Context
 from agentgraph.agents.functions import is_async
 from agentgraph.agents.schemas import json_schema, schema_fault
 from agentgraph.agents.signals import (
@@ -326,14 +327,17 @@ class FunctionNode(LeafNode):
 class FunctionCall:
     """One call of the function of an agent."""
 
-    def __init__(self, node: FunctionNode, activation: Activation) -> None:
+    def __init__(
+        self, node: FunctionNode, activation: Activation, context: Context | None = None
+    ) -> None:
         """Make a call; LangChain and LangGraph find its config in the function.
 
         Args:
             node: The node.
             activation: The activation.
+            context: The argument of the function, if it is made already.
         """
-        self._node, self._activation = node, activation
+        self._node, self._activation, self._context = node, activation, context
         self._items = Items(activation, node.capabilities)
         config = activation.config
         metadata = {**config.get("metadata", {}), **activation.mark}  # it assigns chunks to the agent
@@ -342,7 +346,7 @@ class FunctionCall:
     def start(self) -> Awaitable[object] | AsyncGenerator[object] | None:
         """Call the function and take its items; if it is async, return what to await."""
         agent = self._node.agent
-        output: object = agent.fn(self._activation.view.context(agent.history))
+        output: object = agent.fn(self._context or self._activation.view.context(agent.history))
         if isinstance(output, AsyncGenerator | Awaitable):
             return output
         if isinstance(output, Generator):

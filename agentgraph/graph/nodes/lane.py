@@ -6,7 +6,7 @@ LangGraph saves the writes of tasks, but under an id that is not a task's, so La
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, NotRequired
@@ -19,13 +19,14 @@ from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.failures import each_once
-from agentgraph.graph.internals import RUNTIME, SCRATCHPAD
+from agentgraph.graph.internals import RUNTIME, SCRATCHPAD, overwrite_in
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
 from agentgraph.graph.open_types import Graph
+from agentgraph.graph.stamps import ANSWERED, note_of
 from agentgraph.graph.state import Changes, Position
-from agentgraph.graph.values import Write
+from agentgraph.graph.values import Write, is_deletion
 from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place
 
@@ -47,6 +48,8 @@ class LaneResult(TypedDict):
     """The number of the lane in its fork."""
     middleware: NotRequired[Changes]
     """The changes of middleware records in it."""
+    answered: NotRequired[list[Any]]
+    """The structured answer with which it ended: the address of who gave it, and the answer."""
     text: NotRequired[str]
     """What it says as a result, if that is not its last message."""
     skipped: NotRequired[bool]
@@ -150,6 +153,16 @@ def last_text(result: LaneResult) -> str:
     return str(messages[-1].text) if messages else ""
 
 
+def value_of(result: LaneResult, names: Container[str], default: object = None) -> Any:
+    """Return the value that a lane wrote last under one of some names; without one the default."""
+    for write in reversed(result["values"]):
+        for name, value in reversed(write["values"].items()):
+            if name in names:
+                overwrites, replacement = overwrite_in(value)
+                return None if is_deletion(value) else replacement if overwrites else value
+    return default
+
+
 def _result(state: dict[str, Any]) -> LaneResult:
     position = state.get("position") or {}
     result = LaneResult(
@@ -159,6 +172,9 @@ def _result(state: dict[str, Any]) -> LaneResult:
     )
     if "text" in position:
         result["text"] = position["text"]
+    for note in position.get("told", ()):
+        if (answer := note_of(note)).kind == ANSWERED:
+            result["answered"] = [answer.address, answer.data]
     if state.get("middleware"):
         result["middleware"] = state["middleware"]
     return result

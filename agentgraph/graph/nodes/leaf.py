@@ -38,9 +38,11 @@ class LeafNode(Runnable[LaneState, Update]):
     Attributes:
         policies: LangGraph's policies for the node.
         runs_trees: Whether the node runs a graph that may itself be a compiled tree.
+        runs_lanes: Whether the node runs lanes.
     """
 
     runs_trees = False
+    runs_lanes = False
 
     def __init__(self, node_context: NodeContext, *, retry: Any = None, timeout: Any = None) -> None:
         self.node_context = node_context
@@ -62,7 +64,13 @@ class LeafNode(Runnable[LaneState, Update]):
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
         """Run one activation, and return its update of the lane's state."""
-        activation = Activation(self.node_context, input, config or {}, runs_trees=self.runs_trees)
+        activation = Activation(
+            self.node_context,
+            input,
+            config or {},
+            runs_lanes=self.runs_lanes,
+            runs_trees=self.runs_trees,
+        )
         with Reporter(activation):
             if activation.has_ended:
                 return activation.update()
@@ -80,7 +88,13 @@ class LeafNode(Runnable[LaneState, Update]):
         self, input: LaneState, config: RunnableConfig | None = None, **_: object
     ) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
-        activation = Activation(self.node_context, input, config or {}, runs_trees=self.runs_trees)
+        activation = Activation(
+            self.node_context,
+            input,
+            config or {},
+            runs_lanes=self.runs_lanes,
+            runs_trees=self.runs_trees,
+        )
         with Reporter(activation):
             if activation.has_ended:
                 return activation.update()
@@ -190,6 +204,8 @@ class QuestionNode(LeafNode):
             )
         answer = ask(activation.asked, activation.address)
         activation.continue_at(self.node_context.place.node, answer=[answer])
+        if calls := activation.view.position.get("calls"):
+            activation.carry_calls(calls)
 
 
 def _text(answer: object) -> str:
