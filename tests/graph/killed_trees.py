@@ -120,6 +120,23 @@ def foreign() -> ag.Agent:
     return ag.sequential("s", [step("before"), ag.graph_agent("made", made)])
 
 
+async def _in_order(ctx: ag.Context) -> Any:
+    """Run two agents, ask nobody, run one whose failure is caught, two side by side, and one more."""
+    said = [await ctx.run("one", "x"), await ctx.run("two", "x", key="k")]
+    try:
+        await ctx.run("bad", "x")
+    except ValueError as error:
+        said.append(str(error))
+    said += await asyncio.gather(*(ctx.run("pair", each, key=each) for each in "ab"))
+    return " ".join([*said, await ctx.run("last", "x")])
+
+
+def running() -> ag.Agent:
+    pair = ag.sequential("pair", [step("p"), step("q")])
+    agents = [step("one"), step("two"), step("bad", error="no"), pair, step("last")]
+    return ag.sequential("s", [ag.function_agent("flow", _in_order, agents=agents), step("z")])
+
+
 def undoable(error: str = "") -> ag.Agent:
     """Return a -> (b, c) -> d -> e; of b and c the one that hangs ends last, else c."""
     last = HANG_AT[-1] if HANG_AT in ("wf/b", "wf/c") else "c"
@@ -146,7 +163,7 @@ def undone_in_two() -> ag.Agent:
 
 
 TREES: list[Callable[[], ag.Agent]] = [
-    *[loop, cached, agents, foreign],
+    *[loop, cached, agents, foreign, running],
     *[undoable, failing, undone_in_two],
 ]
 

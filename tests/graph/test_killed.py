@@ -139,6 +139,24 @@ def test_of_an_undo_of_two_agents_only_the_one_in_flight_runs_again(
     killed.check_ran("wf/a", "wf/e", "wf/undo/u1", "wf/undo/u2", twice=hang_at)
 
 
+CALLS = ["one(0)", "two(k)", "bad(1)", *(f"pair({x})/{y}" for x in "ab" for y in "pq"), "last(2)"]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("hang_at", ["two(k)", "bad(1)", "pair(b)/q", "last(2)"])
+def test_of_the_agents_that_a_function_runs_only_those_in_flight_run_again(
+    program: Commands, hang_at: str, mode: str
+) -> None:
+    killed = Killed(program, "running", f"s/flow/{hang_at}", mode=mode).kill()
+    *_, said, z = killed.resume()
+    assert (said, z) == ("s/flow: one two no q q last", "s/z: z")
+    started = Counter(killed.ledger("start"))
+    again = {at for at, times in started.items() if times > 1}
+    assert again <= {f"s/flow/{hang_at}", *(f"s/flow/pair(a)/{y}" for y in "pq")}
+    assert started.keys() == {*(f"s/flow/{at}" for at in CALLS), "s/z"}
+    assert Counter(killed.ledger("end")) == Counter(started.keys())
+
+
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("tree", ["undoable", "failing"])
 def test_steps_whose_results_were_not_saved_yet_do_not_run_again(

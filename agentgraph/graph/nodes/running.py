@@ -30,6 +30,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from inspect import CORO_CREATED, getcoroutinestate
+from operator import itemgetter
 from typing import Any, NotRequired, cast
 from uuid import uuid4
 
@@ -37,6 +38,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.func import task
+from langgraph.runtime import get_runtime
 from typing_extensions import TypedDict
 
 from agentgraph.agents.agents import output_keys
@@ -51,8 +53,8 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.function import FunctionCall, FunctionNode
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text, value_of
-from agentgraph.graph.nodes.schedule import check_threads
-from agentgraph.graph.nodes.stopping import inner_stop, run_coroutine, run_in_thread, wait_for_lane
+from agentgraph.graph.nodes.schedule import check_threads, watched
+from agentgraph.graph.nodes.stopping import Stop, run_coroutine, run_in_thread, wait_for_lane
 from agentgraph.graph.saving import save_result, saved_results, saver_of, step_config
 from agentgraph.graph.state import Position, with_id
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
@@ -98,6 +100,8 @@ class Record(TypedDict):
     request: str
     failed: NotRequired[Mapping[str, object]]
     """The failure, as data."""
+    saved: int
+    """When, in nanoseconds: of several the last one counts."""
     again: NotRequired[bool]
     """Whether the function ended by the failure, so that the call runs again."""
     position: NotRequired[Position]
@@ -115,10 +119,10 @@ class _Failed(GraphBubbleUp):
 class _Run:
     """One call of an agent by the function."""
 
-    def __init__(self, lane: Lane, call: int | str, request: str, number: int) -> None:
-        self.lane, self.call, self.request, self.number = lane, call, request, number
+    def __init__(self, lane: Lane, call: int | str, request: str, control: Stop) -> None:
+        self.lane, self.call, self.request, self.number = lane, call, request, _number(call)
         self.future: Any = None
-        self.control = inner_stop()
+        self.control = control
         self.failure: Exception | None = None
         self.is_reported = self.is_delivered = False
         self.result: CallResult | None = None
@@ -129,7 +133,16 @@ class _Run:
         return self.lane.place.name
 
     def record(self, **more: Any) -> Record:
-        return cast(Record, {"call": self.call, "agent": self.agent, "request": self.request, **more})
+        return cast(
+            Record,
+            {
+                "call": self.call,
+                "agent": self.agent,
+                "request": self.request,
+                "saved": time.time_ns(),
+                **more,
+            },
+        )
 
 
 class RunningNode(FunctionNode):
@@ -146,7 +159,7 @@ class RunningNode(FunctionNode):
 
     def run(self, activation: Activation) -> None:
         """Call the function, and wait for the agents that it runs."""
-        check_threads(self.name, activation.node_config, "or make it more than {}")
+        check_threads(self.node_context.place.node, activation.node_config, "or make it more than {}")
         runs = Runs(self, activation)
         run_calls(runs.read())
         call, error = FunctionCall(self, activation, runs.context()), None
@@ -189,7 +202,8 @@ def _task(lane: Lane) -> Callable[..., Any]:
             raise
         return run_calls(runs.ended(each, began, *ended))
 
-    return cast(Callable[..., Any], task(name=lane.place.node)(run))
+    as_task: Callable[..., Any] = task(name=lane.place.node)
+    return cast(Callable[..., Any], as_task(run))
 
 
 def _atask(lane: Lane) -> Callable[..., Any]:
@@ -203,7 +217,8 @@ def _atask(lane: Lane) -> Callable[..., Any]:
             raise
         return await arun_calls(runs.ended(each, began, *ended))
 
-    return cast(Callable[..., Any], task(name=lane.place.node)(run))
+    as_task: Callable[..., Any] = task(name=lane.place.node)
+    return cast(Callable[..., Any], as_task(run))
 
 
 class Runs:
@@ -232,6 +247,7 @@ class Runs:
         self._carried: dict[object, Mapping[str, Any]] = {each["call"]: each for each in carried}
         self._records: dict[object, Record] = {}
         self._runs: dict[object, _Run] = {}
+        self._control = get_runtime().control
         self._next, self._is_closed = 0, False
         self._pauses: list[GraphInterrupt] = []
         self._stops: list[BaseException] = []
@@ -249,10 +265,13 @@ class Runs:
         if not config["configurable"].get(RESUMING) or (saver := saver_of(config)) is None:
             return
         saved = yield Call(saver.get_tuple, saver.aget_tuple, (step_config(config),))
-        for _, channel, value in (saved.pending_writes if saved else None) or ():
-            is_ours = channel == RETURN and isinstance(value, Mapping) and value.keys() >= _RECORDED
-            if is_ours and "number" not in value:
-                self._records[value["call"]] = cast(Record, value)
+        results = [
+            value
+            for _, channel, value in (saved.pending_writes if saved else None) or ()
+            if channel == RETURN and isinstance(value, Mapping) and value.keys() >= _RECORDED
+        ]
+        for record in sorted(results, key=itemgetter("saved")):
+            self._records[record["call"]] = cast(Record, record)
 
     # the calls
 
@@ -296,7 +315,7 @@ class Runs:
                     f"{shown(self._runs[call].request)} too; give each call its own key (addresses "
                     "show the first 40 characters)"
                 )
-            each = _Run(self._node.lanes[name], call, str(request), _number(call))
+            each = _Run(self._node.lanes[name], call, str(request), Stop(self._control))
             self._check_same(each)
             self._runs[call] = each
             return each
@@ -335,7 +354,7 @@ class Runs:
         self._begin(each)
         future = each.future
         if isinstance(future, Future):  # an async function of a sync run
-            future = asyncio.wrap_future(future)
+            future = watched(asyncio.wrap_future(future))
         try:
             await asyncio.wait([future])
         except asyncio.CancelledError:
@@ -357,7 +376,7 @@ class Runs:
                 see = self._sees(each)
                 each.future = self._context.copy().run(start, self, each, see)
                 if isinstance(each.future, asyncio.Future):
-                    each.future.add_done_callback(lambda done: done.cancelled() or done.exception())
+                    watched(each.future)
 
     def _done(self, outcome: object) -> Any:
         future: Any = Future() if self._loop is None else self._loop.create_future()
@@ -576,7 +595,7 @@ class _Fatal(GraphBubbleUp):
         self.error = error
 
 
-_RECORDED = {"call", "agent", "request"}
+_RECORDED = {"call", "agent", "request", "saved"}
 
 
 def _number(call: int | str) -> int:
