@@ -67,6 +67,9 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
             return _switch(spec, inner, record)
         case specs.Each():
             return _each(spec, *inner, record)
+        case specs.Flow():
+            fn, key = _flow(spec), spec.output_key
+            return ag.function_agent(spec.name, fn, agents=inner, output_key=key)
         case specs.Human():
             return ag.human(spec.name, spec.prompt, output_key=spec.output_key)
     history = _entries if spec.history == "entries" else spec.history
@@ -76,6 +79,22 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
     if spec.is_graph:
         return graph_agent(spec, record, known)
     return ag.function_agent(spec.name, _fn(spec, record), **known)
+
+
+def _flow(spec: specs.Flow) -> Callable[[ag.Context], Any]:
+    """Return a function that makes the calls."""
+    made = [
+        (spec.agents[i][0].name, f"Call {n}", f"k{n}" if keyed else None)
+        for n, (i, keyed) in enumerate(spec.calls)
+    ]
+
+    def flow(ctx: ag.Context) -> str:
+        return " | ".join(ctx.run(name, request, key=key) for name, request, key in made)
+
+    async def async_flow(ctx: ag.Context) -> str:
+        return " | ".join([await ctx.run(name, request, key=key) for name, request, key in made])
+
+    return async_flow if spec.is_async else flow
 
 
 def _switch(spec: specs.Switch, inner: list[ag.Agent], record: Record) -> ag.Agent:

@@ -49,6 +49,8 @@ def run(spec: specs.Spec, here: Here, lane: Lane) -> str | None:
             signal = each(spec, here, lane)
         case specs.Checked():
             signal = checked(spec, here, lane)
+        case specs.Flow():
+            signal = flow(spec, here, lane)
         case specs.Chat():
             signal = group(spec, here, lane)
         case specs.Function(is_graph=True):
@@ -258,6 +260,20 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
             elif kind != "custom":
                 signal = kind
     return signal
+
+
+def flow(spec: specs.Flow, here: Here, lane: Lane) -> None:
+    """Run a function that runs agents; their values are the function's once it has ended."""
+    lane.visited.add(here.address)
+    own, said, numbers = lane.fork(), [], count()
+    for n, (i, keyed) in enumerate(spec.calls):
+        call = f"k{n}" if keyed else next(numbers)
+        args = json.dumps({"request": f"Call {n}"})
+        said.append(agent(spec.agents[i][0], "input", here, own, args, call))
+    lane.join(own.written)
+    text = " | ".join(said)
+    lane.say(spec.name, here, ("ai", text, spec.name))
+    lane.write({spec.output_key: text} if spec.output_key else {})
 
 
 def graph(spec: specs.Function, here: Here, lane: Lane) -> None:
@@ -483,7 +499,7 @@ def before_calls(history: Sequence[Said], here: Here) -> list[Said]:
     return [*history[:at], *([said] if said.message[1].strip() else [])]
 
 
-def agent(inner: specs.Spec, history: str, here: Here, lane: Lane, args: str, number: int) -> str:
+def agent(inner: specs.Spec, history: str, here: Here, lane: Lane, args: str, number: int | str) -> str:
     """Run an agent as a tool, and return what it says last."""
     inside, request = lane.fork(), Said(("human", json.loads(args)["request"], None))
     inside.input = [request]

@@ -120,6 +120,21 @@ class Chat:
 
 
 @dataclass(frozen=True)
+class Flow:
+    """A function that runs agents, one call after the other, and says what they said last.
+
+    Some calls have a key, which is the number of the call and the address of the function.
+    """
+
+    name: str
+    agents: tuple[tuple["Spec", Literal["input"]], ...]
+    calls: tuple[tuple[int, bool], ...]
+    is_async: bool = False
+    history: Policy = "shared"
+    output_key: str | None = None
+
+
+@dataclass(frozen=True)
 class Human:
     """A human."""
 
@@ -250,7 +265,7 @@ class Checked:
 
 
 Leaf = Function | Chat | Human
-Spec = Leaf | Sequential | Parallel | Workflow | Loop | Switch | Each | Checked
+Spec = Leaf | Flow | Sequential | Parallel | Workflow | Loop | Switch | Each | Checked
 
 
 class Strand(NamedTuple):

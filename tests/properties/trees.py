@@ -67,12 +67,14 @@ class _Growing:
         kinds += ["again"] if self.made else []
         if depth and self.leaves < MOST_LEAVES:
             kinds += ["sequential", "parallel", "workflow", "loop", "switch", "each", "each"]
-            kinds += ["caller", "caller"]
+            kinds += ["caller", "caller", "flow"]
         kind = self.pick(*kinds)
         if kind == "again":
             return self.pick(*self.made)
         if kind == "leaf":
             agent = self.leaf()
+        elif kind == "flow":
+            agent = self.flow(depth - 1)
         else:
             made = {"caller": self.caller, "each": self.each}.get(kind)
             agent = made(depth - 1) if made else self.composite(kind, depth - 1)
@@ -243,6 +245,20 @@ class _Growing:
             max_iterations=self.pick(3, 2, 1),
         )
 
+    def flow(self, depth: int) -> specs.Flow:
+        """Draw a function that runs agents: none of them knows of the loops around it."""
+        self.leaves += 1
+        loops, self.loops = self.loops, 0
+        drawn = (self.agent(depth) for _ in range(self.pick(1, 1, 2)))
+        agents = {agent.name: agent for agent in drawn}
+        self.loops = loops
+        calls = tuple(
+            (self.pick(*range(len(agents))), self.pick(False, True)) for _ in range(self.pick(1, 2, 3))
+        )
+        name = self.name("flow")
+        inner = tuple((agent, "input") for agent in agents.values())
+        return specs.Flow(name, inner, calls, self.pick(False, True), "shared", self.key(name))
+
     def rounds(self, calls: st.SearchStrategy[specs.Does]) -> tuple[tuple[specs.Does, ...], ...]:
         """Draw the tool calls of the messages of an activation."""
         sizes = self.pick((1,), (2,), (3,), (1, 2), (2, 1), (2, 2), (1, 1, 2))
@@ -411,6 +427,8 @@ def _activations(spec: specs.Spec) -> int:
         most = [(agent, max(names[agent.name] for names in times)) for agent, _ in spec.agents]
         once = 1 + sum(often * _activations(agent) for agent, often in most)
         return once + 3 * sum(map(_activations, spec.sub_agents)) + 2 * once * bool(spec.sub_agents)
+    if isinstance(spec, specs.Flow):
+        return 1 + sum(_activations(spec.agents[i][0]) for i, _ in spec.calls)
     if not hasattr(spec, "sub_agents"):
         return 1
     times = getattr(spec, "refusals", 0) + 1

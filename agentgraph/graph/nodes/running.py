@@ -416,7 +416,7 @@ class Runs:
             raise _Failed(marked)
         came = CallResult(
             messages=[],
-            values=result["values"],
+            values=self._node.node_context.reducers.handed_back(result["values"]),
             number=each.number,
             call=each.call,
             agent=each.agent,
