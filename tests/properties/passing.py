@@ -156,7 +156,7 @@ class Passed(BaseCallbackHandler):
         visited, once = {visit.run for visit in self.visits}, Counter[str]()
         nodes = {key: run for key, run in self.runs.items() if run.is_node and key not in self._failed}
         for key, run in nodes.items():
-            if isinstance(by_name.get(run.agent), (*FORKS, specs.Human, specs.Switch)):
+            if isinstance(by_name.get(run.agent), (*FORKS, specs.Flow, specs.Human, specs.Switch)):
                 once[run.address] += 1
             elif run.work.startswith("middleware") or not run.work:
                 assert key in visited, run
