@@ -100,6 +100,7 @@ def address(place: Place, cursor: Cursor) -> str:
     | `report/refine[1]/critic` | the critic in the second iteration of a loop                        |
     | `triage[1.0.2]/bills`     | the second sub-agent, after transfers to the first (1) and back (0) |
     | `writer/search(3)`        | the agent that the writer's fourth tool call runs                   |
+    | `flow/research(bees)`     | the agent that a function runs with this key                        |
     | `writer/search(3.1)`      | the same agent in the second attempt of that call                   |
     | `job/files/read(7:f07)`   | the agent that runs for the eighth item, which has the key `f07`    |
     | `report/writer{1}`        | the second attempt of a writer whose work is checked                |
