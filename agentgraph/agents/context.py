@@ -88,7 +88,17 @@ class Reply(str):
     def __new__(
         cls, text: str = "", *, data: Any = None, values: Values | None = None, messages: Any = ()
     ) -> "Reply":
-        """Make a reply."""
+        """Make a reply.
+
+        Args:
+            text: What the agent said last.
+            data: Its structured answer, or the value of its last `output_key`.
+            values: The values that it wrote.
+            messages: All that was said.
+
+        Returns:
+            The reply.
+        """
         self = super().__new__(cls, text)
         self.data, self.values, self.messages = data, values or {}, list(messages)
         return self
@@ -182,6 +192,9 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
             name: The name of the agent.
             request: What it is asked to do.
             key: A text or whole number that names the call in addresses: `flow/research(bees)`.
+
+        Returns:
+            The `Reply`; in a coroutine what gives it when it is awaited.
 
         Raises:
             AgentGraphError: The agent is not declared, the key is used twice, or on a resume another
