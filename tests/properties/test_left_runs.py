@@ -44,7 +44,7 @@ def _check(thread: Thread, again: list[ag.AgentEvent]) -> None:
     assert rendered(state["messages"]) == [said.message for said in lane.history]
     assert state["values"] == lane.values
     assert record.ran == lane.ran
-    assert addresses(thread.passed) == lane.visited
+    assert addresses(thread.passed, lane) == lane.visited
     assert record.noted >= lane.noted
     functions = {spec.name for spec in specs.walk(case.tree) if isinstance(spec, specs.Function)}
     ended = {at: sights for at, sights in record.saw.items() if name_at(at) in functions}
