@@ -115,8 +115,8 @@ class Lane:
 
     `visited` has the addresses of the leaves and forks that ran, `steered` counts the calls of tools
     that end, break or hand over, by their address and name. In `lost` are the addresses of items that
-    did not win: they may begin where all are stopped, and then do nothing. `item` is the item of the nearest each
-    around, and `text` that of the results of an each that ran last.
+    did not win: they may begin where all are stopped, and then do nothing. `item` is the item of the
+    nearest each around, and `text` that of the results of an each that ran last.
     """
 
     history: list[Said] = field(default_factory=list)
