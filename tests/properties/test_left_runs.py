@@ -76,6 +76,8 @@ def _calm(spec: Any) -> Any:
             return replace(spec, sub_agents=tuple(map(_calm, spec.sub_agents)), fails=0)
         case specs.Each():
             return replace(spec, agent=_calm(spec.agent), fails=0)
+        case specs.Flow():
+            return replace(spec, agents=tuple((_calm(agent), how) for agent, how in spec.agents))
         case specs.Workflow():
             return replace(spec, steps=tuple(replace(s, agent=_calm(s.agent)) for s in spec.steps))
         case specs.Human():
