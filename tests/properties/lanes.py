@@ -114,8 +114,9 @@ class Lane:
     """What is visible in one thread of control; what it wrote; what the run emitted, saw and ran.
 
     `visited` has the addresses of the leaves and forks that ran, `steered` counts the calls of tools
-    that end, break or hand over, by their address and name. `item` is the item of the nearest each
-    around, and `text` that of the results of an each that ran last.
+    that end, break or hand over, by their address and name. In `lost` are the addresses of items that
+    did not win: they may begin where all are stopped, and then do nothing. `item` is the item of the
+    nearest each around, and `text` that of the results of an each that ran last.
     """
 
     history: list[Said] = field(default_factory=list)
@@ -125,6 +126,7 @@ class Lane:
     saw: dict[str, list[specs.Sight]] = field(default_factory=lambda: defaultdict(list))
     ran: Counter[str] = field(default_factory=Counter)
     visited: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
     steered: Counter[tuple[str, str]] = field(default_factory=Counter)
     conflicts: list[str] = field(default_factory=list)
     written: list[Mapping[str, Any]] = field(default_factory=list)
@@ -205,6 +207,11 @@ class Lane:
         system = "\n\n".join(text for text in (instruction, added) if text)
         seen = [("system", system, None), *seen] if system else seen
         return specs.Sight(here.path, here.iteration, seen, dict(self.values), answered, self.item)
+
+    def look(self, here: Here) -> specs.Sight:
+        """Return what a function of a composite knows."""
+        seen = [said.message for said in self.history]
+        return specs.Sight(here.path, here.iteration, seen, dict(self.values), (), self.item)
 
     def context(self, leaf: specs.Leaf, here: Here, begin: int, *, is_open: bool = False) -> list[Seen]:
         """Return what a leaf sees of the history, as its middleware left it."""

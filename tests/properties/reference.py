@@ -85,7 +85,7 @@ def loop(spec: specs.Loop, here: Here, lane: Lane) -> str | None:
         path, signal = in_turn(spec, Here(path, f"{here.address}[{k}]", k, True), lane)
         if signal or k + 1 == spec.max_iterations:
             break
-        sight = specs.Sight(here.path, k, [said.message for said in lane.history], dict(lane.values))
+        sight = lane.look(here._replace(iteration=k))
         lane.saw[here.address].append(sight)
         if scripts.stops(spec.until, sight):
             break
@@ -95,8 +95,7 @@ def loop(spec: specs.Loop, here: Here, lane: Lane) -> str | None:
 def switch(spec: specs.Switch, here: Here, lane: Lane) -> str | None:
     """Choose, and run what is chosen."""
     lane.visited.add(here.address)
-    seen = [said.message for said in lane.history]
-    sight = specs.Sight(here.path, here.iteration, seen, dict(lane.values))
+    sight = lane.look(here)
     for _ in range(spec.fails):
         lane.saw[here.address].append(sight)
         error = scripts.fails_to_choose(here.address)
@@ -116,8 +115,7 @@ def switch(spec: specs.Switch, here: Here, lane: Lane) -> str | None:
 
 def each(spec: specs.Each, here: Here, lane: Lane) -> str | None:
     """Run an agent for each item, and collect what the items gave."""
-    seen = [said.message for said in lane.history]
-    sight = specs.Sight(here.path, here.iteration, seen, dict(lane.values), (), lane.item)
+    sight = lane.look(here)
     for _ in range(spec.fails):
         lane.saw[here.address].append(sight)
         error = scripts.fails_to_list(here.address)
@@ -127,7 +125,10 @@ def each(spec: specs.Each, here: Here, lane: Lane) -> str | None:
     if spec.over[0] != "value":
         lane.saw[here.address].append(sight)
     items, signals = list(items_of(spec, scripts.items(spec, sight), lane)), []
-    items = items[:1] if spec.on_error == "first" else items
+    if spec.on_error == "first":
+        names = [f"{spec.agent.name}({item.counter})" for item in items[1:]]
+        lane.lost.update(f"{here.address}/{name}" for name in names)
+        items = items[:1]
     begins = [len(item.lane.history) for item in items]
     for item in items:
         item.lane.strand = (*lane.strand, specs.Strand(here.address, item.number))

@@ -44,7 +44,7 @@ def _check(thread: Thread, again: list[ag.AgentEvent]) -> None:
     assert rendered(state["messages"]) == [said.message for said in lane.history]
     assert state["values"] == lane.values
     assert record.ran == lane.ran
-    assert addresses(thread.passed) == lane.visited
+    assert addresses(thread.passed, lane) == lane.visited
     assert record.noted >= lane.noted
     functions = {spec.name for spec in specs.walk(case.tree) if isinstance(spec, specs.Function)}
     ended = {at: sights for at, sights in record.saw.items() if name_at(at) in functions}
@@ -76,6 +76,8 @@ def _calm(spec: Any) -> Any:
             return replace(spec, sub_agents=tuple(map(_calm, spec.sub_agents)), fails=0)
         case specs.Each():
             return replace(spec, agent=_calm(spec.agent), fails=0)
+        case specs.Flow():
+            return replace(spec, agents=tuple((_calm(agent), how) for agent, how in spec.agents))
         case specs.Workflow():
             return replace(spec, steps=tuple(replace(s, agent=_calm(s.agent)) for s in spec.steps))
         case specs.Human():

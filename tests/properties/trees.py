@@ -154,7 +154,7 @@ class _Growing:
         name = name.replace("each", "collect_each") if on_error == "collect" else name
         shape = self.pick("list", "list", "keys", "mapping")
         kind = self.pick("messages", "iteration", "value")
-        key = self.key(name)
+        key, fails = self.key(name), not self.calm and kind != "value" and on_error != "collect"
         made = specs.Each(
             name,
             worker,
@@ -167,7 +167,7 @@ class _Growing:
             key,
             self.pick(None, f"{name}_errors") if key else None,
             self.pick(None, None, "full", "last", "none"),
-            0 if self.calm or kind == "value" else self.pick(0, 0, 0, 0, 1, 2),
+            self.pick(0, 0, 0, 0, 1, 2) if fails else 0,
         )
         if kind != "value":
             return made
@@ -388,10 +388,8 @@ def _fits(spec: specs.Spec) -> bool:
 
 def _may_fail(spec: specs.Spec) -> bool:
     """Return whether an agent fails at first."""
-    if isinstance(spec, specs.Parallel) and spec.on_error == "collect":
+    if isinstance(spec, specs.Parallel | specs.Each) and spec.on_error == "collect":
         return False
-    if isinstance(spec, specs.Each) and spec.on_error == "collect":
-        return bool(spec.fails)
     if isinstance(spec, specs.Chat) and (spec.fails or spec.on_tool_error == "raise"):
         return True
     if isinstance(spec, specs.Chat) and any(each.does == "fail" for each in spec.middleware):
