@@ -637,6 +637,29 @@ def workflow(
     return WorkflowAgent(name=name, steps=made, description=description, on_error=on_error)
 
 
+# With a union in place of the overloads, mypy infers `{True: Exit(), False: a}` as a dict of objects.
+@overload
+def switch(
+    name: str,
+    choose: Source,
+    cases: Mapping[Any, Case],
+    *,
+    otherwise: Case | None = None,
+    description: str = "",
+) -> SwitchAgent: ...
+
+
+@overload
+def switch(
+    name: str,
+    choose: Source,
+    cases: Iterable[tuple[Any, Case]],
+    *,
+    otherwise: Case | None = None,
+    description: str = "",
+) -> SwitchAgent: ...
+
+
 def switch(
     name: str,
     choose: Source,
