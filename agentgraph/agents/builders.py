@@ -77,8 +77,8 @@ def chat_agent(
 
     A tool returns what LangChain's tools return, including `Command(update={"messages": [...],
     "values": {...}})`, or `SetValues(...)`, `Custom(...)`, `Exit()`, `BreakLoop()`,
-    `TransferTo(name)`, or a list of these and of `ToolMessage`s. Its return annotation decides which
-    of these the graph is drawn with, as with `function_agent`. A tool may call LangGraph's
+    `TransferTo(name)`, or a list of these with a text or `ToolMessage`s. Its return annotation decides
+    which of these the graph is drawn with, as with `function_agent`. A tool may call LangGraph's
     `interrupt()`.
 
     >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
