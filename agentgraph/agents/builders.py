@@ -77,8 +77,8 @@ def chat_agent(
 
     A tool returns what LangChain's tools return, including `Command(update={"messages": [...],
     "values": {...}})`, or `SetValues(...)`, `Custom(...)`, `Exit()`, `BreakLoop()`,
-    `TransferTo(name)`, or a list of these and of `ToolMessage`s. Its return annotation decides which
-    of these the graph is drawn with, as with `function_agent`. A tool may call LangGraph's
+    `TransferTo(name)`, or a list of these with a text or `ToolMessage`s. Its return annotation decides
+    which of these the graph is drawn with, as with `function_agent`. A tool may call LangGraph's
     `interrupt()`.
 
     >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
@@ -635,6 +635,29 @@ def workflow(
     """
     made = tuple(each if isinstance(each, Step) else step(each) for each in as_tuple(steps))
     return WorkflowAgent(name=name, steps=made, description=description, on_error=on_error)
+
+
+# With a union in place of the overloads, mypy infers `{True: Exit(), False: a}` as a dict of objects.
+@overload
+def switch(
+    name: str,
+    choose: Source,
+    cases: Mapping[Any, Case],
+    *,
+    otherwise: Case | None = None,
+    description: str = "",
+) -> SwitchAgent: ...
+
+
+@overload
+def switch(
+    name: str,
+    choose: Source,
+    cases: Iterable[tuple[Any, Case]],
+    *,
+    otherwise: Case | None = None,
+    description: str = "",
+) -> SwitchAgent: ...
 
 
 def switch(

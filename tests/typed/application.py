@@ -70,6 +70,11 @@ def tree(model: BaseChatModel, graph: CompiledStateGraph[Any, Any, Any, Any]) ->
     return ag.sequential("report", [refine, branches, steps])
 
 
+def desk() -> list[ag.SwitchAgent]:
+    by_pairs = ag.switch("by_pairs", "answer", [("go on", ag.SKIP), ("stop", ag.Exit())])
+    return [by_pairs, ag.switch("desk", is_done, {True: ag.BreakLoop(), False: ag.SKIP})]
+
+
 def question_of(event: ag.AgentEvent) -> Any:
     interrupt = event.action.interrupted if event.action else None
     return interrupt.value if interrupt else None

@@ -1,0 +1,82 @@
+"""Nightly batch: has each file of a folder summarized, and continues where it was if it is killed.
+
+`python -m examples.nightly_batch.app FOLDER` writes `results.jsonl`, and `runs.db` with a thread a day.
+"""
+
+import json
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from langgraph.types import RetryPolicy
+from pydantic import BaseModel, Field
+
+import agentgraph as ag
+from examples.models import real_or
+from examples.nightly_batch.offline import SCRIPTS
+
+
+class Summary(BaseModel):
+    """What a file is about."""
+
+    title: str
+    topic: str = Field(description="One word.")
+
+
+def files(ctx: ag.Context) -> list[str]:
+    """List the files; the list is saved, so that new files wait for the next night."""
+    return sorted(str(path) for path in Path(ctx.values["folder"]).glob("*.txt"))
+
+
+def text(ctx: ag.Context) -> str:
+    """Read the file of an item."""
+    return f"{ctx.values['file']}\n\n{Path(ctx.values['file']).read_text(encoding='utf-8')}"
+
+
+@ag.agent
+def report(ctx: ag.Context) -> str:
+    """Write the results and the errors down, a line for each file."""
+    summaries, failed = ctx.values["summaries"], ctx.values["failed"]
+    results = [
+        {"file": name, **(summary or {"error": failed[name]})} for name, summary in summaries.items()
+    ]
+    lines = "".join(json.dumps(result) + "\n" for result in results)
+    (Path(ctx.values["folder"]) / "results.jsonl").write_text(lines, encoding="utf-8")
+    return f"{len(results) - len(failed)} files are done, {len(failed)} failed."
+
+
+summarize = ag.chat_agent(
+    "summarize",
+    real_or(SCRIPTS),
+    instruction="Give the text a title and a topic.",
+    output_schema=Summary,
+    output_key="summary",
+    retry=RetryPolicy(initial_interval=0.1, max_attempts=5),
+)
+inbox = ag.each(
+    "inbox",
+    summarize,
+    files,
+    as_="file",
+    key=lambda file: Path(file).stem,
+    input=text,
+    max_concurrency=8,
+    on_error="collect",
+    output_key="summaries",
+    errors_key="failed",
+)
+nightly_batch = ag.sequential("nightly_batch", [inbox, report])
+
+
+def main(folder: str, night: str) -> None:
+    """Run the batch of a night, or what a run that was killed has left of it."""
+    with ag.Runner(nightly_batch, checkpointer=Path(folder) / "runs.db") as runner:
+        is_new = runner.thread(night).status == "new"
+        begin: Any = {"messages": "Go.", "values": {"folder": folder}} if is_new else {}
+        runner.invoke(thread_id=night, **begin)
+        print(runner.thread(night).messages[-1].text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], date.today().isoformat())
