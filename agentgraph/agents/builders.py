@@ -571,9 +571,10 @@ def step(
             is skipped counts as done, says nothing, and its result is an empty text. An async function
             needs the async methods.
         input: The agent's request, a template: `${results.analyze}` is the last message of the step
-            `analyze`, which must be a dependency, direct or not; `${topic}` or `{topic}` is a value of
-            the run. The agent sees only that. Without `input` it sees what was said before the
-            workflow, and what its dependencies said.
+            `analyze`, which must be a dependency, direct or not, and `${results.analyze.title}` a field
+            of the data under its `output_key`; `${topic}` or `{topic}` is a value of the run. The agent
+            sees only that. Without `input` it sees what was said before the workflow, and what its
+            dependencies said.
         retry: LangGraph's `RetryPolicy`, or several, for each leaf of the step without a `retry`: only
             the leaf that failed runs again.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for each attempt of a leaf of

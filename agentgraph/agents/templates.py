@@ -3,21 +3,38 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import SystemMessage
 
-from agentgraph.errors import MissingValueError
+from agentgraph.errors import InvalidOutputError, MissingValueError
+from agentgraph.safe_repr import shown
 
 _TOKEN = re.compile(r"(?P<open>\{\{)|(?P<close>\}\})|\{(?P<name>[^\W\d]\w*)(?P<optional>\?)?\}")
 
-_REFERENCE = re.compile(r"\$\{(results\.(?P<result>[\w-]+)|(values\.)?(?P<value>[^\W\d]\w*))\}")
+_REFERENCE = re.compile(
+    r"\$\{(results\.(?P<result>[\w-]+)(?P<fields>(\.\w+)*)|(values\.)?(?P<value>[^\W\d]\w*))\}"
+)
 
 _BARE_REFERENCE = re.compile(
-    r"\{\{|\$\{|[\w\]}]\{|(?P<bare>\{\s*(?:results\.[\w-]+|values\.[^\W\d]\w*)\s*\})"
+    r"\{\{|\$\{|[\w\]}]\{|(?P<bare>\{\s*(?:results\.[\w.-]+|values\.[^\W\d]\w*)\s*\})"
 )
 
 _LIKE_A_REFERENCE = re.compile(r"\$\{[\w\s.-]+\}")
+
+
+class StepResult(NamedTuple):
+    """The result of a step, for the inputs of later ones.
+
+    Attributes:
+        text: What it said last; empty if it was skipped.
+        data: The value of its output key.
+        is_empty: Whether it was skipped: then its fields are empty, too.
+    """
+
+    text: str
+    data: object = None
+    is_empty: bool = False
 
 
 def fill(template: str, values: Mapping[str, object], agent_name: str) -> str:
@@ -69,29 +86,61 @@ def names_in(template: str) -> list[str]:
 
 
 def fill_input(
-    template: str, values: Mapping[str, object], results: Mapping[str, str], agent_name: str
+    template: str, values: Mapping[str, object], results: Mapping[str, StepResult], agent_name: str
 ) -> str:
     """Return the input of a step, with `${results.x}`, `${topic}` and `{topic}` filled.
 
-    >>> fill_input("Check ${results.write} for {topic}.", {"topic": "bees"}, {"write": "Buzz"}, "check")
-    'Check Buzz for bees.'
+    >>> results = {"write": StepResult("Buzz", {"by": {"name": "Ada"}})}
+    >>> template = "Check ${results.write} of ${results.write.by.name} for {topic}."
+    >>> fill_input(template, {"topic": "bees"}, results, "check")
+    'Check Buzz of Ada for bees.'
 
     Raises:
         MissingValueError: A placeholder names a missing value.
+        InvalidOutputError: The output of a step lacks a field.
     """
     parts: list[str] = []
     end = 0
     for match in _REFERENCE.finditer(template):
         parts.append(fill(template[end : match.start()], values, agent_name))
         result, value = match["result"], match["value"]
-        parts.append(results[result] if result else fill(f"{{{value}}}", values, agent_name))
+        if result is None:
+            parts.append(fill(f"{{{value}}}", values, agent_name))
+        else:
+            parts.append(_part_of(result, match["fields"], results[result], agent_name))
         end = match.end()
     return "".join([*parts, fill(template[end:], values, agent_name)])
 
 
-def results_in(template: str) -> list[str]:
-    """Return the names of the steps whose results a step's input refers to."""
-    return [match["result"] for match in _REFERENCE.finditer(template) if match["result"]]
+def _part_of(step: str, fields: str, result: StepResult, agent_name: str) -> str:
+    """Return the text of a result, or a field of its data: `.by.name`.
+
+    Raises:
+        InvalidOutputError: There is no such field.
+    """
+    if not fields or result.is_empty:
+        return result.text
+    data = result.data
+    for field in fields.removeprefix(".").split("."):
+        if not isinstance(data, Mapping) or field not in data:
+            names = ", ".join(map(str, data)) if isinstance(data, Mapping) else ""
+            there = f"there are: {names or 'none'}" if isinstance(data, Mapping) else shown(data)
+            raise InvalidOutputError(
+                f"{agent_name}: its input names ${{results.{step}{fields}}}, but the output of "
+                f"{step!r} has no {field!r} ({there}); name another field, or have {step!r} give it"
+            )
+        data = data[field]
+    return _text(data)
+
+
+def results_in(template: str) -> list[tuple[str, str]]:
+    """Return the names of the steps whose results a step's input refers to, each with its fields.
+
+    >>> results_in("${results.find} and ${results.find.title}, but not ${topic}")
+    [('find', ''), ('find', '.title')]
+    """
+    matches = _REFERENCE.finditer(template)
+    return [(match["result"], match["fields"]) for match in matches if match["result"]]
 
 
 def unreadable_in(template: str) -> list[str]:

@@ -28,6 +28,7 @@ from agentgraph.agents.agents import (
     changed,
     checks_of,
     has_case,
+    output_keys,
     sub_agents,
     unchecked,
     written_keys,
@@ -334,15 +335,18 @@ def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
     names = [step.name for step in agent.steps]
     depends_on = {step.name: step.depends_on for step in agent.steps}
     yield from dependency_faults(names, depends_on)
+    keyed = {step.name for step in agent.steps if any(output_keys(step.agent))}
     for step in agent.steps:
         yield from (f"the step {shown(step.name)}: {fault}" for fault in policy_faults(step))
         if step.when is not None:
             yield from (f"the step {shown(step.name)}: {f}" for f in _source_faults("when", step.when))
         what = f"the input of the step {shown(step.name)}"
-        yield from _input_faults(step.input, what, step.name, known_dependencies(depends_on))
+        yield from _input_faults(step.input, what, step.name, known_dependencies(depends_on), keyed)
 
 
-def _input_faults(template: object, what: str, name: str, depends_on: DependsOn) -> Iterator[str]:
+def _input_faults(
+    template: object, what: str, name: str, depends_on: DependsOn, keyed: Container[str] = ()
+) -> Iterator[str]:
     """Yield what is wrong with the input of a step or an item.
 
     Args:
@@ -350,6 +354,7 @@ def _input_faults(template: object, what: str, name: str, depends_on: DependsOn)
         what: What it is, for messages.
         name: The name of the step.
         depends_on: The dependencies of all steps.
+        keyed: The names of the steps with an output key.
     """
     if template is None:
         return
@@ -367,9 +372,14 @@ def _input_faults(template: object, what: str, name: str, depends_on: DependsOn)
             f"{what} has {text}, which is sent unchanged; write ${{{inside}}} for the value, or "
             f"{{{{{inside}}}}} for the braces"
         )
-    for result in dict.fromkeys(results_in(template)):
+    for result, fields in dict.fromkeys(results_in(template)):
         if wrong := _result_fault(result, name, depends_on):
-            yield f"{what} names ${{results.{result}}}, which {wrong}"
+            yield f"{what} names ${{results.{result}{fields}}}, which {wrong}"
+        elif fields and result not in keyed:
+            yield (
+                f"{what} names ${{results.{result}{fields}}}, but {shown(result)} has no output_key; "
+                f"give it one, or write ${{results.{result}}} for what it says"
+            )
 
 
 def _result_fault(name: str, step: str, depends_on: DependsOn) -> str | None:

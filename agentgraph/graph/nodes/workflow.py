@@ -10,9 +10,9 @@ from langchain_core.messages import HumanMessage
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
-from agentgraph.agents.agents import Step, WorkflowAgent
+from agentgraph.agents.agents import Step, WorkflowAgent, output_keys
 from agentgraph.agents.dependencies import in_order, upstream
-from agentgraph.agents.templates import fill_input
+from agentgraph.agents.templates import StepResult, fill_input
 from agentgraph.errors import StepFailedError
 from agentgraph.graph.failures import (
     asked_beside,
@@ -26,7 +26,7 @@ from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results
-from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text
+from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of
 from agentgraph.graph.nodes.lookup import look_up
 from agentgraph.graph.nodes.schedule import GatedTask, Schedule, Start, arun_tasks, run_tasks
 from agentgraph.graph.nodes.stopping import inner_stop
@@ -144,10 +144,15 @@ class WorkflowNode(ForkNode):
         seen = self._seen(fork, step, results)
         if step.input is None:
             return seen
-        texts = {self.steps[n].name: last_text(results[n]) for n in self._before(step)}
-        text = fill_input(step.input, seen.values, texts, step.name)
+        given = {self.steps[n].name: self._result_of(n, results[n]) for n in self._before(step)}
+        text = fill_input(step.input, seen.values, given, step.name)
         message = with_id(HumanMessage(text), f"{fork.address} {step.name} {text}")
         return replace(seen, messages=[message])
+
+    def _result_of(self, number: int, result: LaneResult) -> StepResult:
+        """Return the result of a step for the inputs of others."""
+        data = value_of(result, frozenset(output_keys(self.steps[number].agent)))
+        return StepResult(last_text(result), data, "skipped" in result)
 
     def _undoing(
         self, fork: Activation, results: Results, tasks: Sequence[GatedTask]
