@@ -57,6 +57,10 @@ def joining(
     return [message for message in messages if message.id in known or message.id in last]
 
 
+class KeyedJobs(list[Job]):
+    """The jobs of items that have keys; there may be none."""
+
+
 class EachNode(ForkNode):
     """Runs the lane of the worker for each item, and collects what the items gave."""
 
@@ -85,11 +89,13 @@ class EachNode(ForkNode):
             lambda mode, _, call: call(self._looking[mode], fork),
         )
         items = cast(Mapping[int, Items], looked_up)[0]
+        has_keys = items["keys"] is not None
         keys: Sequence[str | int | None] = items["keys"] or [None] * len(items["values"])
         pairs = zip(keys, items["values"], strict=True)
         several = [Item(number, key, value) for number, (key, value) in enumerate(pairs)]
         numbers = {str(item.key): item.number for item in several}
-        return [self._job(fork, item, numbers) for item in several]
+        jobs = [self._job(fork, item, numbers) for item in several]
+        return KeyedJobs(jobs) if has_keys else jobs
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return a schedule in which all may begin that need no other, up to `max_concurrency`."""
@@ -151,12 +157,9 @@ class EachNode(ForkNode):
         each = [
             self._gave(results[number]) if number in results else None for number in range(len(jobs))
         ]
-        if self._has_keys(jobs):
+        if isinstance(jobs, KeyedJobs):
             return dict(zip([job.key for job in jobs], each, strict=True))
         return each
-
-    def _has_keys(self, jobs: Sequence[Job]) -> bool:
-        return any(job.key is not None for job in jobs) or (not jobs and self.agent.key is not None)
 
     def _gave(self, result: LaneResult) -> Any:
         """Return what an item gave: the value of its last output key, else what it said last."""
