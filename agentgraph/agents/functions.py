@@ -69,16 +69,25 @@ def names_writer(fn: Fn) -> bool:
     >>> names_writer(lambda ctx: get_stream_writer()("half done")), names_writer(lambda ctx: "done")
     (True, False)
     """
+    return _names(fn, "stream_writer")
+
+
+def names_interrupt(fn: Fn) -> bool:
+    """Return whether the code of `fn` names LangGraph's `interrupt`; functions that it calls may."""
+    return _names(fn, "interrupt")
+
+
+def _names(fn: Fn, word: str) -> bool:
     inner = inspect.unwrap(fn)
     inner = getattr(inner, "func", inner)
     codes = [getattr(each, "__code__", None) for each in (inner, type(inner).__call__)]
-    return any(code is not None and _names_writer(code) for code in codes)
+    return any(code is not None and _is_in_code(code, word) for code in codes)
 
 
-def _names_writer(code: CodeType) -> bool:
+def _is_in_code(code: CodeType, word: str) -> bool:
     names = (*code.co_names, *code.co_freevars)
     inner = (const for const in code.co_consts if inspect.iscode(const))
-    return any("stream_writer" in name for name in names) or any(map(_names_writer, inner))
+    return any(word in name for name in names) or any(_is_in_code(each, word) for each in inner)
 
 
 def gives_command(fn: Fn) -> bool:

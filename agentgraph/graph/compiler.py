@@ -47,6 +47,7 @@ from agentgraph.agents.agents import (
     SwitchAgent,
     WorkflowAgent,
 )
+from agentgraph.agents.functions import names_interrupt
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
@@ -69,6 +70,7 @@ from agentgraph.graph.nodes.fork import ForkNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
+from agentgraph.graph.nodes.leaf_lane import FirstNode, LeafLane
 from agentgraph.graph.nodes.running import RunningNode
 from agentgraph.graph.nodes.switch import SwitchNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
@@ -207,6 +209,26 @@ def _checked_cache(cache: object) -> Cache | None:
     )
 
 
+def _is_leaf(lane: Lane) -> bool:
+    """Return whether a lane is one leaf that needs nothing of a graph, as long as it does not ask."""
+    place = lane.place
+    node = lane.graph.nodes[place.node].bound if place.kind.is_leaf else None
+    if lane.graph.nodes.keys() - {START, place.node, place.nodes.question}:
+        return False
+    if not isinstance(node, LeafNode) or node.node_context.has_border:
+        return False
+    if place.policy("retry") or place.policy("timeout"):
+        return False
+    match place.agent:
+        case FunctionAgent(fn=fn, cache_policy=None):
+            return not names_interrupt(fn)
+        case ChatAgent():
+            from agentgraph.graph.chat.wiring import is_one_call
+
+            return is_one_call(node)
+    return False
+
+
 def _keeping(node: LaneNode) -> LaneNode:
     """Return a node that also reads and writes what is kept for an enclosing agent."""
     return node._replace(reads=tuple(dict.fromkeys([*node.reads, "middleware"])))
@@ -294,10 +316,11 @@ class _LaneBuilder:
 
                 yield from chat_nodes(node_context, lanes)
             case FunctionAgent():
+                plain = FirstNode if place.is_item else FunctionNode
                 yield LaneNode(
                     RunningNode(node_context, capabilities, lanes)
                     if lanes
-                    else FunctionNode(node_context, capabilities),
+                    else plain(node_context, capabilities),
                     capabilities,
                     [place.nodes.question] if capabilities.ask else (),
                     picture=picture_of(lanes) if lanes else None,
@@ -324,6 +347,7 @@ class _LaneBuilder:
             case WorkflowAgent():
                 yield self._fork(WorkflowNode(node_context, lanes), capabilities, len(lanes))
             case EachAgent():
+                lanes = [LeafLane(*lane) if _is_leaf(lane) else lane for lane in lanes]
                 yield self._fork(
                     EachNode(node_context, lanes), capabilities, agent.max_concurrency or AT_ONCE
                 )

@@ -44,6 +44,15 @@ def chat_nodes(node_context: NodeContext, lanes: list[Lane]) -> Iterator[LaneNod
         yield node._replace(reads=reads, picture=picture, at_once=AT_ONCE)
 
 
+def is_one_call(node: object) -> bool:
+    """Return whether a node is that of a chat agent which only asks its model, once."""
+    if not isinstance(node, ModelNode):
+        return False
+    built = node.built
+    has_more = built.runs_tools or built.keeps_record or built.takes_node
+    return not (has_more or answer_tools(built.agent.output_schema))
+
+
 def _by_way_of(last: str | None, node: LaneNode) -> LaneNode:
     """Return a node that may end its agent; where hooks come last, by way of the first of these."""
     return node if last is None else LaneNode(node.node, None, [last, *node.others], is_free=True)

@@ -35,6 +35,7 @@ from agentgraph.graph.state import (
     LaneState,
     Position,
     Records,
+    Update,
     applied,
     clock_in,
     kept_for,
@@ -97,6 +98,10 @@ class RunState:
     """What the turn has used of its limits; None in a tree without transfers."""
     item: Item | None = None
     """The item of the nearest `each` around; None outside."""
+    step: str = ""
+    """The name of the step around a leaf that runs in a task of it; empty for one with a step of its own."""
+    returned: Update | None = None
+    """What the first node of the lane has returned already."""
 
     def with_new(
         self, messages: Sequence[BaseMessage], written: Written, changes: Changes | None = None

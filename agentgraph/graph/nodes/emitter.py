@@ -95,7 +95,13 @@ class Emitter:
     """
 
     def __init__(
-        self, clock: Clock, address: str, config: RunnableConfig, *, is_concurrent: bool
+        self,
+        clock: Clock,
+        address: str,
+        config: RunnableConfig,
+        *,
+        is_concurrent: bool,
+        step: str = "",
     ) -> None:
         """Make an emitter inside a node.
 
@@ -104,11 +110,14 @@ class Emitter:
             address: The address of the activation.
             config: LangGraph's config of the node.
             is_concurrent: Whether others may emit concurrently: then all entries go to the stream.
+            step: The name of the step, if it is not that of the node.
         """
         runtime: Runtime[Any] = config.get("configurable", {})[RUNTIME]
-        info = runtime.execution_info
-        node = info.checkpoint_ns.rpartition("|")[2].partition(":")[0] if info else ""
-        self.step = step_name(info.checkpoint_id if info else "", node)
+        if not step:
+            info = runtime.execution_info
+            node = info.checkpoint_ns.rpartition("|")[2].partition(":")[0] if info else ""
+            step = step_name(info.checkpoint_id if info else "", node)
+        self.step = step
         self.notes: list[Note] = []
         self._clock, self._address, self._config = clock, address, config
         self.writer, self._is_beside = runtime.stream_writer, is_concurrent

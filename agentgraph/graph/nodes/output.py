@@ -50,7 +50,10 @@ class Output:
         self._view, self._address, self._node_context = view, view.address, view.node_context
         self._node_config = config
         is_concurrent = runs_lanes or view.node_context.is_inner
-        self.emitter = Emitter(view.state.clock, view.address, config, is_concurrent=is_concurrent)
+        state = view.state
+        self.emitter = Emitter(
+            state.clock, view.address, config, is_concurrent=is_concurrent, step=state.step
+        )
         self.config = with_writer(config, Writer(self.emitter, passes_ours=runs_trees))
         self.messages: list[BaseMessage] = []
         self.writes: list[Write] = []
@@ -140,8 +143,10 @@ class Output:
 
     def new_emitter(self, *, is_concurrent: bool) -> Emitter:
         """Return a new emitter for the activation, or for one of its tool calls."""
-        clock, config = self._view.state.clock, self._node_config
-        return Emitter(clock, self._address, config, is_concurrent=is_concurrent)
+        state, config = self._view.state, self._node_config
+        return Emitter(
+            state.clock, self._address, config, is_concurrent=is_concurrent, step=state.step
+        )
 
     def current_message(self, message_id: str | None) -> BaseMessage | None:
         """Return the current version of a message, or None if it is removed or not visible here."""

@@ -1,0 +1,202 @@
+"""A lane that is one leaf: it runs in the task that would run its graph.
+
+A graph costs three checkpoints and five writes for each run of a lane, and half of its time. A leaf
+needs none of them: what it says and writes, and where, is in the result of its task, which LangGraph
+saves with the step of the fork. So its events carry the name of that step, by which a kill voids them.
+
+Two things need the graph, and are found out only as the leaf runs:
+
+- It asks by `Ask`, or by a node of another kind that follows it. Then the lane goes on in its graph,
+  whose first node returns what the leaf has returned already (`FirstNode`).
+- It calls LangGraph's `interrupt`, which a task cannot answer by the question's address. Then it runs
+  again in its graph, as a resume would run it again anyway. If its code names `interrupt` it runs there
+  at once.
+
+A resume goes on in the graph where that has saved anything.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
+
+from agentgraph.graph.internals import (
+    RESUMING,
+    RUNTIME,
+    SEND,
+    STREAM,
+    TASK_ID,
+    ChannelWrite,
+    RunnableSeq,
+)
+from agentgraph.graph.nodes.context import PARENT_STATE, RunState
+from agentgraph.graph.nodes.function import FunctionNode
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult
+from agentgraph.graph.nodes.leaf import LeafNode
+from agentgraph.graph.nodes.stopping import LaneStop
+from agentgraph.graph.saving import has_begun
+from agentgraph.graph.stamps import step_name
+from agentgraph.graph.state import LaneState, Position, Update, changes_of_lane, folded
+from agentgraph.graph.sync_async import arun_calls, run_calls
+from agentgraph.graph.values import Write
+
+
+class FirstNode(FunctionNode):
+    """The node of a function that is a lane, which may have run in the lane's task already."""
+
+    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: object) -> Update:
+        """Return what the function has returned, or call it."""
+        return _returned(input, config) or super().invoke(input, config)
+
+    async def ainvoke(
+        self, input: LaneState, config: RunnableConfig | None = None, **_: object
+    ) -> Update:
+        """Return what the function has returned, or call it on the event loop."""
+        return _returned(input, config) or await super().ainvoke(input, config)
+
+
+def _returned(state: LaneState, config: RunnableConfig | None) -> Update | None:
+    outer: RunState = (config or {})["configurable"][PARENT_STATE]
+    return None if "answer" in state["position"] else cast(Update | None, outer.returned)
+
+
+class _Run(NamedTuple):
+    """One run of a leaf in a task.
+
+    Attributes:
+        node: What runs: the node, with a run for tracers if somebody listens.
+        state: Its input.
+        config: Its config.
+        sent: What its code sent to channels.
+    """
+
+    node: Runnable[Any, Any]
+    state: LaneState
+    config: RunnableConfig
+    sent: list[tuple[str, Any]]
+
+
+class LeafLane(Lane):
+    """A lane that is one leaf."""
+
+    __slots__ = ()
+
+    @property
+    def node(self) -> LeafNode:
+        """The node of the leaf."""
+        return cast(LeafNode, self.graph.nodes[self.place.node].bound)
+
+    def attempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
+        """Run it, and return its result and its failure, as a lane does."""
+        around = get_config()
+        if _may_have_begun(around) and run_calls(has_begun(around)):
+            return super().attempt(call)
+        try:
+            run = self._entered(call, around)
+            with _seen(run):
+                update = run.node.invoke(run.state, run.config)
+        except GraphInterrupt:
+            return super().attempt(call)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            return LaneResult(messages=[], values=[], signal=None), error
+        if update["position"]["next"] is not None:
+            return super().attempt(_returning(call, update))
+        return _result(run, update), None
+
+    async def aattempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
+        """Run it on the event loop, as `attempt` does in threads."""
+        around = get_config()
+        if _may_have_begun(around) and await arun_calls(has_begun(around)):
+            return await super().aattempt(call)
+        try:
+            run = self._entered(call, around)
+            with _seen(run):
+                update = await run.node.ainvoke(run.state, run.config)
+        except GraphInterrupt:
+            return await super().aattempt(call)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:
+            return LaneResult(messages=[], values=[], signal=None), error
+        if update["position"]["next"] is not None:
+            return await super().aattempt(_returning(call, update))
+        return _result(run, update), None
+
+    def _entered(self, call: LaneCall, around: RunnableConfig) -> _Run:
+        """Return the run of the leaf; its config is that of a node of the lane's graph."""
+        node, configurable = self.node, around["configurable"]
+        runtime, name = configurable[RUNTIME], self.place.node
+        info = runtime.execution_info
+        step = step_name(info.checkpoint_id if info else "", call.node_context.place.node)
+        namespace = f"{configurable['checkpoint_ns']}|{name}:{configurable[TASK_ID]}"
+        position = call.node_context.first_position(self.place, call.cursor)
+        state, sent = LaneState(messages=[], values=[], position=position), list[tuple[str, Any]]()
+        metadata = {**around.get("metadata", {}), "langgraph_checkpoint_ns": namespace}
+        callbacks = around.get("callbacks")
+        handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
+        if handlers:
+            metadata |= node.node_context.metadata(position, has_path=True)
+        config = {
+            **around,
+            "metadata": metadata,
+            "configurable": {
+                **configurable,
+                "checkpoint_ns": namespace,
+                PARENT_STATE: replace(call.see(), step=step),
+                RUNTIME: runtime.override(control=LaneStop(call.control)),
+                SEND: sent.extend,
+            },
+        }
+        runs = RunnableSeq(node, ChannelWrite(()), name=name) if handlers else node
+        return _Run(runs, state, cast(RunnableConfig, config), sent)
+
+
+def _may_have_begun(around: RunnableConfig) -> bool:
+    return bool(around["configurable"].get(RESUMING))
+
+
+def _returning(call: LaneCall, update: Update) -> LaneCall:
+    """Return a call of the lane's graph whose first node returns an update."""
+    return call._replace(see=lambda: replace(call.see(), returned=update))
+
+
+@contextmanager
+def _seen(run: _Run) -> Iterator[None]:
+    """Run a block under the config of the leaf, and tell who watches tasks that it runs."""
+    token = var_child_runnable_config.set(run.config)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
+
+
+def _result(run: _Run, update: Update) -> LaneResult:
+    """Return the result of the lane, with the notes and the place of the leaf."""
+    was = update["position"]
+    position = Position(next=None, cursor=[], tree="", at=was["at"], clock=was["clock"])
+    if "told" in was:
+        position["told"] = was["told"]
+    messages: list[BaseMessage] = update.get("messages") or []
+    if run.sent:
+        sent = [value for channel, value in run.sent if channel == "messages"]
+        messages = changes_of_lane(messages, sent)
+    elif len(messages) > 1:
+        messages = folded(messages)
+    result = LaneResult(
+        messages=messages,
+        values=cast(list[Write], update.get("values") or []),
+        signal=was.get("signal"),
+        position=position,
+    )
+    if update.get("middleware"):
+        result["middleware"] = update["middleware"]
+    return result
