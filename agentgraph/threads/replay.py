@@ -63,7 +63,7 @@ from agentgraph.graph.stamps import (
     number_of,
     step_name,
 )
-from agentgraph.graph.state import clock_in
+from agentgraph.graph.state import Position, clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.checkpoints import (
     address_at,
@@ -118,10 +118,21 @@ def last_turn(saver: ThreadSaver) -> Calls[list[str | AgentEvent]]:
     ]
     came += [
         (clock_in(position)[1], 1, position["at"])
-        for position in filter(None, map(position_of, mine))
+        for position in _ends(mine)
         if "at" in position and position["at"] not in open_at
     ]
     return [each for *_, each in sorted(came, key=lambda each: each[:2])]
+
+
+def _ends(every: Iterable[CheckpointTuple]) -> Iterator[Position]:
+    """Yield the positions that are saved where something ended: in lanes, and in results of tasks."""
+    for saved in every:
+        if (position := position_of(saved)) is not None:
+            yield position
+        for writes in writes_by_task(saved).values():
+            result = writes.get(RETURN)
+            if isinstance(result, Mapping) and "clock" in (result.get("position") or ()):
+                yield result["position"]
 
 
 def last_answer(saver: ThreadSaver) -> Calls[Note | None]:

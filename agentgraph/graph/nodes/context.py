@@ -99,7 +99,7 @@ class RunState:
     item: Item | None = None
     """The item of the nearest `each` around; None outside."""
     step: str = ""
-    """The name of the step around a leaf that runs in a task of it; empty for one with a step of its own."""
+    """The name of the step around, for a leaf that has no step of its own."""
     returned: Update | None = None
     """What the first node of the lane has returned already."""
 

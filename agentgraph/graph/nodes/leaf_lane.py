@@ -15,8 +15,7 @@ Two things need the graph, and are found out only as the leaf runs:
 A resume goes on in the graph where that has saved anything.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -43,8 +42,8 @@ from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import LaneStop
 from agentgraph.graph.saving import has_begun
 from agentgraph.graph.stamps import step_name
-from agentgraph.graph.state import LaneState, Position, Update, changes_of_lane, folded
-from agentgraph.graph.sync_async import arun_calls, run_calls
+from agentgraph.graph.state import Changes, LaneState, Position, Update, changes_of_lane
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
 
 
@@ -82,6 +81,52 @@ class _Run(NamedTuple):
     config: RunnableConfig
     sent: list[tuple[str, Any]]
 
+    def update(self) -> Calls[Update]:
+        """Run the leaf, and return its update; tell who watches tasks that it runs."""
+        stream = self.config["configurable"].get(STREAM)
+        is_watched = stream is not None and "tasks" in stream.modes
+        token = var_child_runnable_config.set(self.config)
+        try:
+            if is_watched:
+                self._show({"input": self.state, "triggers": ()})
+            update: Update = yield Call(self.node.invoke, self.node.ainvoke, (self.state, self.config))
+        except Exception as error:
+            if is_watched and not isinstance(error, GraphBubbleUp):
+                self._show({"error": repr(error), "interrupts": [], "result": {}})
+            raise
+        finally:
+            var_child_runnable_config.reset(token)
+        if is_watched:
+            self._show({"error": None, "interrupts": [], "result": update})
+        return update
+
+    def _show(self, more: Mapping[str, object]) -> None:
+        """Write to LangGraph's stream that the leaf begins or ends, as the graph of the lane would."""
+        configurable = self.config["configurable"]
+        *around, own = configurable["checkpoint_ns"].split("|")
+        name, _, task = own.partition(":")
+        configurable[STREAM]((tuple(around), "tasks", {"id": task, "name": name, **more}))
+
+    def result(self, update: Update) -> LaneResult:
+        """Return the result of the lane, with the notes and the place of the leaf."""
+        was = update["position"]
+        position = Position(next=None, cursor=[], tree="", at=was["at"], clock=was["clock"])
+        if "told" in was:
+            position["told"] = was["told"]
+        messages: list[BaseMessage] = update.get("messages") or []
+        sent = [value for channel, value in self.sent if channel == "messages"]
+        if sent or len(messages) > 1:
+            messages = changes_of_lane((), [*sent, messages])
+        result = LaneResult(
+            messages=messages,
+            values=cast(list[Write], update.get("values") or []),
+            signal=was.get("signal"),
+            position=position,
+        )
+        if update.get("middleware"):
+            result["middleware"] = cast(Changes, update["middleware"])
+        return result
+
 
 class LeafLane(Lane):
     """A lane that is one leaf."""
@@ -95,41 +140,31 @@ class LeafLane(Lane):
 
     def attempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
         """Run it, and return its result and its failure, as a lane does."""
-        around = get_config()
-        if _may_have_begun(around) and run_calls(has_begun(around)):
-            return super().attempt(call)
-        try:
-            run = self._entered(call, around)
-            with _seen(run):
-                update = run.node.invoke(run.state, run.config)
-        except GraphInterrupt:
-            return super().attempt(call)
-        except GraphBubbleUp:
-            raise
-        except Exception as error:
-            return LaneResult(messages=[], values=[], signal=None), error
-        if update["position"]["next"] is not None:
-            return super().attempt(_returning(call, update))
-        return _result(run, update), None
+        return run_calls(self._talk(call))
 
     async def aattempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
         """Run it on the event loop, as `attempt` does in threads."""
+        return await arun_calls(self._talk(call))
+
+    def _talk(self, call: LaneCall) -> Calls[tuple[LaneResult, Exception | None]]:
         around = get_config()
-        if _may_have_begun(around) and await arun_calls(has_begun(around)):
-            return await super().aattempt(call)
+        if around["configurable"].get(RESUMING) and (yield from has_begun(around)):
+            return (yield self._in_graph(call))
         try:
             run = self._entered(call, around)
-            with _seen(run):
-                update = await run.node.ainvoke(run.state, run.config)
+            update = yield from run.update()
         except GraphInterrupt:
-            return await super().aattempt(call)
+            update = None
         except GraphBubbleUp:
             raise
         except Exception as error:
             return LaneResult(messages=[], values=[], signal=None), error
-        if update["position"]["next"] is not None:
-            return await super().aattempt(_returning(call, update))
-        return _result(run, update), None
+        if update is not None and update["position"]["next"] is None:
+            return run.result(update), None
+        return (yield self._in_graph(call._replace(see=lambda: replace(call.see(), returned=update))))
+
+    def _in_graph(self, call: LaneCall) -> Call:
+        return Call(super().attempt, super().aattempt, (call,))
 
     def _entered(self, call: LaneCall, around: RunnableConfig) -> _Run:
         """Return the run of the leaf; its config is that of a node of the lane's graph."""
@@ -158,45 +193,3 @@ class LeafLane(Lane):
         }
         runs = RunnableSeq(node, ChannelWrite(()), name=name) if handlers else node
         return _Run(runs, state, cast(RunnableConfig, config), sent)
-
-
-def _may_have_begun(around: RunnableConfig) -> bool:
-    return bool(around["configurable"].get(RESUMING))
-
-
-def _returning(call: LaneCall, update: Update) -> LaneCall:
-    """Return a call of the lane's graph whose first node returns an update."""
-    return call._replace(see=lambda: replace(call.see(), returned=update))
-
-
-@contextmanager
-def _seen(run: _Run) -> Iterator[None]:
-    """Run a block under the config of the leaf, and tell who watches tasks that it runs."""
-    token = var_child_runnable_config.set(run.config)
-    try:
-        yield
-    finally:
-        var_child_runnable_config.reset(token)
-
-
-def _result(run: _Run, update: Update) -> LaneResult:
-    """Return the result of the lane, with the notes and the place of the leaf."""
-    was = update["position"]
-    position = Position(next=None, cursor=[], tree="", at=was["at"], clock=was["clock"])
-    if "told" in was:
-        position["told"] = was["told"]
-    messages: list[BaseMessage] = update.get("messages") or []
-    if run.sent:
-        sent = [value for channel, value in run.sent if channel == "messages"]
-        messages = changes_of_lane(messages, sent)
-    elif len(messages) > 1:
-        messages = folded(messages)
-    result = LaneResult(
-        messages=messages,
-        values=cast(list[Write], update.get("values") or []),
-        signal=was.get("signal"),
-        position=position,
-    )
-    if update.get("middleware"):
-        result["middleware"] = update["middleware"]
-    return result

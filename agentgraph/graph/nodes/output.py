@@ -144,9 +144,7 @@ class Output:
     def new_emitter(self, *, is_concurrent: bool) -> Emitter:
         """Return a new emitter for the activation, or for one of its tool calls."""
         state, config = self._view.state, self._node_config
-        return Emitter(
-            state.clock, self._address, config, is_concurrent=is_concurrent, step=state.step
-        )
+        return Emitter(state.clock, self._address, config, is_concurrent=is_concurrent, step=state.step)
 
     def current_message(self, message_id: str | None) -> BaseMessage | None:
         """Return the current version of a message, or None if it is removed or not visible here."""
