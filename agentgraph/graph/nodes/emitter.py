@@ -295,10 +295,14 @@ class Writer:
 
 def without_writer(config: RunnableConfig) -> RunnableConfig:
     """Return a config with LangGraph's own stream writer."""
-    writer = config["configurable"][RUNTIME].stream_writer
+    return with_writer(config, own_writer(config["configurable"][RUNTIME].stream_writer))
+
+
+def own_writer(writer: Callable[[object], None]) -> Callable[[object], None]:
+    """Return LangGraph's own stream writer, given one that may write to it."""
     while isinstance(writer, Writer):
         writer = writer.outer
-    return with_writer(config, writer)
+    return writer
 
 
 def with_writer(config: RunnableConfig, writer: Callable[[object], None]) -> RunnableConfig:

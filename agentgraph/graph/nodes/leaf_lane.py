@@ -36,6 +36,7 @@ from agentgraph.graph.internals import (
     RunnableSeq,
 )
 from agentgraph.graph.nodes.context import PARENT_STATE, RunState
+from agentgraph.graph.nodes.emitter import own_writer
 from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult
 from agentgraph.graph.nodes.leaf import LeafNode
@@ -45,6 +46,9 @@ from agentgraph.graph.stamps import step_name
 from agentgraph.graph.state import Changes, LaneState, Position, Update, changes_of_lane
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
+
+Outcome = tuple[LaneResult, Exception | None]
+"""The result of a lane until it ended or failed, and the failure if it did."""
 
 
 class FirstNode(FunctionNode):
@@ -63,7 +67,7 @@ class FirstNode(FunctionNode):
 
 def _returned(state: LaneState, config: RunnableConfig | None) -> Update | None:
     outer: RunState = (config or {})["configurable"][PARENT_STATE]
-    return None if "answer" in state["position"] else cast(Update | None, outer.returned)
+    return None if "answer" in state["position"] else outer.returned
 
 
 class _Run(NamedTuple):
@@ -138,18 +142,18 @@ class LeafLane(Lane):
         """The node of the leaf."""
         return cast(LeafNode, self.graph.nodes[self.place.node].bound)
 
-    def attempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
+    def attempt(self, call: LaneCall) -> Outcome:
         """Run it, and return its result and its failure, as a lane does."""
         return run_calls(self._talk(call))
 
-    async def aattempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
+    async def aattempt(self, call: LaneCall) -> Outcome:
         """Run it on the event loop, as `attempt` does in threads."""
         return await arun_calls(self._talk(call))
 
-    def _talk(self, call: LaneCall) -> Calls[tuple[LaneResult, Exception | None]]:
+    def _talk(self, call: LaneCall) -> Calls[Outcome]:
         around = get_config()
         if around["configurable"].get(RESUMING) and (yield from has_begun(around)):
-            return (yield self._in_graph(call))
+            return (yield from self._in_graph(call))
         try:
             run = self._entered(call, around)
             update = yield from run.update()
@@ -161,10 +165,12 @@ class LeafLane(Lane):
             return LaneResult(messages=[], values=[], signal=None), error
         if update is not None and update["position"]["next"] is None:
             return run.result(update), None
-        return (yield self._in_graph(call._replace(see=lambda: replace(call.see(), returned=update))))
+        returning = call._replace(see=lambda: replace(call.see(), returned=update))
+        return (yield from self._in_graph(returning))
 
-    def _in_graph(self, call: LaneCall) -> Call:
-        return Call(super().attempt, super().aattempt, (call,))
+    def _in_graph(self, call: LaneCall) -> Calls[Outcome]:
+        outcome: Outcome = yield Call(super().attempt, super().aattempt, (call,))
+        return outcome
 
     def _entered(self, call: LaneCall, around: RunnableConfig) -> _Run:
         """Return the run of the leaf; its config is that of a node of the lane's graph."""
@@ -187,7 +193,9 @@ class LeafLane(Lane):
                 **configurable,
                 "checkpoint_ns": namespace,
                 PARENT_STATE: replace(call.see(), step=step),
-                RUNTIME: runtime.override(control=LaneStop(call.control)),
+                RUNTIME: runtime.override(
+                    control=LaneStop(call.control), stream_writer=own_writer(runtime.stream_writer)
+                ),
                 SEND: sent.extend,
             },
         }

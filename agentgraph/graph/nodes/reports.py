@@ -69,6 +69,8 @@ class Reporter(Contained):
         if isinstance(error, GraphInterrupt) and not error.args[0]:
             return self._report(self._left_by_stop())
         if isinstance(error, GraphInterrupt):
+            if self._activation.view.state.step:  # a leaf in a task, which will ask in its graph
+                return error
             self._check_questions(error.args[0])
             self._report_questions(error.args[0])
         elif isinstance(error, ParentCommand):
