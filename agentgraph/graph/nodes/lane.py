@@ -127,13 +127,17 @@ def _in_namespace(namespace: str | None) -> dict[str, object]:
     """Return config keys that make LangGraph save a lane in a namespace other than its task's.
 
     LangGraph counts the graphs that a task runs and appends the count to the namespace, which would
-    then not name a node and a lane. With a fresh counter each is the first one.
+    then not name a node and a lane. With a fresh count each is the first one.
     """
     if namespace is None:
         return {}
     inherited = get_config()["configurable"]
-    scratchpad = replace(inherited[SCRATCHPAD], subgraph_counter=itertools.count().__next__)
-    return {**inherited, "checkpoint_ns": namespace, SCRATCHPAD: scratchpad}
+    return {**inherited, "checkpoint_ns": namespace, SCRATCHPAD: own_counts(inherited)}
+
+
+def own_counts(configurable: Mapping[str, Any]) -> object:
+    """Return the scratchpad of a task with a count of its own of the graphs that run in it."""
+    return replace(configurable[SCRATCHPAD], subgraph_counter=itertools.count().__next__)
 
 
 @contextmanager

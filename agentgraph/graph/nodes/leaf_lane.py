@@ -29,6 +29,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from agentgraph.graph.internals import (
     RESUMING,
     RUNTIME,
+    SCRATCHPAD,
     SEND,
     STREAM,
     TASK_ID,
@@ -38,7 +39,7 @@ from agentgraph.graph.internals import (
 from agentgraph.graph.nodes.context import PARENT_STATE, RunState
 from agentgraph.graph.nodes.emitter import own_writer
 from agentgraph.graph.nodes.function import FunctionNode
-from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, own_counts
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import LaneStop
 from agentgraph.graph.saving import has_begun
@@ -196,6 +197,7 @@ class LeafLane(Lane):
                 RUNTIME: runtime.override(
                     control=LaneStop(call.control), stream_writer=own_writer(runtime.stream_writer)
                 ),
+                SCRATCHPAD: own_counts(configurable),
                 SEND: sent.extend,
             },
         }
