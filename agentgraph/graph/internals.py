@@ -33,6 +33,7 @@ try:
         CONFIG_KEY_TASK_ID,
         ERROR,
         INTERRUPT,
+        PULL,
         PUSH,
         RESUME,
         RETURN,
@@ -101,6 +102,7 @@ ROOT = "__root__"
 #   to each message of a channel with that reducer.
 # - `PregelTaskWrites`, `local_read`: how a node reads what it has just written, for graphs laid flat.
 # - `id_from`, `task_path_str`: how LangGraph makes the id of a task, under which its result is saved.
+# - `PULL`, `PUSH`: how a task was started, a node or a call: it says in which graph its models stream.
 # - `default_cache_key`: the key of a cached node. `recast_checkpoint_ns`: a namespace without task ids.
 # - `StreamMessagesHandler`: who streams chunks. `StreamingHandler`: who only streams; it needs no path.
 # - `tool_call_writer`: the writer of the tool call around; an inner run must not write to it.
@@ -115,6 +117,7 @@ __all__ = [
     "ERROR",
     "INTERRUPT",
     "MISSING",
+    "PULL",
     "PUSH",
     "READ",
     "REPLAY",

@@ -27,6 +27,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from agentgraph.graph.internals import (
+    PULL,
     RESUMING,
     RUNTIME,
     SCRATCHPAD,
@@ -87,30 +88,33 @@ class _Run(NamedTuple):
     sent: list[tuple[str, Any]]
 
     def update(self) -> Calls[Update]:
-        """Run the leaf, and return its update; tell who watches tasks that it runs."""
+        """Run the leaf, and return its update; stream what the graph of the lane would stream."""
         stream = self.config["configurable"].get(STREAM)
-        is_watched = stream is not None and "tasks" in stream.modes
+        modes = () if stream is None else stream.modes
         token = var_child_runnable_config.set(self.config)
         try:
-            if is_watched:
-                self._show({"input": self.state, "triggers": ()})
+            if "tasks" in modes:
+                self._stream("tasks", {"input": self.state, "triggers": ()})
             update: Update = yield Call(self.node.invoke, self.node.ainvoke, (self.state, self.config))
         except Exception as error:
-            if is_watched and not isinstance(error, GraphBubbleUp):
-                self._show({"error": repr(error), "interrupts": [], "result": {}})
+            if "tasks" in modes and not isinstance(error, GraphBubbleUp):
+                self._stream("tasks", {"error": repr(error), "interrupts": [], "result": {}})
             raise
         finally:
             var_child_runnable_config.reset(token)
-        if is_watched:
-            self._show({"error": None, "interrupts": [], "result": update})
+        if "updates" in modes:
+            self._stream("updates", update)
+        if "tasks" in modes:
+            self._stream("tasks", {"error": None, "interrupts": [], "result": update})
         return update
 
-    def _show(self, more: Mapping[str, object]) -> None:
-        """Write to LangGraph's stream that the leaf begins or ends, as the graph of the lane would."""
+    def _stream(self, mode: str, data: Mapping[str, object]) -> None:
+        """Write a part of the lane's graph to LangGraph's stream."""
         configurable = self.config["configurable"]
         *around, own = configurable["checkpoint_ns"].split("|")
         name, _, task = own.partition(":")
-        configurable[STREAM]((tuple(around), "tasks", {"id": task, "name": name, **more}))
+        part = {name: data} if mode == "updates" else {"id": task, "name": name, **data}
+        configurable[STREAM]((tuple(around), mode, part))
 
     def result(self, update: Update) -> LaneResult:
         """Return the result of the lane, with the notes and the place of the leaf."""
@@ -182,7 +186,8 @@ class LeafLane(Lane):
         namespace = f"{configurable['checkpoint_ns']}|{name}:{configurable[TASK_ID]}"
         position = call.node_context.first_position(self.place, call.cursor)
         state, sent = LaneState(messages=[], values=[], position=position), list[tuple[str, Any]]()
-        metadata = {**around.get("metadata", {}), "langgraph_checkpoint_ns": namespace}
+        where = {"langgraph_checkpoint_ns": namespace, "langgraph_path": (PULL, name)}
+        metadata = {**around.get("metadata", {}), **where}
         callbacks = around.get("callbacks")
         handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
         if handlers:
