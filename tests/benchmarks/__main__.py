@@ -14,6 +14,7 @@ import time
 
 import calls
 import growth
+import items
 import resumes
 import sequences
 import steps
@@ -26,6 +27,7 @@ GROUPS = {
     "calls": calls,
     "steps": steps,
     "growth": growth,
+    "items": items,
     "resumes": resumes,
     "sequences": sequences,
     "trees": trees,

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 import compiling
+import items
 import resumes
 import steps
 import tools
@@ -37,6 +38,9 @@ def figures() -> Iterator[Figure]:
     yield _figure(name, against, [partial(steps.as_events, nullcontext), _streamed], steps=2)
     both = [resumes.in_memory, resumes.by_hand]
     yield _figure("calls a finished branch of a resume", "LangGraph's tasks by hand", both)
+    for worker, aim in items.AIMS.items():
+        both = [items.of(worker), partial(items.in_memory, items.by_hand)]
+        yield _figure(f"calls an item, {worker}", "Send by hand", both, aim=aim)
     ours, theirs = (_calls(each) for each in (compiling.compiled, compiling.compiled_by_hand))
     name, against = "calls to compile 1,000 agents", "the same nodes by hand"
     yield Figure(name=name, ours=ours, theirs=theirs, against=against, unit="calls", aim=2.0)

@@ -31,7 +31,7 @@ def figures() -> Iterator[Figure]:
             "SQLite": lambda: ag.sqlite_saver(Path(folder) / f"{next(names)}.db"),
         }
         for saver, opened in savers.items():
-            for name, made in (("branch", branches), ("tool call", calls)):
+            for name, made in (("branch", branches), ("tool call", calls), ("item", items)):
                 few, many = (
                     min(seconds(contender(made, n, opened)) for _ in range(_REPEATS))
                     for n in (_FEW, _MANY)
@@ -47,6 +47,16 @@ def figures() -> Iterator[Figure]:
 def branches(count: int) -> ag.Agent:
     """Return a parallel of which one branch asks."""
     return ag.parallel("p", [*(says(f"a{i}") for i in range(count)), ag.human("boss", "Print it?")])
+
+
+def items(count: int) -> ag.Agent:
+    """Return an `each` of which one item asks."""
+
+    def read(ctx: ag.Context) -> Any:
+        return TEXT if ctx.answered or ctx.item.value else ag.Ask("Print it?")
+
+    names = [*range(1, count + 1), 0]
+    return ag.each("e", ag.function_agent("read", read), lambda ctx: names, output_key="out")
 
 
 def calls(count: int) -> ag.Agent:

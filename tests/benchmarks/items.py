@@ -1,0 +1,116 @@
+"""What an item of an `each` costs, beside LangGraph's `Send` written by hand."""
+
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Send
+from loops import THREAD, Saver
+from measure import Contender, Figure, seconds, side_by_side
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel
+
+_FEW, _MANY, _REPEATS = 100, 1000, 3
+AIMS = {"a function": 2.5, "a chat agent": 4.5}
+"""For each worker what an item may take, of what `Send` by hand takes for a function."""
+Opened = Callable[[], AbstractContextManager[Any]]
+
+
+class State(MessagesState):
+    """The items, and what each gave."""
+
+    names: list[str]
+    out: Annotated[list[str], operator.add]
+
+
+def figures() -> Iterator[Figure]:
+    """Time an `each` of many items, beside `Send`, and beside one of few."""
+    with TemporaryDirectory() as folder:
+        names = iter(range(1000))
+        savers: dict[str, Opened] = {
+            "memory": lambda: nullcontext(InMemorySaver()),
+            "SQLite": lambda: ag.sqlite_saver(Path(folder) / f"{next(names)}.db"),
+        }
+        for saver, opened in savers.items():
+            for worker, aim in AIMS.items():
+                made, hand = ours(worker, _MANY, opened), by_hand(_MANY, opened)
+                took, theirs = side_by_side(made, hand, repeats=_REPEATS)
+                name = f"each of {_MANY:,} items, {worker}, {saver}"
+                yield Figure(
+                    name=name, ours=took, theirs=theirs, against="Send by hand", unit="s", aim=aim
+                )
+                many, few = (
+                    min(seconds(ours(worker, n, opened)) for _ in range(_REPEATS)) / n
+                    for n in (_MANY, _FEW)
+                )
+                yield Figure(
+                    name=f"an item of {_MANY:,}, {worker}, {saver}",
+                    ours=many,
+                    theirs=few,
+                    against=f"an item of {_FEW}",
+                    unit="ms",
+                    aim=1.3,
+                )
+
+
+def ours(worker: str, count: int, opened: Opened) -> Contender:
+    """Run an `each` over so many items."""
+    if worker == "a function":
+        agent = ag.function_agent("read", lambda ctx: f"done {ctx.item.value}")
+    else:
+        agent = ag.chat_agent("read", ScriptedChatModel(responses=lambda _: "done"))
+    return _run(lambda saver: ag.compile_agent(_each(agent), checkpointer=saver), count, opened)
+
+
+def by_hand(count: int, opened: Opened) -> Contender:
+    """Run a graph that sends each item to a node."""
+    return _run(_sending, count, opened)
+
+
+def in_memory(made: Callable[..., Contender], count: int) -> Contender:
+    """Run either in memory."""
+    return made(count, lambda: nullcontext(InMemorySaver()))
+
+
+def of(worker: str) -> Callable[[int], Contender]:
+    """Return what runs an `each` of a worker in memory."""
+    return partial(in_memory, partial(ours, worker))
+
+
+def _each(agent: Any) -> ag.Agent:
+    return ag.each("files", agent, lambda ctx: _names(int(ctx.values["count"])), output_key="out")
+
+
+def _names(count: int) -> list[str]:
+    return [f"f{i}" for i in range(count)]
+
+
+def _run(made: Callable[[Saver], Any], count: int, opened: Opened) -> Contender:
+    @contextmanager
+    def contender() -> Iterator[Callable[[], Any]]:
+        with opened() as saver:
+            graph = made(saver)
+            given = {"messages": [("user", "hi")], "values": {"count": count}, "names": _names(count)}
+            yield lambda: graph.invoke(given, {**THREAD, "recursion_limit": 10_000})
+
+    return contender
+
+
+def _sending(saver: Saver) -> Any:
+    def read(state: Any) -> dict[str, object]:
+        text = f"done {state['item']}"
+        return {"messages": [AIMessage(text)], "out": [text]}
+
+    builder = StateGraph(State).add_node("read", read).add_node("split", lambda _: {})
+    builder.add_edge(START, "split").add_conditional_edges(
+        "split", lambda state: [Send("read", {"item": name}) for name in state["names"]], ["read"]
+    )
+    return builder.compile(checkpointer=saver)
