@@ -221,7 +221,7 @@ def _is_leaf(lane: Lane) -> bool:
         return False
     match place.agent:
         case FunctionAgent(fn=fn, cache_policy=None):
-            return not names_interrupt(fn)
+            return isinstance(node, FirstNode) and not names_interrupt(fn)
         case ChatAgent():
             from agentgraph.graph.chat.wiring import is_one_call
 

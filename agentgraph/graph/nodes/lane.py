@@ -94,8 +94,8 @@ class Lane(NamedTuple):
         except GraphBubbleUp:
             raise
         except Exception as error:
-            return _result(state), error
-        return _result(state), None
+            return result_of(state), error
+        return result_of(state), None
 
     async def aattempt(self, call: LaneCall) -> tuple[LaneResult, Exception | None]:
         """Run it on the event loop, as `attempt` does in threads."""
@@ -108,8 +108,8 @@ class Lane(NamedTuple):
         except GraphBubbleUp:
             raise
         except Exception as error:
-            return _result(state), error
-        return _result(state), None
+            return result_of(state), error
+        return result_of(state), None
 
     def _arguments(self, call: LaneCall) -> dict[str, Any]:
         state = call.see()
@@ -167,7 +167,8 @@ def value_of(result: LaneResult, names: Container[str], default: object = None) 
     return default
 
 
-def _result(state: dict[str, Any]) -> LaneResult:
+def result_of(state: Mapping[str, Any]) -> LaneResult:
+    """Return the result of a lane with a state; nothing if it has none."""
     position = state.get("position") or {}
     result = LaneResult(
         messages=state.get("messages", []),

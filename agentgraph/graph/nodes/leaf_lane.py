@@ -40,14 +40,13 @@ from agentgraph.graph.internals import (
 from agentgraph.graph.nodes.context import PARENT_STATE, RunState
 from agentgraph.graph.nodes.emitter import own_writer
 from agentgraph.graph.nodes.function import FunctionNode
-from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, own_counts
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, own_counts, result_of
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import LaneStop
 from agentgraph.graph.saving import has_begun
 from agentgraph.graph.stamps import step_name
-from agentgraph.graph.state import Changes, LaneState, Position, Update, changes_of_lane
+from agentgraph.graph.state import LaneState, Position, Update, changes_of_lane
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
-from agentgraph.graph.values import Write
 
 Outcome = tuple[LaneResult, Exception | None]
 """The result of a lane until it ended or failed, and the failure if it did."""
@@ -126,15 +125,8 @@ class _Run(NamedTuple):
         sent = [value for channel, value in self.sent if channel == "messages"]
         if sent or len(messages) > 1:
             messages = changes_of_lane((), [*sent, messages])
-        result = LaneResult(
-            messages=messages,
-            values=cast(list[Write], update.get("values") or []),
-            signal=was.get("signal"),
-            position=position,
-        )
-        if update.get("middleware"):
-            result["middleware"] = cast(Changes, update["middleware"])
-        return result
+        state = {**update, "messages": messages}
+        return {**result_of(state), "position": position}
 
 
 class LeafLane(Lane):
@@ -167,7 +159,7 @@ class LeafLane(Lane):
         except GraphBubbleUp:
             raise
         except Exception as error:
-            return LaneResult(messages=[], values=[], signal=None), error
+            return result_of({}), error
         if update is not None and update["position"]["next"] is None:
             return run.result(update), None
         returning = call._replace(see=lambda: replace(call.see(), returned=update))
