@@ -208,7 +208,7 @@ def test_a_tree_of_a_hundred_levels_runs() -> None:
         ("{{results.find}}: ${results.find}", "{results.find}: found"),
         ('{"results": {"find": 1}, "values.topic": []}', None),
         (r"\ref{results.find} \input[draft]{results.tex} \frac{1}{results.b} $x_{i.j}$", None),
-        ("{other.find} {results.find.more} {results.}", None),
+        ("{other.find} {other.find.more} {results.}", None),
     ],
 )
 def test_braces_of_an_input_that_are_not_faults_are_sent_as_they_are(

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from langchain_core.callbacks import BaseCallbackManager
+from langchain_core.callbacks import BaseCallbackManager, Callbacks
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
@@ -184,8 +184,10 @@ class LeafLane(Lane):
         handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
         if handlers:
             metadata |= node.node_context.metadata(position, has_path=True)
+            callbacks = _of_node(callbacks)
         config = {
             **around,
+            "callbacks": callbacks,
             "metadata": metadata,
             "configurable": {
                 **configurable,
@@ -200,3 +202,13 @@ class LeafLane(Lane):
         }
         runs = RunnableSeq(node, ChannelWrite(()), name=name) if handlers else node
         return _Run(runs, state, cast(RunnableConfig, config), sent)
+
+
+def _of_node(callbacks: Callbacks) -> Callbacks:
+    """Return callbacks whose next run has the tag of a node, and not that of what a task runs."""
+    if not isinstance(callbacks, BaseCallbackManager):
+        return callbacks
+    manager = callbacks.copy()
+    tags = [tag for tag in manager.tags if not tag.startswith("seq:step:")]
+    manager.tags = [*tags, "graph:step:1"]
+    return manager

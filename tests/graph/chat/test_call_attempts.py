@@ -82,6 +82,7 @@ def test_of_two_attempts_that_succeed_the_last_one_counts(disk: Disk) -> None:
     disk.run(tree)
     given.clear()
     assert lines(disk.resume(tree, "yes")) == [
+        "s/boss/helper(0.1): [values] note3",
         "s/boss/helper(0.1): note 3",
         "s/boss: note 3",
         "s/boss: 1 helper success: note 3",
@@ -114,6 +115,7 @@ def test_of_two_calls_of_a_tool_the_last_one_counts(drive: Drive) -> None:
     )
     critic = ag.function_agent("critic", lambda ctx: f"{dict(ctx.values)}")
     assert lines(drive.run(ag.Runner(ag.sequential("s", [writer, critic])), "Go."))[1:] == [
+        "s/w: [values] b",
         "s/w: second",
         "s/w: 1 note success: second",
         "s/critic: {'b': 2}",

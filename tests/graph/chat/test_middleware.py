@@ -145,7 +145,9 @@ def test_of_a_tool_that_a_wrap_calls_twice_the_last_call_counts(drive: Drive) ->
     twice = middleware(wrap_tool_call=lambda request: [(yield request), (yield request)][-1])
     runner = ag.Runner(chat("writer", calls(call("note")), "Done.", tools=[note], middleware=[twice]))
     events = list(drive.run(runner, "Go.", thread_id="t"))
-    assert lines(events)[1:] == ["writer: [custom] 2", "writer: Done.", "writer: Done."]
+    assert lines(events)[1:] == [
+        *["writer: [values] n2", "writer: [custom] 2", "writer: Done.", "writer: Done."]
+    ]
     assert runner.graph.get_state(THREAD).values["values"] == {"n2": True}
     assert list(runner.events("t")) == events
 

@@ -184,6 +184,7 @@ def test_a_command_of_a_tool_writes_values_and_messages(drive: Drive) -> None:
     writer = chat("writer", made, sent, tools=[choose, echo], parallel_tools=False, history="input")
     critic = chat("critic", sent, instruction="On {topic}, {last}.", history="input")
     assert lines(drive.run(ag.Runner(ag.sequential("s", [writer, critic])), "Go."))[1:] == [
+        "s/writer: [values] topic, last",
         "s/writer: bees it is",
         "s/writer: Mind the bees.",
         "s/writer: x",
