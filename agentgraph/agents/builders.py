@@ -629,10 +629,10 @@ def workflow(
             two of them may write the same `output_key`.
         description: What the agent is for, in one sentence for other agents.
         on_error: What happens to the running steps when another one fails: "fail" stops each of them
-            after its current node, "wait" lets them finish, and then they are undone, too. If
-            the process dies meanwhile, and the failure is final, a resume runs the step that was running
-            again with "wait", and undoes it; with "fail" it is neither run again nor undone, though it
-            may have taken effect.
+            after its current node, "wait" lets them finish, and then they are undone, too. If the
+            process dies meanwhile, and the failure is final, a resume runs the step that was running
+            again with "wait", and undoes it; with "fail" it is neither run again nor undone, though
+            it may have taken effect.
 
     Returns:
         The agent; `compile_agent` checks it.
