@@ -273,7 +273,11 @@ def _leaving(
     if not has_ended and agent.mode == "last":
         agent = replace(agent, output_mode="none")
     values = [{k: v for k, v in each.items() if k not in agent.staying} for each in came.values]
-    return Salvage(joining(agent, came.messages, seen), [each for each in values if each], [])
+    return Salvage(
+        joining(agent, came.messages, {message.id for message in seen}),
+        [each for each in values if each],
+        [],
+    )
 
 
 def _of_lane(

@@ -4,7 +4,7 @@ The items are looked up in a task of their own, so that they are saved before th
 run that is resumed goes on with the same items, whatever the value or the function would give then.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -39,16 +39,15 @@ class Items(TypedDict):
 
 
 def joining(
-    agent: EachAgent, messages: Sequence[BaseMessage], before: Sequence[BaseMessage]
+    agent: EachAgent, messages: Sequence[BaseMessage], known: Container[str | None]
 ) -> list[BaseMessage]:
     """Return what an item said that joins the history, by the `output_mode`.
 
-    Its changes of messages that were there before always do: those are not its own. The last message
+    Its changes of messages that were `known` before always do: those are not its own. The last message
     is that whose text is the result; if it is the result of a call, the call goes with it.
     """
     if agent.mode == "full" or not messages:
         return [*messages]
-    known = {message.id for message in before}
     said = [m for m in messages if m.id not in known and not isinstance(m, RemoveMessage)]
     begin = len(said) if agent.mode == "none" else max(len(said) - 1, 0)
     while 0 < begin < len(said) and isinstance(said[begin], ToolMessage):
@@ -116,9 +115,10 @@ class EachNode(ForkNode):
         """Return the message that replaces a failed item's."""
         return [AIMessage(f"Failed: {error}")]
 
-    def joining(self, fork: Activation, result: LaneResult) -> Sequence[BaseMessage]:
-        """Return what an item said that joins the history, by the `output_mode`."""
-        return joining(self.agent, result["messages"], fork.view.state.messages)
+    def joining(self, fork: Activation, results: Iterable[LaneResult]) -> list[BaseMessage]:
+        """Return what the items said that joins the history, by the `output_mode`."""
+        known = {message.id for message in fork.view.state.messages}
+        return [each for result in results for each in joining(self.agent, result["messages"], known)]
 
     def keep(self, fork: Activation, jobs: Sequence[Job], results: Results) -> None:
         """Keep the texts of the results by key for the enclosing agent, and the text of all."""

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import NamedTuple, cast
@@ -104,9 +104,9 @@ class ForkNode(Runnable[LaneState, Update]):
         """Return the messages that replace those of a lane whose failure is saved."""
         return ()
 
-    def joining(self, fork: Activation, result: LaneResult) -> Sequence[BaseMessage]:
-        """Return the changes of the history that a lane hands back."""
-        return result["messages"]
+    def joining(self, fork: Activation, results: Iterable[LaneResult]) -> list[BaseMessage]:
+        """Return the changes of the history that lanes hand back."""
+        return [each for result in results for each in result["messages"]]
 
     def keep(self, fork: Activation, jobs: Sequence[Job], results: Results) -> None:
         """Keep what an enclosing agent needs of the results."""
@@ -274,7 +274,7 @@ class ForkNode(Runnable[LaneState, Update]):
             fork.signal("exit", is_emitted=True)
         elif "break_loop" in signals:
             fork.signal("break_loop", is_emitted=True)
-        fork.output.add_emitted([each for result in ended for each in self.joining(fork, result)])
+        fork.output.add_emitted(self.joining(fork, ended))
         fork.output.write(self._writes(fork, jobs, results))
         if not self.lanes[0].place.is_called:  # an item's lane starts with a fresh record
             fork.output.keep_changes(*(each.get("middleware", {}) for each in ended))
