@@ -29,8 +29,9 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-properties: .venv/ready  # the property tests on a hundred times as many trees, others each time
-	AGENTGRAPH_EXAMPLES=5000 $(BIN)/pytest -n 2 --hypothesis-profile=default tests/properties
+properties: .venv/ready  # the property tests on a hundred times as many trees, others each time; all orders and ways
+	AGENTGRAPH_EXAMPLES=5000 $(BIN)/pytest -n 2 --hypothesis-profile=default \
+		tests/properties tests/threads/test_many_questions.py tests/test_transcripts.py
 
 crash: .venv/ready  # the crash campaigns in all ways: each site, value and event, sync, async, on disk
 	AGENTGRAPH_EXAMPLES=100000 $(BIN)/pytest -n 2 tests/crash
@@ -53,5 +54,5 @@ clean:
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --editable . --group dev
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable . --group dev
 	touch .venv/ready

@@ -11,11 +11,13 @@ from agentgraph.agents.agents import (
     EachAgent,
     FunctionAgent,
     GraphAgent,
+    Handoff,
     HumanAgent,
     LoopAgent,
     ParallelAgent,
     SequentialAgent,
     Step,
+    SwarmAgent,
     SwitchAgent,
     WorkflowAgent,
 )
@@ -27,11 +29,13 @@ from agentgraph.agents.builders import (
     each,
     function_agent,
     graph_agent,
+    handoff,
     human,
     loop,
     parallel,
     sequential,
     step,
+    swarm,
     switch,
     with_helpers,
     workflow,
@@ -44,14 +48,17 @@ from agentgraph.agents.prebuilt.supervisor import supervisor
 from agentgraph.agents.prebuilt.validated import validated
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.agents.signals import LOCAL, SKIP, Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
+from agentgraph.agents.tools import long_running
 from agentgraph.errors import (
     AgentGraphError,
+    CassetteError,
     CheckFailedError,
     InvalidAgentError,
     InvalidAnswerError,
     InvalidOutputError,
     InvalidSkillError,
     LangChainChangedError,
+    LangGraphChangedError,
     LimitError,
     MaxIterationsError,
     MissingValueError,
@@ -64,6 +71,7 @@ from agentgraph.errors import (
     ThreadBusyError,
     ThreadError,
     TreeChangedError,
+    UnknownAddressError,
     UnknownInterruptError,
     UnknownThreadError,
     ValueConflictError,
@@ -73,9 +81,12 @@ from agentgraph.events.translation import STREAM_MODES, atranslate, translate
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.graph.values import DELETE
 from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
-from agentgraph.threads.reports import Result, Thread, ThreadSummary, Turn, Usage
+from agentgraph.threads.forks import Forks
+from agentgraph.threads.reports import LateCall, Line, Result, Thread, ThreadSummary, Turn, Usage
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun, Run
+from agentgraph.threads.spent import Spent
+from agentgraph.threads.visits import Visit
 
 if TYPE_CHECKING:
     from agentgraph.show.watching import Watched, awatch, watch
@@ -95,6 +106,7 @@ __all__ = [
     "Ask",
     "AsyncRun",
     "BreakLoop",
+    "CassetteError",
     "ChatAgent",
     "CheckFailedError",
     "CheckedAgent",
@@ -103,8 +115,10 @@ __all__ = [
     "EachAgent",
     "Entry",
     "Exit",
+    "Forks",
     "FunctionAgent",
     "GraphAgent",
+    "Handoff",
     "HumanAgent",
     "Interrupt",
     "InvalidAgentError",
@@ -113,8 +127,11 @@ __all__ = [
     "InvalidSkillError",
     "Item",
     "LangChainChangedError",
+    "LangGraphChangedError",
+    "LateCall",
     "LimitError",
     "Limits",
+    "Line",
     "LoopAgent",
     "MaxIterationsError",
     "MissingValueError",
@@ -133,9 +150,11 @@ __all__ = [
     "SequentialAgent",
     "SetValues",
     "SeveralWaysError",
+    "Spent",
     "Step",
     "StepFailedError",
     "Summarized",
+    "SwarmAgent",
     "SwitchAgent",
     "Thread",
     "ThreadBusyError",
@@ -145,10 +164,12 @@ __all__ = [
     "TreeChangedError",
     "Trimmed",
     "Turn",
+    "UnknownAddressError",
     "UnknownInterruptError",
     "UnknownThreadError",
     "Usage",
     "ValueConflictError",
+    "Visit",
     "Watched",
     "WorkflowAgent",
     "agent",
@@ -161,8 +182,10 @@ __all__ = [
     "each",
     "function_agent",
     "graph_agent",
+    "handoff",
     "human",
     "load",
+    "long_running",
     "loop",
     "parallel",
     "plan_execute",
@@ -172,6 +195,7 @@ __all__ = [
     "step",
     "summarized",
     "supervisor",
+    "swarm",
     "switch",
     "translate",
     "trimmed",

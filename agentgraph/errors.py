@@ -139,24 +139,37 @@ class SeveralWaysError(AgentGraphError):
 
 
 class LimitError(AgentGraphError):
-    """A turn reached one of its `Limits`; raised before the limit is exceeded.
+    """A turn, or an agent in it, reached one of its `Limits`; raised before the limit is exceeded.
 
     `resume` with higher limits continues there, and nothing runs again.
 
     Attributes:
         agent_name: The agent that reached it.
         address: The address of that agent.
-        limit: The name of the limit: "transfers".
-        value: The limit.
+        limit: The name of the limit, such as "transfers".
+        value: The limit, with what a person allowed beyond it.
+        limited: The name of the agent whose `limits=` it is; None for a limit of the run.
     """
 
-    def __init__(self, agent_name: str, address: str, limit: str, value: int) -> None:
+    def __init__(
+        self, agent_name: str, address: str, limit: str, value: float, limited: str | None = None
+    ) -> None:
         self.agent_name, self.address = agent_name, address
-        self.limit, self.value = limit, value
-        super().__init__(
-            f"{address}: the agent {agent_name!r} reached Limits.{limit}, which is {value} for a turn; "
-            f"if that is not enough, resume with higher limits, such as Limits({limit}={2 * value})"
-        )
+        self.limit, self.value, self.limited = limit, value, limited
+        higher = f"Limits({limit}={_number(2 * value)})"
+        instead = f"limits={higher} of {limited!r}" if limited else f"higher limits, such as {higher}"
+        super().__init__(f"{address}: {self.reached}; if that is not enough, resume with {instead}")
+
+    @property
+    def reached(self) -> str:
+        """What was reached, and by whom."""
+        whose = f" of {self.limited!r}" if self.limited else ""
+        which = f"Limits.{self.limit}{whose}, which is {_number(self.value)} for a turn"
+        return f"the agent {self.agent_name!r} reached {which}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else str(value)
 
 
 class CheckFailedError(AgentGraphError):
@@ -280,6 +293,24 @@ class LangChainChangedError(AgentGraphError):
         )
 
 
+class LangGraphChangedError(AgentGraphError):
+    """The installed LangGraph names what a step ran in a way that this library does not know.
+
+    A thread cannot go back to what ran inside that step; it can to the step itself.
+
+    Attributes:
+        version: The version of langgraph that is installed.
+        node: The node of the step.
+    """
+
+    def __init__(self, version: str, node: str) -> None:
+        self.version, self.node = version, node
+        super().__init__(
+            f"langgraph {version} gives the tasks of {node} other ids than this agentgraph knows; "
+            "go back to an address that it does not run, or install langgraph>=1.2.20,<1.3"
+        )
+
+
 class RemoteRunError(AgentGraphError):
     """A run on a LangGraph server failed; raised by `translate` and `atranslate`.
 
@@ -291,6 +322,23 @@ class RemoteRunError(AgentGraphError):
         self.error = error
         name, message = error.get("error", "error"), error.get("message", "")
         super().__init__(f"the run failed on the server with {name}: {message}")
+
+
+class CassetteError(AgentGraphError):
+    """A cassette cannot be read or written, or has no answer to what is asked; see `testing.recorded`.
+
+    Where it ends a run it is no agent's failure: it is not collected, retried, or told to a model. A
+    resume asks again.
+
+    Attributes:
+        path: The file.
+        address: Where in the tree it was asked, such as `report/refine[1]/critic`; None if the file
+            itself is at fault.
+    """
+
+    def __init__(self, message: str, path: str, address: str | None = None) -> None:
+        self.path, self.address = path, address
+        super().__init__(message)
 
 
 class SaverError(AgentGraphError):
@@ -341,6 +389,10 @@ class UnknownInterruptError(ThreadError):
 
 class InvalidAnswerError(ThreadError):
     """An answer that does not fit the question's response schema; the question stays pending."""
+
+
+class UnknownAddressError(ThreadError):
+    """A thread cannot go back to an address, or to a step, that it has not visited."""
 
 
 class TreeChangedError(ThreadError):

@@ -1,10 +1,12 @@
 """What all tests share: OpenAI's protocol on the loopback address, and no way to any other."""
 
+import gc
 import os
 import shutil
+import signal
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import commands
@@ -20,6 +22,9 @@ if (
     "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM
 ):  # SQLite waits for the disk at each commit; a killed process loses no more in memory than there
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what is in its background so
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
@@ -93,3 +98,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the longest tests first, so that all processes end at about the same time."""
     first = ("server", "properties")
     items.sort(key=lambda item: item.path.parent.name not in first)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Have the garbage collector leave out all tests and modules: to go through them takes a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()

@@ -65,6 +65,17 @@ class Thread:
     def resume(self, *answers: Any, **options: Any) -> list[str]:
         return self._tell("resume", "t", *answers, **options)
 
+    def rewind(self, at: str, **options: Any) -> list[str]:
+        return self._tell("rewind", "t", at, **options)
+
+    def visited(self) -> list[ag.Visit]:
+        """Return what the thread has visited."""
+        if self.drive is Sync:
+            with self._runner() as runner:
+                return runner.visits("t")
+        visits: list[ag.Visit] = self._asked(lambda runner: runner.avisits("t"))
+        return visits
+
     def declare(self, **fields: tuple[type, Any]) -> None:
         """Declare values from now on, each with its type and its reducer."""
         make: Any = TypedDict
@@ -107,6 +118,18 @@ class Thread:
             case "invoked":
                 return self.replay(at)
         raise ValueError(how)
+
+    def spent(self) -> ag.Spent:
+        """Return what the thread has spent."""
+        if self.drive is Sync:
+            with self._runner() as runner:
+                return runner.thread("t").spent
+
+        async def read(runner: ag.Runner) -> ag.Spent:
+            return (await runner.athread("t")).spent
+
+        spent: ag.Spent = self._asked(read)
+        return spent
 
     def events(self) -> list[ag.AgentEvent]:
         """Return the events of the thread: some of those that readers received, in that order.

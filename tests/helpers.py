@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import aclosing, closing, nullcontext
+from contextlib import aclosing, closing, nullcontext, suppress
 from itertools import count, islice
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
@@ -222,6 +222,56 @@ def visits(events: Iterable[ag.AgentEvent]) -> list[tuple[str, str]]:
 def lines(events: Iterable[ag.AgentEvent]) -> list[str]:
     """Return events as lines led by their addresses: `report/refine[1]/critic: [break_loop]`."""
     return [f"{event.address}: {event_text(event)}" for event in events if not event.partial]
+
+
+def invokes(name: str, *responses: str, **options: Any) -> ag.Agent:
+    """Return a function agent that asks a model of its own for each response, and says them all."""
+
+    def fn(ctx: ag.Context) -> str:
+        model = scripted(*responses)
+        return " ".join(str(model.invoke("?").text) for _ in responses)
+
+    return ag.function_agent(name, fn, **options)
+
+
+def catches(name: str, *responses: str) -> ag.Agent:
+    """Return an agent as `invokes` does, that goes on whatever a call of its model raises."""
+
+    def fn(ctx: ag.Context) -> Iterator[str]:
+        model = scripted(*responses)
+        for _ in responses:
+            with suppress(Exception):
+                yield str(model.invoke("?").text)
+        yield "All the same."
+
+    return ag.function_agent(name, fn)
+
+
+def asks_between(name: str) -> ag.Agent:
+    """Return a function agent that asks a model, then a person, then a model again."""
+
+    def fn(ctx: ag.Context) -> str:
+        model = scripted("Before.", "After.")
+        before = model.invoke("?").text
+        answer = interrupt("Well?")
+        return f"{before} {answer} {model.invoke('?').text}"
+
+    return ag.function_agent(name, fn)
+
+
+def asks_model(name: str, response: str) -> BaseTool:
+    """Return a tool that asks a model of its own."""
+
+    def ask() -> str:
+        return str(scripted(response).invoke("?").text)
+
+    return StructuredTool.from_function(ask, name=name, description="Asks a model.")
+
+
+def counted(name: str, *responses: str, **options: Any) -> ag.Agent:
+    """Return a chat agent whose model reports a token for each word."""
+    model = ScriptedChatModel(responses=[*responses], counts_tokens=True)
+    return ag.chat_agent(name, model, **options)
 
 
 def sees(name: str, **options: Any) -> ag.Agent:

@@ -1,7 +1,8 @@
 """A server on the loopback address that speaks OpenAI's chat completions protocol from a script.
 
 It answers `POST /v1/chat/completions`, whole or as server-sent events, one step of its script
-for each request, and refuses with a JSON error what it does not know.
+for each request, and refuses with a JSON error what it does not know. So it does with
+`POST /v1/responses` (`openai_responses`), where an answer is a text.
 """
 
 import json
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
+
+import openai_responses
 
 Body = dict[str, Any]
 
@@ -29,6 +32,7 @@ KNOWN = {
     "tool_choice",
     "tools",
 }
+PARTS = {"text", "image_url", "input_audio", "file", "refusal"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +168,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
-            if self.path != PATH:
+            if self.path not in _PROTOCOLS:
                 raise Failure(404, f"unknown request: POST {self.path}")
+            fault_of, whole_of, pieces_of = _PROTOCOLS[self.path]
             body = json.loads(sent)
-            if fault := _fault(body):
+            if fault := fault_of(body):
                 raise Failure(400, fault)
             reply = self.server.reply_to(body)
-            whole = None if body.get("stream") else _completion(body, reply)
+            whole = None if body.get("stream") else whole_of(body, reply)
         except Failure as failure:
             self._send_json(failure.status, failure.body())
             return
@@ -179,8 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._send_head(200, "text/event-stream")
         try:
-            for chunk in _chunks(body, reply):
-                self._send_event(json.dumps(chunk))
+            for piece in pieces_of(body, reply):
+                self._send_event(json.dumps(piece))
         except Failure as failure:
             self._send_event(json.dumps(failure.body()))
         self._send_event("[DONE]")
@@ -214,8 +219,11 @@ def _fault(body: Body) -> str | None:
         return "stream_options is for streams only"
     waiting: set[str] = set()
     for message in [*body["messages"], {"role": "user", "content": "the end"}]:
-        if not isinstance(message.get("content"), str | list) and not message.get("tool_calls"):
+        content = message.get("content")
+        if not isinstance(content, str | list) and not message.get("tool_calls"):
             return f"the content of {message!r} is neither text nor a list"
+        if isinstance(content, list) and any(part.get("type") not in PARTS for part in content):
+            return f"the content of {message!r} has parts of no known type"
         if message["role"] == "tool":
             if message.get("tool_call_id") not in waiting:
                 return f"{message!r} answers no call of the assistant message before it"
@@ -254,3 +262,18 @@ def _usage(body: Body, said: str) -> Body:
     sent = sum(len(str(message["content"]).split()) for message in body["messages"])
     new = len(said.split())
     return {"prompt_tokens": sent, "completion_tokens": new, "total_tokens": sent + new}
+
+
+def _response(body: Body, reply: Reply) -> Body:
+    return openai_responses.response(body, "".join(reply.pieces))
+
+
+def _response_events(body: Body, reply: Reply) -> Iterator[Body]:
+    return openai_responses.events(body, "".join(reply.pieces))
+
+
+_PROTOCOLS: dict[str, tuple[Callable[..., str | None], Callable[..., Body], Callable[..., Any]]] = {
+    PATH: (_fault, _completion, _chunks),
+    openai_responses.PATH: (openai_responses.fault, _response, _response_events),
+}
+"""For each path: what finds a fault in a request, and what makes the answer, whole or in pieces."""

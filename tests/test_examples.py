@@ -1,4 +1,4 @@
-"""The examples run offline as their READMEs say, and one of them over OpenAI's protocol."""
+"""The examples run offline as their READMEs say."""
 
 import ast
 import io
@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 from commands import Commands, wait_until
-from openai_server import Body, OpenAIServer
 
 import agentgraph as ag
 from examples.adaptive_rag.app import adaptive_rag
+from examples.airline_desk.app import airline_desk
 from examples.deep_agent.app import deep_agent
 from examples.deep_research.app import deep_research
+from examples.flights.app import flights
 from examples.lead_scoring.app import lead_scoring
 from examples.nightly_batch import offline as inbox
 from examples.nightly_batch.app import nightly_batch
@@ -138,29 +139,6 @@ def test_lead_scoring_writes_nothing_if_the_person_quits(
     assert [*tmp_path.iterdir()] == []
 
 
-def test_lead_scoring_speaks_with_a_real_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, openai_server: OpenAIServer
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "key")
-    monkeypatch.setenv("OPENAI_BASE_URL", openai_server.base_url)
-
-    def reply(body: Body) -> str:
-        lead = body["messages"][-1]["content"]
-        number = int(lead.partition("id: ")[2][0])
-        if "response_format" in body:
-            return json.dumps({"score": 10 * number, "reason": "by number"})
-        return f"Dear {number}."
-
-    openai_server.script = [reply] * 12
-    runner = ag.Runner(lead_scoring)
-    asked = runner.invoke("Go.", thread_id="t")
-    assert asked.pending[0].value["top"][0] == "Fay Okoro: 60, by number"
-    runner.invoke(thread_id="t", answers={"choice": "write"})
-    assert (tmp_path / "emails" / "6.txt").read_text() == "Dear 6."
-    assert {body["model"] for body in openai_server.requests} == {"gpt-5"}
-
-
 # the nightly batch
 
 
@@ -213,6 +191,44 @@ def test_the_deep_agent_runs_code_once_a_person_agrees_and_keeps_the_files() -> 
         "Who lays the eggs?",
         "What is a swarm?",
     ]
+
+
+# flights, and the airline's desk
+
+
+def turns(tree: ag.Agent, *texts: str) -> tuple[list[str], dict[str, object]]:
+    """Return who said the last word of each turn of a thread, and its values."""
+    runner = ag.Runner(tree)
+    last = [runner.invoke(text, thread_id="t").events[-1] for text in texts]
+    return [f"{event.address}: {event.text}" for event in last], dict(runner.thread("t").values)
+
+
+def test_flights_hand_over_to_hotels_and_keep_what_is_booked() -> None:
+    said, values = turns(flights, "Flights?", "Book it.", "A hotel?", "Book that hotel.")
+    assert said == [
+        "flights[0]/flight_assistant: There is Jet Blue from BOS to JFK.",
+        "flights[0]/flight_assistant: Your flight is booked.",
+        "flights[1]/hotel_assistant: There is the McKittrick Hotel.",
+        "flights[0]/hotel_assistant: Your hotel is booked.",
+    ]
+    assert values["flight"] == {"id": "1", "from": "BOS", "to": "JFK", "airline": "Jet Blue"}
+    assert values["hotel"] == {"id": "1", "city": "New York", "name": "McKittrick Hotel"}
+
+
+def test_the_airline_desk_begins_at_who_spoke_last_and_goes_back() -> None:
+    said, values = turns(
+        airline_desk, "Hi.", "A bag?", "And wifi?", "My seat.", "12A, ABC123.", "Seats?"
+    )
+    assert [each.partition(":")[0] for each in said] == [
+        "airline_desk",
+        "airline_desk[1]/faq",
+        "airline_desk[1]/faq",
+        "airline_desk[3]/seats",
+        "airline_desk[1]/seats",
+        "airline_desk[3]/faq",
+    ]
+    assert re.fullmatch(r".*: ABC123 now has the seat 12A on FLT-\d{3}\.", said[4])
+    assert (values["confirmation_number"], values["seat"]) == ("ABC123", "12A")
 
 
 # all of them

@@ -11,18 +11,19 @@ refine[1]/critic: [break_loop]
 ```
 
 The tree is a Python expression over the names of `agentgraph` and those of `helpers`. The calls are
-`run`, `resume`, `pending`, `values`, and `paths`: the run path of each address so far. With
-`declare(notes=(list, reducer))` values are declared from then on, and `become(tree)` goes on with
-another tree. A line `raises ValueError: text` ends a call that raises. A title that ends in "(in any
-order)" is of a tree in which several run at once.
+`run`, `resume`, `rewind`, `pending`, `values`, `spent`, `visits` (the address and the node of each),
+and `paths`: the run path of each address so far. With `declare(notes=(list, reducer))` values are
+declared from then on, and `become(tree)` goes on with another tree. A line `raises ValueError: text`
+ends a call that raises. A title that ends in "(in any order)" is of a tree that runs several at once.
 
-Each case is run sync and async, in memory and on a SQLite file with a new runner for each call. In the
-end `events` must give what the calls gave and did not discard. `edit(values={"k": 1})` edits the state
-by `update_state`, as an operator does.
+Each case is run sync and async, one in memory and one on a SQLite file with a new runner for each call,
+by turns; `AGENTGRAPH_EXAMPLES=1000` runs it in all ways. In the end `events` must give what the calls
+gave and did not discard. `edit(values={"k": 1})` edits the state by `update_state`, as operators do.
 """
 
 import inspect
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,12 +32,14 @@ from typing import Any, NamedTuple
 import helpers
 import pytest
 from forked import CONFIG, Thread
-from helpers import Drive, check_heard, lines, visits
+from helpers import Async, Drive, Sync, check_heard, lines, visits
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Overwrite
+from running import catching, gathering
 
 import agentgraph as ag
 from agentgraph import testing
+from agentgraph.agents.limits import MEASURES
 
 NAMES = {
     **{name: getattr(ag, name) for name in ag.__all__},
@@ -44,6 +47,8 @@ NAMES = {
     **{
         "call": testing.call,
         "calls": testing.calls,
+        "catching": catching,
+        "gathering": gathering,
         "AIMessage": AIMessage,
         "HumanMessage": HumanMessage,
         "Overwrite": Overwrite,
@@ -67,15 +72,18 @@ def cases(path: Path) -> Iterator[Case]:
         yield Case(title, tree, [step.strip() for step in steps])
 
 
+ALL = int(os.environ.get("AGENTGRAPH_EXAMPLES", "0")) >= 1000
+"""Whether each case runs in all ways; otherwise in two of them, which take turns."""
+WAYS = ((Sync, "memory"), (Async, "file"), (Sync, "file"), (Async, "memory"))
 CASES = [
-    pytest.param(case, id=f"{path.stem}: {case.title}")
+    pytest.param(case, *way, id=f"{path.stem}: {case.title} ({way[0].__name__}, {way[1]})")
     for path in sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
-    for case in cases(path)
+    for number, case in enumerate(cases(path))
+    for way in (WAYS if ALL else (WAYS[:2], WAYS[2:])[number % 2])
 ]
 
 
-@pytest.mark.parametrize("saver", ["memory", "file"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "drive", "saver"), CASES)
 def test_transcript(case: Case, drive: Drive, saver: str, tmp_path: Path) -> None:
     tree = eval(f"(\n{case.tree}\n)", dict(NAMES))
     thread = Thread(drive, tree, tmp_path / "threads.db" if saver == "file" else None)
@@ -101,15 +109,25 @@ def given(thread: Thread, call: str) -> str:
     return "\n".join([*heard, *([str(returned)] if isinstance(returned, str) else []), raised]).strip()
 
 
+def spent_lines(spent: ag.Spent) -> Iterator[str]:
+    """Yield what was spent, without the time: in all, and by each agent in the order of names."""
+    for name, each in (("in all", spent), *sorted(spent.by_agent.items())):
+        counts = ((field, getattr(each, field)) for field in MEASURES if field != "seconds")
+        yield f"{name}: {', '.join(f'{field} {count}' for field, count in counts if count)}"
+
+
 def calls_of(thread: Thread) -> dict[str, Any]:
     """Return the calls that a step may make."""
     return {
         "run": thread.run,
         "resume": thread.resume,
+        "rewind": thread.rewind,
+        "visits": lambda: "\n".join(f"{each.address} {each.node}" for each in thread.visited()),
         "declare": thread.declare,
         "become": thread.become,
         "pending": lambda: "\n".join(f"{each.address}: {each.value}" for each in thread.pending()),
         "paths": lambda: "\n".join(f"{at}: {path}" for at, path in visits(thread.heard)),
+        "spent": lambda: "\n".join(spent_lines(thread.spent())),
         "values": lambda: json.dumps(thread.state().values["values"]),
         "edit": lambda as_node=None, **update: thread.edit(CONFIG, update, as_node=as_node),
     }

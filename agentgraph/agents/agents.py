@@ -12,7 +12,8 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
-from agentgraph.agents.context import Context
+from agentgraph.agents.context import Context, Reply
+from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import (
     BreakLoop,
     CheckResult,
@@ -110,6 +111,13 @@ class Shown:
         return self.renderer.mime_bundle(self)  # type: ignore[arg-type]
 
 
+ArgsSchema = type[Any] | Values | None
+"""The arguments of a tool: a pydantic model, a dataclass, a typed dict, or a JSON schema."""
+
+Enabled = bool | str | Callable[[Context], bool] | None
+"""Whether the model is offered a tool: the name of a value, or a function of a context; None: yes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTool:
     """An agent as a tool of a chat agent; each call runs in its own lane.
@@ -120,6 +128,40 @@ class AgentTool:
     agent: "Agent"
     description: str = ""
     history: Literal["input", "shared"] = "input"
+    args_schema: ArgsSchema = None
+    output: Callable[[Reply], Any] | None = None
+    enabled: Enabled = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Handoff:
+    """How others hand over to an agent.
+
+    Its fields are the options of `handoff`.
+    """
+
+    agent: "Agent"
+    name: str | None = None
+    description: str | None = None
+    context: Literal["shared", "last"] = "shared"
+
+    def __repr__(self) -> str:
+        return f"handoff({getattr(self.agent, 'name', self.agent)!r})"
+
+    @property
+    def tool_name(self) -> str:
+        """The name of the tool that hands over."""
+        return self.name if isinstance(self.name, str) else f"transfer_to_{self.agent.name}"
+
+    @property
+    def target(self) -> "Agent":
+        """The agent, as it runs where it is handed over to."""
+        return _with_last(self.agent) if self.context == "last" else self.agent
+
+    @property
+    def about(self) -> str:
+        """What the agent is for."""
+        return self.description if isinstance(self.description, str) else self.agent.description
 
 
 Approval = Iterable[str] | Callable[[ToolCall], bool] | Values
@@ -153,10 +195,15 @@ class ChatAgent(Shown):
     name: str
     model: Model
     description: str = ""
+    limits: Limits | None = None
     instruction: Instruction = ""
     tools: tuple[Tool, ...] = ()
     sub_agents: tuple["Agent", ...] = ()
     sub_agents_return: bool = False
+    peers: bool = False
+    sticky: bool = False
+    by_handoff: tuple[Handoff, ...] = ()
+    """The sub-agents that were given as a `handoff`."""
     output_key: str | None = None
     output_schema: OutputSchema = None
     history: HistoryPolicy = "shared"
@@ -175,6 +222,8 @@ class ChatAgent(Shown):
     timeout: Timeout = None
     model_input: ModelInput | None = None
     middleware: "tuple[Middleware, ...]" = ()
+    output_mode: Literal["full", "last"] = "full"
+    """How much of what a sub-agent said others see, an option of `supervisor`."""
     faults: tuple[str, ...] = ()
     """Faults in the arguments of a derived agent's builder, reported when it is compiled."""
 
@@ -190,6 +239,7 @@ class FunctionAgent(Shown):
     fn: AgentFunction
     agents: tuple["Agent", ...] = ()
     description: str = ""
+    limits: Limits | None = None
     output_key: str | None = None
     history: HistoryPolicy = "shared"
     retry: Retry = None
@@ -207,6 +257,7 @@ class GraphAgent(Shown):
     name: str
     graph: Graph
     description: str = ""
+    limits: Limits | None = None
     output_key: str | None = None
     history: HistoryPolicy = "shared"
     input: InputFunction | None = None
@@ -241,6 +292,7 @@ class HumanAgent(Shown):
     response_schema: ResponseSchema = None
     output_key: str | None = None
     description: str = ""
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +305,7 @@ class SequentialAgent(Shown):
     name: str
     sub_agents: tuple["Agent", ...]
     description: str = ""
+    limits: Limits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +318,7 @@ class ParallelAgent(Shown):
     name: str
     sub_agents: tuple["Agent", ...]
     description: str = ""
+    limits: Limits | None = None
     on_error: Literal["fail", "wait", "collect", "first"] = "fail"
     max_concurrency: int | None = None
 
@@ -300,6 +354,7 @@ class WorkflowAgent(Shown):
     name: str
     steps: tuple[Step, ...]
     description: str = ""
+    limits: Limits | None = None
     on_error: Literal["fail", "wait"] = "fail"
 
     @property
@@ -320,6 +375,7 @@ class EachAgent(Shown):
     agent: "Agent"
     over: Source
     description: str = ""
+    limits: Limits | None = None
     as_: str = "item"
     key: Callable[[Any], str | int] | None = None
     input: str | Callable[[Context], str] | None = None
@@ -360,6 +416,7 @@ class LoopAgent(Shown):
     sub_agents: tuple["Agent", ...]
     max_iterations: int | None
     description: str = ""
+    limits: Limits | None = None
     until: Callable[[Context], bool] | None = None
     is_part: bool = False
     """Whether it is part of a derived agent: several such parts may have the same name."""
@@ -377,6 +434,7 @@ class SwitchAgent(Shown):
     cases: tuple[tuple[Any, "Case"], ...]
     otherwise: "Case | None" = None
     description: str = ""
+    limits: Limits | None = None
     faults: tuple[str, ...] = ()
     """Faults in the arguments of its builder, reported when it is compiled."""
 
@@ -398,6 +456,32 @@ class SwitchAgent(Shown):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SwarmAgent(Shown):
+    """A composite whose sub-agents hand over to each other.
+
+    Its fields are the options of `swarm`.
+    """
+
+    name: str
+    sub_agents: tuple["Agent", ...]
+    """Its agents."""
+    start: str | None = None
+    sticky: bool = True
+    handoffs: Mapping[str, tuple[str, ...]] | None = None
+    by_handoff: tuple[Handoff, ...] = ()
+    """The agents that were given as a `handoff`."""
+    description: str = ""
+    limits: Limits | None = None
+    faults: tuple[str, ...] = ()
+    """Faults in the arguments of its builder, reported when it is compiled."""
+
+    @property
+    def first(self) -> int:
+        """The number of the sub-agent at which it begins."""
+        return 0 if self.start is None else [each.name for each in self.sub_agents].index(self.start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedAgent(Shown):
     """An agent with a check that runs when it ends; the wrapper adds no step to run paths."""
 
@@ -409,6 +493,8 @@ class CheckedAgent(Shown):
     """Whether a check may make the agent run again."""
     keeps: bool = False
     """Whether data that is not a value of the run is kept for the agent."""
+    limits: Limits | None = None
+    """What the agent and all below it may spend, an option of `validated`."""
     faults: tuple[str, ...] = ()
     """Faults in the arguments of the check's builder, reported when it is compiled."""
 
@@ -424,7 +510,9 @@ class CheckedAgent(Shown):
 
 
 Leaf = ChatAgent | FunctionAgent | GraphAgent | HumanAgent
-Composite = SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | EachAgent | SwitchAgent
+Composite = (
+    SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | EachAgent | SwitchAgent | SwarmAgent
+)
 Agent = Leaf | Composite | CheckedAgent
 """An agent of a tree: a frozen value that describes what runs and has no behaviour."""
 
@@ -470,6 +558,43 @@ def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
     """Return the sub-agents of an agent."""
     inner = unchecked(agent)
     return getattr(inner, "sub_agents", ()) if isinstance(inner, Leaf | Composite) else ()
+
+
+def active_key(agent: object) -> str | None:
+    """Return the name of the value that says who is active; None for an agent that does not keep it."""
+    match agent:
+        case SwarmAgent() | ChatAgent(sticky=True):
+            return f"{agent.name.replace('-', '_')}_active"
+    return None
+
+
+def _with_last(agent: Any) -> Any:
+    """Return a leaf with the history "last"; any other agent is unchanged."""
+    match agent:
+        case CheckedAgent():
+            return replace(agent, agent=_with_last(agent.agent))
+        case ChatAgent() | FunctionAgent() | GraphAgent():
+            return replace(agent, history="last")
+    return agent
+
+
+def handoff_to(parent: object, agent: "Agent") -> Handoff:
+    """Return how others hand over to a sub-agent of an agent."""
+    given: tuple[Handoff, ...] = getattr(parent, "by_handoff", ())
+    named = (each for each in given if getattr(each.agent, "name", None) == agent.name)
+    return next(named, Handoff(agent=agent))
+
+
+def peers_of(parent: object, name: str) -> list["Agent"]:
+    """Return the other sub-agents of an agent to which the one with a name may hand over."""
+    match parent:
+        case ChatAgent(peers=True) | SwarmAgent(handoffs=None):
+            peers = parent.sub_agents
+        case SwarmAgent(handoffs=dict(handoffs)):
+            peers = tuple(each for each in parent.sub_agents if each.name in handoffs.get(name, ()))
+        case _:
+            return []
+    return [each for each in peers if isinstance(each, Agent) and each.name != name]
 
 
 def inner_nodes(agent: object) -> tuple[InnerNode, ...]:

@@ -10,13 +10,16 @@ from agentgraph.agents.agents import (
     AgentFunction,
     AgentTool,
     Approval,
+    ArgsSchema,
     Caching,
     Case,
     ChatAgent,
     EachAgent,
+    Enabled,
     FunctionAgent,
     Graph,
     GraphAgent,
+    Handoff,
     HistoryPolicy,
     HumanAgent,
     InputFunction,
@@ -34,13 +37,15 @@ from agentgraph.agents.agents import (
     SequentialAgent,
     Source,
     Step,
+    SwarmAgent,
     SwitchAgent,
     Timeout,
     Tool,
     ToolTimeout,
     WorkflowAgent,
 )
-from agentgraph.agents.context import Context
+from agentgraph.agents.context import Context, Reply
+from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import ResponseSchema
 from agentgraph.safe_repr import shown
 
@@ -52,8 +57,10 @@ def chat_agent(
     description: str = "",
     instruction: Instruction = "",
     tools: Iterable[Tool] = (),
-    sub_agents: Iterable[Agent] = (),
+    sub_agents: Iterable[Agent | Handoff] = (),
     sub_agents_return: bool = False,
+    peers: bool = False,
+    sticky: bool = False,
     output_key: str | None = None,
     output_schema: OutputSchema = None,
     history: HistoryPolicy = "shared",
@@ -72,6 +79,7 @@ def chat_agent(
     timeout: Timeout = None,
     model_input: ModelInput | None = None,
     middleware: "Iterable[Middleware]" = (),
+    limits: Limits | None = None,
 ) -> ChatAgent:
     """Make an agent that calls a chat model and runs the tools it calls, until it calls none.
 
@@ -113,10 +121,14 @@ def chat_agent(
         tools: LangChain tools, functions, agents (`agent_tool`), or dicts that describe tools
             which the model's provider runs.
         sub_agents: Agents that it may transfer to, as in google-adk, by the tools
-            `transfer_to_<name>`. A chat agent among them may transfer back; a sub-agent that ends
-            without a transfer ends this agent too.
+            `transfer_to_<name>`, or as a `handoff(agent, ...)` says. A chat agent among them may
+            transfer back; a sub-agent that ends without a transfer ends this agent too.
         sub_agents_return: Whether this agent continues when a sub-agent ends; then sub-agents have no
             tool to transfer back.
+        peers: Whether its sub-agents may transfer to each other.
+        sticky: Whether the next turn, or the next iteration of a loop around it, begins at the
+            sub-agent that was active when it ended, as in google-adk, if that can transfer. Who is
+            active is the value `<name>_active`, as in a `swarm`.
         output_key: The name of the value that stores the text of the last message; with
             `output_schema` the answer, as plain data.
         output_schema: The schema of the answer, LangChain's `response_format`: a type that pydantic
@@ -169,19 +181,68 @@ def chat_agent(
             for this agent only. Their state is saved with the thread, so the saver must be able to save
             it, except an `UntrackedValue`. A state key that is also declared with `values=` of
             `compile_agent` is that value of the run.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it.
     """
-    tools, sub_agents, middleware = as_tuple(tools), as_tuple(sub_agents), as_tuple(middleware)
+    tools, middleware = as_tuple(tools), as_tuple(middleware)
+    sub_agents, by_handoff = _handed_over(sub_agents)
     return_directly = as_tuple(return_directly)
     if not (callable(approve) or isinstance(approve, Mapping)):
         approve = as_tuple(approve)
     return ChatAgent(**locals())
 
 
+def handoff(
+    agent: Agent,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    context: Literal["shared", "last"] = "shared",
+) -> Handoff:
+    """Say how others hand over to an agent: one of the `sub_agents` of a chat agent, or of a `swarm`.
+
+    >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
+    >>> desk = ScriptedChatModel(responses=[calls(call("ask_billing"))])
+    >>> bills = function_agent("bills", lambda ctx: f"{len(ctx.messages)} messages seen.")
+    >>> billing = handoff(bills, name="ask_billing", description="Knows what is paid.", context="last")
+    >>> for line in transcript(Runner(chat_agent("desk", desk, sub_agents=[billing])).query("Paid?")):
+    ...     print(line)
+    desk: [calls] ask_billing({})
+    desk: Transferred to bills.
+    desk: [transfer_to] bills
+    desk/bills: 1 messages seen.
+
+    Args:
+        agent: The agent.
+        name: The name of the tool that hands over; by default `transfer_to_<name>`. A function still
+            names the agent: `TransferTo("bills")`.
+        description: What the model reads about the agent; by default its description.
+        context: What a chat, function or graph agent sees: "shared", what its own `history` says, or
+            "last", the user's input and the last answer: the same as `history="last"`.
+
+    Returns:
+        What takes the place of the agent in these lists; other lists take plain agents.
+    """
+    return Handoff(**locals())
+
+
+def _handed_over(agents: Any) -> tuple[tuple[Agent, ...], tuple[Handoff, ...]]:
+    """Return agents without what `handoff` says of them, and that."""
+    given = as_tuple(agents)
+    by_handoff = tuple(each for each in given if isinstance(each, Handoff))
+    return tuple(each.target if isinstance(each, Handoff) else each for each in given), by_handoff
+
+
 def agent_tool(
-    agent: Agent, *, description: str = "", history: Literal["input", "shared"] = "input"
+    agent: Agent,
+    *,
+    description: str = "",
+    history: Literal["input", "shared"] = "input",
+    args_schema: ArgsSchema = None,
+    output: Callable[[Reply], Any] | None = None,
+    enabled: Enabled = None,
 ) -> AgentTool:
     """Make a tool of an agent, for a chat agent: it gets a `request`, and returns its last message.
 
@@ -208,6 +269,15 @@ def agent_tool(
         agent: The agent, which may be a composite; the tool has the same name.
         description: The description for the model; by default the agent's description.
         history: "input": it sees only the request; "shared": what the caller sees, then the request.
+        args_schema: The arguments of the tool, in place of `request`: a pydantic model, a dataclass, a
+            typed dict, or a JSON schema of an object. The agent's request is the arguments as JSON
+            text, and each is a value that the agents in the call see, as plain data.
+        output: Called with what the agent said, a `Reply` with `data`, `values` and `messages`, as of
+            `ctx.run`; it returns what the model reads: a text, or data, which becomes JSON. By default
+            the text of the last message; of an agent with an `output_schema` that is JSON.
+        enabled: Whether the model is offered the tool, by default always: True or False, the name of a
+            value that decides, or a sync function from a `Context`. It is asked before each model call;
+            a call to the tool while it is not enabled is handled as that of an unknown tool.
 
     Returns:
         The tool, for `chat_agent(tools=[...])`.
@@ -226,6 +296,7 @@ def function_agent(
     retry: Retry = None,
     timeout: Timeout = None,
     cache_policy: Caching = None,
+    limits: Limits | None = None,
 ) -> FunctionAgent:
     """Make an agent that calls `fn(ctx)`, sync or async, plain or generator.
 
@@ -264,6 +335,7 @@ def function_agent(
             belong to an agent's place, its names from the root down, and its function's name: trees
             that share a cache need other root names. A call that asks, fails, or changes earlier
             messages is not cached.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -287,6 +359,7 @@ def agent(
     retry: Retry = None,
     timeout: Timeout = None,
     cache_policy: Caching = None,
+    limits: Limits | None = None,
 ) -> Callable[[AgentFunction], FunctionAgent]: ...
 
 
@@ -302,6 +375,7 @@ def agent(
     retry: Retry = None,
     timeout: Timeout = None,
     cache_policy: Caching = None,
+    limits: Limits | None = None,
 ) -> FunctionAgent | Callable[[AgentFunction], FunctionAgent]:
     """Make a function an agent: `function_agent` as a decorator, with or without arguments.
 
@@ -336,6 +410,7 @@ def agent(
             retry=retry,
             timeout=timeout,
             cache_policy=cache_policy,
+            limits=limits,
         )
 
     return decorate if fn is None else decorate(fn)
@@ -354,6 +429,7 @@ def graph_agent(
     retry: Retry = None,
     timeout: Timeout = None,
     cache_policy: Caching = None,
+    limits: Limits | None = None,
 ) -> GraphAgent:
     """Make an agent that runs a LangGraph graph: a hand-written one, or that of `create_agent(...)`.
 
@@ -402,6 +478,7 @@ def graph_agent(
             metadata; `key_func` gets a `Context`. A run that paused is not cached. A graph that keeps
             its state over turns needs a `key_func` that knows of it. Nodes inside the graph that have
             policies of their own use the cache of that graph.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -416,6 +493,7 @@ def human(
     response_schema: ResponseSchema = None,
     output_key: str | None = None,
     description: str = "",
+    limits: Limits | None = None,
 ) -> HumanAgent:
     """Make an agent that asks a person, and says the answer.
 
@@ -439,6 +517,7 @@ def human(
             data is an answer.
         output_key: The name of the value that stores the answer, as plain data.
         description: What the person is asked for, in one sentence for other agents.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -450,7 +529,13 @@ def _first_line(fn: AgentFunction) -> str:
     return (getattr(fn, "__doc__", None) or "").strip().partition("\n")[0]
 
 
-def sequential(name: str, sub_agents: Iterable[Agent], *, description: str = "") -> SequentialAgent:
+def sequential(
+    name: str,
+    sub_agents: Iterable[Agent],
+    *,
+    description: str = "",
+    limits: Limits | None = None,
+) -> SequentialAgent:
     """Make an agent that runs its sub-agents one after the other.
 
     Each sees what was said before it, and each earlier sub-agent is one step of its run path. It is
@@ -466,6 +551,7 @@ def sequential(name: str, sub_agents: Iterable[Agent], *, description: str = "")
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         sub_agents: The agents, in the order in which they run; at least one.
         description: What the agent is for, in one sentence for other agents.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -481,6 +567,7 @@ def parallel(
     description: str = "",
     on_error: Literal["fail", "wait", "collect", "first"] = "fail",
     max_concurrency: int | None = None,
+    limits: Limits | None = None,
 ) -> ParallelAgent:
     """Make an agent that runs its sub-agents at the same time.
 
@@ -505,6 +592,7 @@ def parallel(
             another branch succeeds; the first success ends the other branches and discards what
             they said.
         max_concurrency: How many branches run at once; None for all.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -520,6 +608,7 @@ def loop(
     description: str = "",
     max_iterations: int | None,
     until: Callable[[Context], bool] | None = None,
+    limits: Limits | None = None,
 ) -> LoopAgent:
     """Make an agent that runs its sub-agents one after the other, repeatedly.
 
@@ -539,6 +628,7 @@ def loop(
             for no limit, which is allowed only if `until` or an agent inside can end the loop.
         until: A sync function, called with a `Context` after each complete iteration; the loop ends
             when it returns True.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -605,6 +695,7 @@ def workflow(
     *,
     description: str = "",
     on_error: Literal["fail", "wait"] = "fail",
+    limits: Limits | None = None,
 ) -> WorkflowAgent:
     """Make an agent that runs steps, each as soon as its dependencies are done.
 
@@ -630,15 +721,80 @@ def workflow(
         description: What the agent is for, in one sentence for other agents.
         on_error: What happens to the running steps when another one fails: "fail" stops each of them
             after its current node, "wait" lets them finish, and then they are undone, too. If the
-            process dies meanwhile, and the failure is final, a resume runs the step that was running
-            again with "wait", and undoes it; with "fail" it is neither run again nor undone, though
-            it may have taken effect.
+            process dies while a step runs, and the failure is final, it is not known what that step has
+            done: with both a resume continues it to its end and undoes it. With "fail" it does not
+            run one again that has no `compensate`, and leaves one that asks where it is.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it.
     """
     made = tuple(each if isinstance(each, Step) else step(each) for each in as_tuple(steps))
     return WorkflowAgent(name=name, steps=made, description=description, on_error=on_error)
+
+
+def swarm(
+    name: str,
+    agents: Iterable[Agent | Handoff],
+    *,
+    start: str | None = None,
+    sticky: bool = True,
+    handoffs: Mapping[str, Iterable[str]] | None = None,
+    description: str = "",
+    limits: Limits | None = None,
+) -> SwarmAgent:
+    """Make an agent of several that hand over to each other, as in langgraph-swarm.
+
+    The model of a chat agent among them has a tool `transfer_to_<name>` for each of the others; a
+    function returns `TransferTo(name)`. The swarm ends when the active agent ends without handing over.
+    The next time it begins, in a later turn or iteration, it begins at the agent that was active last.
+    That is the value `<name>_active` (with `_` for `-`), a text, which may be written. In a branch, an
+    item or a call it is local to that, and begins at `start`.
+
+    >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
+    >>> to_bob = ScriptedChatModel(responses=[calls(call("transfer_to_bob"))])
+    >>> bob = ScriptedChatModel(responses=["Bob here.", "Still Bob."])
+    >>> runner = Runner(swarm("team", [chat_agent("ann", to_bob), chat_agent("bob", bob)]))
+    >>> for line in transcript(runner.run("Hi.", thread_id="1")):
+    ...     print(line)
+    team/ann: [calls] transfer_to_bob({})
+    team/ann: Transferred to bob.
+    team/ann: [transfer_to] bob
+    team/ann/bob: Bob here.
+    >>> [(event.address, event.text) for event in runner.run("Hi again.", thread_id="1")]
+    [('team[0]/bob', 'Still Bob.')]
+
+    Args:
+        name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
+        agents: The agents, or `handoff`s of them: chat, function and graph agents, chat agents with
+            sub-agents of their own, and swarms, whose agents may also hand over to those of each
+            swarm around them. The number after the swarm in an address counts the hand-overs since it
+            began.
+        start: The name of the agent at which it begins; by default the first.
+        sticky: Whether it begins at the agent that was active last.
+        handoffs: Who may hand over to whom, `{"ann": ["bob"]}`; by default each to every other. An
+            agent that it does not name hands over to nobody in this swarm.
+        description: What the agent is for, in one sentence for other agents.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+
+    Returns:
+        The agent; `compile_agent` checks it. A run raises `InvalidOutputError` if the value names none
+        of its agents.
+    """
+    sub_agents, by_handoff = _handed_over(agents)
+    names = handoffs if isinstance(handoffs, Mapping) else {}
+    is_wrong = handoffs is not None and names is not handoffs
+    return SwarmAgent(
+        name=name,
+        sub_agents=sub_agents,
+        by_handoff=by_handoff,
+        start=start,
+        sticky=sticky,
+        handoffs=None if handoffs is None else {each: as_tuple(to) for each, to in names.items()},
+        description=description,
+        limits=limits,
+        faults=(f"handoffs={shown(handoffs)} is not a mapping of names to names",) if is_wrong else (),
+    )
 
 
 # With a union in place of the overloads, mypy infers `{True: Exit(), False: a}` as a dict of objects.
@@ -650,6 +806,7 @@ def switch(
     *,
     otherwise: Case | None = None,
     description: str = "",
+    limits: Limits | None = None,
 ) -> SwitchAgent: ...
 
 
@@ -661,6 +818,7 @@ def switch(
     *,
     otherwise: Case | None = None,
     description: str = "",
+    limits: Limits | None = None,
 ) -> SwitchAgent: ...
 
 
@@ -671,6 +829,7 @@ def switch(
     *,
     otherwise: Case | None = None,
     description: str = "",
+    limits: Limits | None = None,
 ) -> SwitchAgent:
     """Make an agent that runs one of several agents, which a value or a function chooses.
 
@@ -697,6 +856,7 @@ def switch(
         otherwise: What runs for any other key, and where the named value is missing. Without it the
             first is an `InvalidOutputError`, and the second a `MissingValueError`.
         description: What the agent is for, in one sentence for other agents.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -709,6 +869,7 @@ def switch(
         cases=pairs if are_pairs else (),
         otherwise=otherwise,
         description=description,
+        limits=limits,
         faults=() if are_pairs else (f"cases={shown(cases)} is not a mapping from keys to agents",),
     )
 
@@ -727,6 +888,7 @@ def each(
     output_key: str | None = None,
     errors_key: str | None = None,
     output_mode: Literal["full", "last", "none"] | None = None,
+    limits: Limits | None = None,
 ) -> EachAgent:
     """Make an agent that runs one agent for each of several items, which are known only at run time.
 
@@ -760,12 +922,14 @@ def each(
             and its error is in `errors_key`; with "first" the first result is that of the whole.
         output_key: The value that holds the results in the order of the items: a list, or with keys a
             mapping; with "first" the winner's result alone. The result of an item is the value of the
-            `output_key` that the agent wrote last, else the text of its last message. The agent's own
-            output keys stay in the lanes.
+            `output_key` that the agent wrote last; else, if it ended with an answer that fits an
+            `output_schema`, that answer as plain data; else the text of its last message. The agent's
+            own output keys stay in the lanes.
         errors_key: The value that holds the errors of items by key, or else by number; empty if no item
             failed.
         output_mode: How much of what the items said joins the history: "full", its "last" message, or
             "none"; by default "none" with an `output_key`, else "full". All is emitted as events.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it. A run raises `MissingValueError` for a missing value, and
@@ -781,7 +945,13 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
     return (value,)
 
 
-def with_helpers(main: Agent, helpers: Iterable[Agent], *, description: str = "") -> SequentialAgent:
+def with_helpers(
+    main: Agent,
+    helpers: Iterable[Agent],
+    *,
+    description: str = "",
+    limits: Limits | None = None,
+) -> SequentialAgent:
     """Make an agent that runs helpers at the same time, and then the main agent.
 
     The main agent sees the helpers' messages, in declared order, and the values that they
@@ -799,6 +969,7 @@ def with_helpers(main: Agent, helpers: Iterable[Agent], *, description: str = ""
         helpers: The agents that run before it; at least one. If one fails, the whole agent fails.
         description: What the whole is for, in one sentence for other agents; by default the
             description of the main agent.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -806,4 +977,4 @@ def with_helpers(main: Agent, helpers: Iterable[Agent], *, description: str = ""
     name = getattr(main, "name", main)
     inner = [parallel(f"{name}_helpers", as_tuple(helpers)), main]
     about = description or getattr(main, "description", "")
-    return sequential(f"{name}_with_helpers", inner, description=about)
+    return sequential(f"{name}_with_helpers", inner, description=about, limits=limits)

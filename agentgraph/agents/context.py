@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 RunContext = TypeVar("RunContext", default=Any)
 """The type of LangGraph's runtime context."""
 
-PathOf = Callable[[str], RunPath | None]
-"""Returns the run path of an address; None for an address that is not in the tree."""
+PathOf = Callable[[str, BaseMessage | None], RunPath | None]
+"""Returns the run path of an address at which a message was said; None if it is not in the tree.
+
+Without a message it is the address of who asks.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class Entry:
     @cached_property
     def run_path(self) -> RunPath:
         """The run path of the agent that said it; empty for the user's messages."""
-        return (self.address and self._path_of(self.address)) or RunPath()
+        return (self.address and self._path_of(self.address, self.message)) or RunPath()
 
 
 class Reply(str):
@@ -132,12 +135,14 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
         values: The values of the run, as a read-only mapping; write them with `SetValues`.
         answered: Whether this call follows the answer to an `Ask`.
         answer: That answer, as plain data; None before.
+        asked: How many of its questions, put by `Ask`, this activation has had answered.
         item: The item of the nearest `each` around this activation; None outside.
     """
 
     values: Values
     answered: bool
     answer: Any
+    asked: int
     item: Item | None
 
     @property
@@ -163,6 +168,16 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
     @abstractmethod
     def address(self) -> str:
         """The address of this activation, such as `report/refine[1]/critic`."""
+
+    @property
+    @abstractmethod
+    def idempotency_key(self) -> str:
+        """A text that names what is done here, so that a service does it once: a payment, a mail.
+
+        It is made of the thread, the turn, the address of the activation, and for a tool the id of the
+        call: the same when a step or a call is tried again, also after a crash, a resume or a rewind,
+        and another one on a copy of the thread. In a run without a thread each run has its own.
+        """
 
     @property
     @abstractmethod

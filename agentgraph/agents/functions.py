@@ -17,7 +17,7 @@ from collections.abc import (
 )
 from contextlib import suppress
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 from agentgraph.agents.signals import EVERYTHING, Ask, BreakLoop, Capabilities, Exit, TransferTo
 
@@ -27,6 +27,7 @@ Fn = Callable[..., Any]
 _AWAITED = (Awaitable, Coroutine)
 _SEVERAL = (list, tuple)
 """The collections in which a function or a tool may return several items."""
+_FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
@@ -73,15 +74,73 @@ def names_writer(fn: Fn) -> bool:
 
 
 def names_interrupt(fn: Fn) -> bool:
-    """Return whether the code of `fn` names LangGraph's `interrupt`; functions that it calls may."""
-    return _names(fn, "interrupt")
+    """Return whether the code of `fn` names LangGraph's `interrupt`, or that of a function it names.
+
+    Functions of other packages than its own are not looked at, nor what is more than five calls away.
+
+    >>> from langgraph.types import interrupt as ask
+    >>> helper = lambda text: ask(text)
+    >>> names_interrupt(lambda ctx: helper("Well?")), names_interrupt(lambda ctx: "done")
+    (True, False)
+    """
+    seen = set[CodeType]()
+    return any(_reaches(each, "interrupt", _package(each), seen, 5) for each in _functions_in(fn))
+
+
+def _reaches(fn: object, word: str, package: str, seen: set[CodeType], calls: int) -> bool:
+    """Return whether `fn` or a function that it names has a name with a word in its code."""
+    for function in _functions_in(fn):
+        code = function.__code__
+        if code in seen:
+            continue
+        seen.add(code)
+        if word in function.__name__ or _is_in_code(code, word):
+            return True
+        inner = _named_by(function) if calls and _package(function) == package else ()
+        if any(_reaches(each, word, package, seen, calls - 1) for each in inner):
+            return True
+    return False
+
+
+def _functions_in(fn: object) -> Iterator[types.FunctionType]:
+    """Yield the Python functions that run when something is called: under decorators, of an object."""
+    inner: Any = inspect.unwrap(cast(Fn, fn))
+    inner = getattr(inner, "func", inner)
+    for each in (inner, type(inner).__call__):
+        function = getattr(each, "__func__", each)
+        if isinstance(function, types.FunctionType):
+            yield function
+
+
+def _named_by(function: types.FunctionType) -> Iterator[object]:
+    """Yield the functions that a function's code names: globals, parts of modules, closures."""
+    code, around = function.__code__, function.__globals__
+    names = [*_names_of(code)]
+    known = [around[name] for name in names if name in around]
+    found = [*known]
+    for each in known:
+        if issubclass(type(each), types.ModuleType):
+            found += [vars(each)[name] for name in names if name in vars(each)]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # it is empty as yet
+            found.append(cell.cell_contents)
+    # by type(): asked for its class, a lazy object of a user's would load what it stands for
+    yield from (each for each in found if issubclass(type(each), _FUNCTIONS))
+
+
+def _names_of(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for const in code.co_consts:
+        if inspect.iscode(const):
+            yield from _names_of(const)
+
+
+def _package(function: types.FunctionType) -> str:
+    return str(function.__module__).partition(".")[0]
 
 
 def _names(fn: Fn, word: str) -> bool:
-    inner = inspect.unwrap(fn)
-    inner = getattr(inner, "func", inner)
-    codes = [getattr(each, "__code__", None) for each in (inner, type(inner).__call__)]
-    return any(code is not None and _is_in_code(code, word) for code in codes)
+    return any(_is_in_code(function.__code__, word) for function in _functions_in(fn))
 
 
 def _is_in_code(code: CodeType, word: str) -> bool:

@@ -1,55 +1,107 @@
-"""The limits of one turn of a run, and checks of options that are numbers or words."""
+"""The limits of a turn, and checks of options that are numbers or words."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 
+Measure = Literal["model_calls", "tokens", "transfers", "steps", "seconds"]
+"""What a limit bounds."""
+
+MEASURES: tuple[Measure, ...] = ("model_calls", "tokens", "transfers", "steps", "seconds")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one turn; what would exceed one raises `LimitError`, and is not done.
+    """The limits of one turn: of a run, a graph, or of an agent and all below it.
 
-    The thread can be resumed: a resume with higher limits continues where the run stopped, and
-    nothing runs again. The error is no agent's failure: no `on_error`, retry, compensation or model
-    handles it.
+    What would exceed a limit is not done: the run raises `LimitError`, or asks a person. The thread can
+    be resumed with higher limits, and continues there. A turn has one count: over branches, items,
+    calls, agents as tools and graphs, over resumes, and of what was thrown away.
 
     >>> graph = compile_agent(function_agent("a", lambda ctx: "Hi."), limits=Limits(transfers=10))
 
+    Limits of a run are nobody's failure: no `on_error`, retry, compensation or model handles it. The
+    limits of an agent (`limits=` of its builder) are its failure, like any other.
+
+    None is no limit of its own: a run inherits it from the `Runner` or the graph, and that has 50
+    transfers and no other limit.
+
     Raises:
-        AgentGraphError: A limit is neither a whole number above 0 nor None.
+        AgentGraphError: A limit is neither a number above 0 nor None, or `on_limit` is not known.
     """
 
-    transfers: int | None = 50
-    """The maximum number of transfers between agents, by tool or `TransferTo`; None for no limit.
-    The return from a supervisor's worker is not counted. All branches, items and calls count in one
-    counter; one that is thrown away has used what it used."""
+    model_calls: int | None = None
+    """The maximum number of calls of chat models, wherever they are called: also by tools, functions,
+    middleware and graphs, if these call them through LangChain, with the config that they run in."""
+
+    tokens: int | None = None
+    """The maximum number of tokens, as providers report them; checked before each call of a model, so
+    that calls under way may exceed it. A reply without a report warns once in a run."""
+
+    transfers: int | None = None
+    """The maximum number of transfers between agents, by tool or `TransferTo`. The return from a
+    supervisor's worker is not counted."""
+
+    steps: int | None = None
+    """The maximum number of visits of agents that work: chat, function and graph agents, and people.
+    What runs again after a failure or a pause is the same visit."""
+
+    seconds: float | None = None
+    """The maximum time in which agents work, in seconds, without waits for people. Checked before each
+    step and model call; coroutines are cancelled, functions in threads are not."""
+
+    on_limit: Literal["raise", "ask"] | None = None
+    """Whether a reached limit raises `LimitError`, the default, or the agent that reached it asks
+    whether it may use as much again: True, or False for the `LimitError`. Without a saver it raises."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
-            if value is not None and not is_count:
-                raise AgentGraphError(
-                    f"Limits({each.name}={value!r}): pass a whole number above 0, or None for no bound"
-                )
+        for name in MEASURES:
+            if (fault := _fault(name, getattr(self, name))) is not None:
+                raise AgentGraphError(fault)
+        if self.on_limit not in ("raise", "ask", None):
+            raise AgentGraphError(f"Limits(on_limit={shown(self.on_limit)}): use 'raise' or 'ask'")
+
+    @property
+    def bounds(self) -> dict[Measure, float]:
+        """The limits that are set."""
+        every = {name: getattr(self, name) for name in MEASURES}
+        return {name: bound for name, bound in every.items() if bound is not None}
+
+    def over(self, inherited: "Limits") -> "Limits":
+        """Return these limits, and where one is None the inherited one.
+
+        Args:
+            inherited: The limits around them.
+        """
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(inherited, **{name: value for name, value in given.items() if value is not None})
 
 
-_LIMITS = Limits()
+def _fault(name: Measure, value: object) -> str | None:
+    """Return what is wrong with a limit."""
+    kinds, number = ((int, float), "number") if name == "seconds" else ((int,), "whole number")
+    is_number = isinstance(value, kinds) and not isinstance(value, bool) and value > 0
+    if value is None or is_number:
+        return None
+    return f"Limits({name}={shown(value)}): pass a {number} above 0, or None for no limit of its own"
+
+
+DEFAULT_LIMITS = Limits(transfers=50)
+"""The limits of a run where no others are set."""
 
 
 def check_limits(limits: object) -> Limits:
-    """Return the given limits, or the default limits for None.
+    """Return limits; for None those without any.
 
     Raises:
         AgentGraphError: The limits are not `Limits`.
     """
-    if limits is None:
-        return _LIMITS
-    if not isinstance(limits, Limits):
+    if not isinstance(limits, Limits | None):
         raise AgentGraphError(f"limits={limits!r}: pass Limits, such as Limits(transfers=100), or None")
-    return limits
+    return limits or Limits()
 
 
 def limit_faults(name: str, limit: object, *, needed: bool = False) -> Iterator[str]:

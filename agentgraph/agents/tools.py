@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 from langchain_core.messages import ToolMessage
 from langchain_core.messages.tool import ToolOutputMixin
@@ -17,19 +17,25 @@ from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, tool
 from pydantic import BaseModel, Field
 
-from agentgraph.agents.agents import Agent, AgentTool, ChatAgent
+from agentgraph.agents.agents import Agent, AgentTool, ArgsSchema, ChatAgent, Handoff
+from agentgraph.agents.context import Context
 from agentgraph.agents.functions import Fn, allowed, gives_command, is_async
 from agentgraph.agents.middleware import tools_of
-from agentgraph.agents.schemas import answer_tools
+from agentgraph.agents.schemas import answer_tools, json_schema
 from agentgraph.agents.signals import BreakLoop, Capabilities, Exit, TransferTo
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import reason, shown
 
-TRANSFER_PREFIX = "transfer_to_"
-"""The prefix of the names of transfer tools."""
 TRANSFERRED = "transferred_to"
 """The key that marks the result of a transfer tool; its value is the name of the target."""
 HANDOFF = "__handoff_destination"
 """The metadata key of a handoff tool's target, as in langgraph-supervisor and langgraph-swarm."""
-_CallId = Annotated[str, InjectedToolCallId]
+LONG_RUNNING = "long_running"
+"""The key that marks a tool whose result comes later, and what such a tool gave at once."""
+FORWARD = "forward_message"
+"""The tool by which a supervisor answers with a worker's message, as in langgraph-supervisor."""
+CallId = Annotated[str, InjectedToolCallId]
+"""A parameter that LangChain fills with the id of the call."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,13 @@ class Content(ToolOutputMixin):
     content: Any
 
 
+@dataclass(frozen=True)
+class Answer(ToolOutputMixin):
+    """A text with which a tool ends its agent: the agent says it."""
+
+    text: str
+
+
 class Request(BaseModel):
     """What an agent as a tool is called with."""
 
@@ -52,9 +65,9 @@ class Request(BaseModel):
 class AgentCall(BaseTool):
     """An agent as a tool, as the model sees it; the tool node runs the agent."""
 
-    args_schema: type[BaseModel] = Request
+    args_schema: type[BaseModel] | dict[str, Any] = Request
 
-    def _run(self, request: str) -> str:
+    def _run(self, **_: Any) -> str:
         raise NotImplementedError(f"the agent {self.name!r} runs in the graph of its caller only")
 
 
@@ -63,7 +76,9 @@ def as_tool(thing: object) -> BaseTool:
     if isinstance(thing, AgentTool):
         about = thing.description or thing.agent.description
         return AgentCall(
-            name=thing.agent.name, description=about or f"Asks the agent {thing.agent.name}."
+            name=thing.agent.name,
+            description=about or f"Asks the agent {thing.agent.name}.",
+            args_schema=_arguments(thing.args_schema),
         )
     if isinstance(thing, Agent):
         raise TypeError("an agent becomes a tool by agent_tool(agent)")
@@ -76,6 +91,67 @@ def as_tool(thing: object) -> BaseTool:
         return langchain_tool
     functions = {"func": _several(langchain_tool.func), "coroutine": _several(langchain_tool.coroutine)}
     return langchain_tool.model_copy(update=functions)
+
+
+def _arguments(schema: ArgsSchema) -> type[BaseModel] | dict[str, Any]:
+    """Return the arguments of an agent as a tool as LangChain knows them: a model or a JSON schema."""
+    if schema is None:
+        return Request
+    if isinstance(schema, type) and issubclass(schema, BaseModel):
+        return schema
+    return {"title": "Arguments", "description": "", **(json_schema(cast(Any, schema)) or {})}
+
+
+def long_running(tool: object) -> BaseTool:
+    """Make a tool of one whose real result comes later, from outside the run.
+
+    The model gets at once what the tool gave, such as "The request is filed.", and the turn goes on.
+    `Runner.thread(id).open_calls` lists such calls; a later turn brings the result of one, as
+    `run(ToolMessage("Approved.", tool_call_id=...))`. The model reads it as a message of the user that
+    names the tool and the call, at the end of the history: its call has a result already.
+
+    >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
+    >>> def file(what: str) -> str:
+    ...     "Files a request."
+    ...     return "It is filed."
+    >>> model = ScriptedChatModel(responses=[calls(call("file", what="bees")), "Filed.", "Fine."])
+    >>> runner = Runner(chat_agent("clerk", model, tools=[long_running(file)]))
+    >>> _ = runner.invoke("File bees.", thread_id="1")
+    >>> (filed,) = runner.thread("1").open_calls
+    >>> result = ToolMessage("Approved.", tool_call_id=filed.tool_call_id)
+    >>> transcript(runner.run(result, thread_id="1"))
+    ['clerk: Fine.']
+
+    Args:
+        tool: A LangChain tool, or a function with a docstring.
+
+    Returns:
+        The tool, for `chat_agent(tools=[...])`.
+
+    Raises:
+        AgentGraphError: It is neither.
+    """
+    try:
+        made = as_tool(None if isinstance(tool, AgentTool) else tool)
+    except Exception as error:
+        raise AgentGraphError(
+            f"long_running({shown(tool)}): pass a LangChain tool, or a function with a docstring "
+            f"({reason(error)})"
+        ) from error
+    return made.model_copy(update={"metadata": {**(made.metadata or {}), LONG_RUNNING: True}})
+
+
+def is_long_running(tool: BaseTool) -> bool:
+    """Return whether the real result of a tool comes later."""
+    return bool((tool.metadata or {}).get(LONG_RUNNING))
+
+
+def is_enabled(tool: AgentTool, context: Context) -> bool:
+    """Return whether the model is offered an agent as a tool."""
+    enabled = True if tool.enabled is None else tool.enabled
+    if isinstance(enabled, str):
+        return bool(context.values.get(enabled))
+    return bool(enabled(context) if callable(enabled) else enabled)
 
 
 def _several(fn: Fn | None) -> Fn | None:
@@ -110,7 +186,7 @@ def destination(thing: object) -> str | None:
     return metadata.get(HANDOFF) if isinstance(metadata, Mapping) else None
 
 
-def without_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[Agent]:
+def without_tools(agent: ChatAgent, targets: Iterable[Handoff]) -> list[Handoff]:
     """Return the targets for which the agent was not given a handoff tool.
 
     A handoff tool names its target in its metadata, or it returns a LangGraph `Command` and has the
@@ -124,7 +200,7 @@ def without_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[Agent]:
     return [
         target
         for target in targets
-        if target.name not in destinations and f"{TRANSFER_PREFIX}{target.name}" not in names
+        if target.agent.name not in destinations and target.tool_name not in names
     ]
 
 
@@ -133,7 +209,7 @@ def _name_of(thing: object) -> str:
     return inner.name if inner else str(getattr(thing, "__name__", ""))
 
 
-def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
+def own_tools(agent: ChatAgent, targets: Iterable[Handoff]) -> list[BaseTool]:
     """Return the tools made here: `exit`, `break_loop`, and one for each agent to transfer to."""
     return [
         *([StructuredTool.from_function(_exit, name="exit")] if agent.exit_tool else []),
@@ -142,7 +218,7 @@ def own_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
     ]
 
 
-def run_tools(agent: ChatAgent, targets: Iterable[Agent]) -> list[BaseTool]:
+def run_tools(agent: ChatAgent, targets: Iterable[Handoff]) -> list[BaseTool]:
     """Return all tools of a chat agent that the graph runs, those of its middleware first.
 
     Raises:
@@ -173,10 +249,10 @@ def provider_tools(agent: ChatAgent) -> list[dict[str, Any]]:
     return [dict(each) for each in agent.tools if isinstance(each, Mapping)]
 
 
-def transfers_text(targets: Iterable[Agent]) -> str:
+def transfers_text(targets: Iterable[Handoff]) -> str:
     """Return the text about the transfer tools for the instruction; empty without targets."""
     lines = [
-        f"- {TRANSFER_PREFIX}{target.name}: {target.description or f'the agent {target.name}'}"
+        f"- {target.tool_name}: {target.about or f'the agent {target.agent.name}'}"
         for target in targets
     ]
     if not lines:
@@ -212,27 +288,28 @@ def function_of(thing: Any) -> Fn:
     return function or thing._run
 
 
-def _exit(tool_call_id: _CallId, final_result: str = "") -> list[Any]:
+def _exit(tool_call_id: CallId, final_result: str = "") -> list[Any]:
     """End the whole run, with a final result for the user."""
     return [ToolMessage(final_result, tool_call_id=tool_call_id), Exit()]
 
 
-def _break_loop(tool_call_id: _CallId, final_result: str = "") -> list[Any]:
+def _break_loop(tool_call_id: CallId, final_result: str = "") -> list[Any]:
     """End the loop that is going on, with its final result."""
     return [ToolMessage(final_result, tool_call_id=tool_call_id), BreakLoop()]
 
 
-def _transfer_tool(target: Agent) -> BaseTool:
-    def transfer(tool_call_id: _CallId) -> list[Any]:
-        done = f"Transferred to {target.name}."
-        mark = {TRANSFERRED: target.name}
-        result = ToolMessage(done, tool_call_id=tool_call_id, additional_kwargs=mark)
-        return [result, TransferTo(target.name)]
+def _transfer_tool(target: Handoff) -> BaseTool:
+    agent = target.agent.name
 
-    name, about = f"{TRANSFER_PREFIX}{target.name}", f"Hand over to {target.name}."
-    about = f"{about} {target.description}" if target.description else about
+    def transfer(tool_call_id: CallId) -> list[Any]:
+        mark = {TRANSFERRED: agent}
+        done = f"Transferred to {agent}."
+        result = ToolMessage(done, tool_call_id=tool_call_id, additional_kwargs=mark)
+        return [result, TransferTo(agent)]
+
+    about = f"Hand over to {agent}. {target.about}".strip()
     return StructuredTool.from_function(
-        transfer, name=name, description=about, metadata={HANDOFF: target.name}
+        transfer, name=target.tool_name, description=about, metadata={HANDOFF: agent}
     )
 
 

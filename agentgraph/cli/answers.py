@@ -13,10 +13,11 @@ from agentgraph.agents.schemas import answer_fault
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import Interrupt
 from agentgraph.show.lines import one_line, without_controls
+from agentgraph.threads.pending import names_of
 
 Schema = Mapping[str, Any] | None
 
-_NAMED = re.compile(r"(?P<question>[\w/#\[\]().-]+)=(?P<text>.*)", re.DOTALL)
+_NAMED = re.compile(r"(?P<question>(?:[\w/#\[\]{}.-]|\([\w.:%-]*\))+)=(?P<text>.*)", re.DOTALL)
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 
 
@@ -41,7 +42,7 @@ def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dic
         name, text = (named["question"], named["text"]) if named else (_only(option, questions), option)
         if name in answers:
             raise AnswerError(f"the question {name} is answered more than once")
-        asked = next((q for q in questions if name in (q.id, q.address)), None)
+        asked = next((q for q in questions if name in names_of(q)), None)
         if asked is None:
             raise AnswerError(f"the question {name!r} is not pending; pending are:{_names(questions)}")
         answers[name] = _read(text, asked)

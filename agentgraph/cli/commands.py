@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
@@ -28,6 +28,7 @@ from agentgraph.cli.session import (
 )
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
+from agentgraph.events.events import Interrupt
 from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.safe_repr import as_json as as_text
@@ -39,7 +40,10 @@ from agentgraph.skills import json_schema
 from agentgraph.threads.config import thread_in
 from agentgraph.threads.pending import UNANSWERED
 from agentgraph.threads.reports import Thread, Turn, Usage
+from agentgraph.threads.rewinding import Back
 from agentgraph.threads.runner import Runner
+from agentgraph.threads.siblings import Siblings
+from agentgraph.threads.visits import Visit
 
 JsonObject = dict[str, Any]
 _SHOWN = 200
@@ -160,12 +164,32 @@ def delete(target: Target, thread: str, db: str) -> None:
 @takes_target
 @thread_argument
 @click.argument("to", metavar="TO")
+@click.option("--at", metavar="ADDRESS", help="Copy only what came before; see visits.")
 @db_option
-def copy(target: Target, thread: str, to: str, db: str) -> None:
+def copy(target: Target, thread: str, to: str, at: str | None, db: str) -> None:
     """Copy THREAD to the id TO; each can then be continued on its own."""
     with _runner(target, db) as runner:
-        runner.copy(thread, to)
+        runner.copy(thread, to, at=at)
     click.echo(without_controls(f"Copied: thread {thread} to {to} in {db}."))
+
+
+@click.command()
+@takes_target
+@thread_argument
+@db_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each visit.")
+def visits(target: Target, thread: str, db: str, as_json: bool) -> None:
+    """List what THREAD has visited, for `rewind`: each step of each agent."""
+    with _runner(target, db) as runner:
+        for each in runner.visits(thread):
+            line = f"{_time(each.time)}  turn {each.turn}  {each.address}  {_shown(each)}"
+            click.echo(json.dumps(asdict(each)) if as_json else without_controls(line))
+
+
+def _shown(visit: Visit) -> str:
+    """Return the node of a visit, how long it took, and the tokens that it used."""
+    took = "not ended" if visit.duration is None else f"{visit.duration:.1f} s"
+    return f"{visit.node}, {took}" + (f", {visit.tokens} tokens" if visit.tokens else "")
 
 
 def _data(thread: Thread) -> dict[str, object]:
@@ -187,6 +211,7 @@ def _data(thread: Thread) -> dict[str, object]:
         "turns": turns,
         "pending": [as_data(asdict(question)) for question in thread.pending],
         "usage": asdict(thread.usage),
+        "lines": [asdict(line) for line in thread.lines],
     }
 
 
@@ -198,6 +223,9 @@ def _print(thread: Thread) -> None:
         value = question.value
         asked = value if isinstance(value, str) else as_text(value)
         click.echo(without_controls(f"Waits: {question.address}: {one_line(asked)}"))
+    for each in thread.lines[1:]:
+        older = f"Older line: {each.head}, {_time(each.time)}, parts at {each.parts_at}"
+        click.echo(without_controls(older))
     if thread.values:
         click.echo(without_controls(f"Values: {as_text(thread.values)}"))
     for line in _usage_lines(thread.usage):
@@ -223,7 +251,7 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")[:19]
 
 
-OF_THREADS = (threads, show, delete, copy)
+OF_THREADS = (threads, show, delete, copy, visits)
 """The commands of this file."""
 
 
@@ -348,13 +376,74 @@ def resume(
 @commands.command()
 @takes_target
 @thread_argument
+@click.argument("at", metavar="ADDRESS")
+@click.option("--turn", type=int, help="The turn of ADDRESS; by default the last that visited it.")
+@click.option(
+    "--siblings",
+    type=click.Choice(get_args(Siblings)),
+    default="keep",
+    show_default=True,
+    help="What becomes of what ran side by side with it.",
+)
+@click.option("--message", metavar="TEXT", help="A message of the user to add before it begins.")
+@click.option("--answer", metavar="TEXT", help="A new answer to its question.")
+@_run_options
+def rewind(
+    target: Target,
+    thread: str,
+    at: str,
+    answer: str | None,
+    message: str | None,
+    turn: int | None,
+    siblings: Siblings,
+    values: JsonObject | None,
+    context: JsonObject | None,
+    config: JsonObject | None,
+    db: str,
+    as_json: bool,
+    stream: bool,
+    **options: bool,
+) -> None:
+    """Go back to ADDRESS, which THREAD has visited, and run on from there.
+
+    ADDRESS is that of an agent, such as report/refine[1]/critic, of an iteration, report/refine[1],
+    or the name of a step. What came before is kept and not run again; what came after is gone from
+    the thread's line.
+    """
+    agent = target.load()
+    where = Whereabouts(
+        target=target, thread_id=thread, db=existing(db), config=config, context=context
+    )
+    screen = screen_of(as_json=as_json, streams=stream)
+    with open_session(agent, where, screen, **options) as session:
+        by_question: object = UNANSWERED
+        if answer is not None:
+            by_question = given_answers([answer], _asked_at(session.runner, thread, at))
+        back = Back(at, turn, siblings, values, message or (), by_question)
+        sys.exit(session.go(at=back))
+
+
+def _asked_at(runner: Runner, thread: str, at: str) -> list[Interrupt]:
+    """Return the question that was asked last at an address, or in a step."""
+    asked = [
+        event.action.interrupted
+        for event in runner.events(thread)
+        if event.action and event.action.interrupted and at in (event.address, event.step)
+    ]
+    return asked[-1:]
+
+
+@commands.command()
+@takes_target
+@thread_argument
+@click.option("--line", metavar="HEAD", help="An older line of the thread, as show lists them.")
 @options(db_option, json_option)
-def events(target: Target, thread: str, db: str, as_json: bool) -> None:
+def events(target: Target, thread: str, line: str | None, db: str, as_json: bool) -> None:
     """Print the events of THREAD again."""
     agent, screen = target.load(), screen_of(as_json=as_json)
     where = Whereabouts(target=target, thread_id=thread, db=existing(db))
     with open_session(agent, where, screen) as session:
-        for event in session.runner.events(thread):
+        for event in session.runner.events(thread, line=line):
             screen.line(event)
 
 

@@ -23,7 +23,7 @@ from rich.console import Console
 from agentgraph.agents.agents import Agent
 from agentgraph.cli.answers import ask, choices_of, named_by
 from agentgraph.cli.target import Target
-from agentgraph.errors import AgentGraphError, MissingValueError
+from agentgraph.errors import AgentGraphError, MissingValueError, ValueConflictError
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.safe_repr import said
 from agentgraph.show.lines import one_line, without_controls
@@ -243,6 +243,10 @@ class Session:
             values = json.dumps({error.placeholder: "..."})
             self._screen.note(self._resume_by("Give the value and resume", "--values", values))
             return WRONG_USE if count == 1 else FAILED
+        if isinstance(error, ValueConflictError):
+            values = json.dumps(dict.fromkeys(error.names, "..."))
+            self._screen.note(self._resume_by("Settle it and resume", "--values", values))
+            return FAILED
         self._screen.note(self._resume_by("Try the failed step again"))
         return FAILED
 

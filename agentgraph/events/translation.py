@@ -49,11 +49,13 @@ from agentgraph.graph.stamps import (
     note_of,
     speaker_at,
     stamp_in,
+    transferred_in,
 )
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.safe_repr import LONGEST_ERROR, cut, shown_error
-from agentgraph.tree.addresses import RunPaths, root_address
-from agentgraph.tree.places import Tree
+from agentgraph.tree.addresses import Cursor, parse_address, root_address
+from agentgraph.tree.places import Place, Tree
+from agentgraph.tree.run_paths import Chains, RunPaths, with_names
 from agentgraph.tree.validation import validate
 
 STREAM_MODES: list[Literal["updates", "custom", "messages"]] = ["updates", "custom", "messages"]
@@ -146,6 +148,7 @@ class Translator:
         """
         self._tree, self._thread_id, self._node = tree, thread_id, node
         self._paths = paths or RunPaths(tree)
+        self._chains = Chains() if self._paths.has_chains else None
         self._begun: dict[str, dict[str, None]] = {}
         self._failed: dict[str, Failure] = {}
         self._asked = dict(waiting or {})
@@ -229,6 +232,16 @@ class Translator:
         for failure in arose or [Failure(root_address(self._tree), shown_error(error))]:
             yield self.event(self._ended(failure))
 
+    def learn(self, turn: int, place: Place, cursor: Cursor) -> None:
+        """Learn where the transfers led that led to an activation, before its first event."""
+        if self._chains is not None:
+            self._chains.completed(turn, place, cursor)
+
+    def _learn_names(self, at: str, turn: int, *names: Sequence[str]) -> None:
+        """Learn the last names of the transfers that led to an address."""
+        if activation := parse_address(self._tree, at):
+            self.learn(turn, activation[0], with_names(*activation, names))
+
     def event(self, entry: Entry) -> AgentEvent:
         """Return the event of a message or note."""
         return self._event_of(entry, moment_of(entry))
@@ -239,6 +252,8 @@ class Translator:
             at, what = entry.address, _what(self._tree, entry)
         else:
             at, what = address_of(entry) or "", {"output": Output(message=entry)}
+            if self._chains is not None and moment and (names := transferred_in(entry)):
+                self._learn_names(at, moment.turn, names)
         cursor = self._next_cursor() if moment is None else cursor_of(moment.number)
         return self._event(at or root_address(self._tree), entry.id or "", moment, cursor, **what)
 
@@ -287,6 +302,8 @@ class Translator:
             self._failed[failure.address] = failure
             if not self._is_chat(failure.address):
                 yield from self._unfinished([failure.address])
+        elif "hops" in ours:
+            self._learn_names(*ours["hops"])
         elif isinstance(entry := ours["entry"], list | tuple):
             note = note_of(entry)
             if note.kind == "custom" and note.data is None:
@@ -379,8 +396,8 @@ class Translator:
     def _event(
         self, at: str, event_id: str, moment: Moment | None, cursor: str, **what: Any
     ) -> AgentEvent:
-        name, path = speaker_at(at), self._paths.of(at)
         turn, step, time = (moment.turn, moment.step, moment.time) if moment else (None, None, None)
+        name, path = speaker_at(at), self._paths.of(at, turn, self._chains)
         return AgentEvent(
             agent_name=name,
             run_path=RunPath((RunStep(name),)) if path is None else path,

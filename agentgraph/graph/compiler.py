@@ -18,7 +18,7 @@ and drawings.
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextvars import copy_context
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from functools import cache, cached_property
 from typing import Any, assert_never, cast
 
@@ -44,11 +44,12 @@ from agentgraph.agents.agents import (
     Middleware,
     ParallelAgent,
     SequentialAgent,
+    SwarmAgent,
     SwitchAgent,
     WorkflowAgent,
 )
 from agentgraph.agents.functions import names_interrupt
-from agentgraph.agents.limits import Limits, check_limits
+from agentgraph.agents.limits import DEFAULT_LIMITS, Limits, check_limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.foreign.graph_node import GraphNode
@@ -72,6 +73,8 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.leaf_lane import FirstNode, LeafLane
 from agentgraph.graph.nodes.running import RunningNode
+from agentgraph.graph.nodes.spending import Ledger
+from agentgraph.graph.nodes.swarm import SwarmNode
 from agentgraph.graph.nodes.switch import SwitchNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
@@ -79,9 +82,9 @@ from agentgraph.graph.state import Position, TurnInput, Update, reading, state_t
 from agentgraph.graph.stored_values import store_values
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.safe_repr import shown
-from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Place, Tree, targets
 from agentgraph.tree.position import asks_functions, capabilities_at, next_stops
+from agentgraph.tree.run_paths import RunPaths
 from agentgraph.tree.validation import validate
 
 _STEPS = 1_000_000_000
@@ -123,7 +126,7 @@ def compile_agent(
         store: LangGraph's store, for `ctx.store`.
         context_schema: The type of LangGraph's runtime context, for `ctx.context`: a dataclass, a
             `TypedDict` or a pydantic model. Studio and servers show a form for it.
-        limits: What a turn may use; without them those of `Limits()`.
+        limits: What a turn may spend; what is None there has the default of `Limits`.
         values: Declares values as LangGraph users declare state: a `TypedDict` or a pydantic model,
             with `Annotated[list, operator.add]`, or another reducer, for values that are merged. These
             begin as in LangGraph, here with an empty list; other values are written over. A field
@@ -164,13 +167,15 @@ def compile_tree(
 ) -> Graph:
     """Compile a laid-out tree, whose values are merged by `reducers`."""
     options.setdefault("name", tree.root.name)
+    if active := tree.active_keys:
+        reducers = replace(reducers, local=reducers.local | active)
     allow_named(options.get("checkpointer"), tree, reducers)
     if any(place.chat for place in tree.places):
         from agentgraph.graph.chat.wiring import transformers
 
         options["transformers"] = transformers(tree, options.get("transformers") or ())
     context, cache = _checked(context_schema), _checked_cache(options.get("cache"))
-    builder = _LaneBuilder(tree, reducers, check_limits(limits), context, cache)
+    builder = _LaneBuilder(tree, reducers, check_limits(limits).over(DEFAULT_LIMITS), context, cache)
     graph = builder.build(tree.root, **options)
     config = RunnableConfig(recursion_limit=_STEPS)
     if builder.at_once:
@@ -286,9 +291,15 @@ class _LaneBuilder:
                 graph.nodes[node.node.name].subgraphs = [node.picture]
         if not is_root:
             return made(LaneGraph, graph)
-        transfers = any(targets(self.tree, place) for place in self.tree.places)
-        own = {"agent": self.tree.agent, "reducers": self.reducers, "transfers": transfers}
-        return made(RootGraph, graph, **own)
+        may_transfer = any(targets(self.tree, place) for place in self.tree.places)
+        return made(
+            RootGraph,
+            graph,
+            tree=self.tree,
+            reducers=self.reducers,
+            limits=self.limits,
+            is_limited=may_transfer or Ledger(self.tree, self.limits).is_full,
+        )
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
         """Make each input set the position to the start, whatever the last turn left, and save it.
@@ -340,8 +351,9 @@ class _LaneBuilder:
                 )
             case HumanAgent():
                 yield LaneNode(HumanNode(node_context), capabilities)
-            case SwitchAgent():
-                yield LaneNode(SwitchNode(node_context), capabilities)
+            case SwitchAgent() | SwarmAgent():
+                node = SwitchNode if isinstance(agent, SwitchAgent) else SwarmNode
+                yield LaneNode(node(node_context), capabilities)
             case ParallelAgent():
                 yield self._fork(ParallelNode(node_context, lanes), capabilities, len(lanes))
             case WorkflowAgent():
@@ -369,7 +381,6 @@ class _LaneBuilder:
             self.paths,
             self.reducers,
             has_border=has_border,
-            limits=self.limits,
             cache=self.cache,
         )
 

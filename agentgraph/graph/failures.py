@@ -109,19 +109,37 @@ def failures(error: BaseException) -> list[Failure]:
 def is_fatal(error: BaseException) -> bool:
     """Return whether a failure ends the run whatever `on_error` says, retries and handlers included.
 
-    It is not an `Exception`, or it is the run's, and so nobody's failure.
+    It is not an `Exception`, or it is the run's, and so nobody's failure; or it is that of an agent
+    around who could handle it.
     """
-    return not isinstance(error, Exception) or _kept_on(error).get(_OF_RUN, False)
+    return not isinstance(error, Exception) or bool(_kept_on(error).get(_OF_RUN))
 
 
-def mark_of_run(error: BaseException) -> None:
-    """Write on `error` that it is not an agent's failure but the run's, such as a limit reached."""
-    _kept_on(error)[_OF_RUN] = True
+def mark_of_limited(error: BaseException, inside: frozenset[str] | None) -> None:
+    """Write on `error` whose failure it is that a limit is reached: nobody's if it is the run's.
+
+    Args:
+        error: The error.
+        inside: The names of the agent with the limits and of all below it; None for the run.
+    """
+    _kept_on(error)[_OF_RUN] = inside or True
 
 
 def leave_run(error: BaseException) -> None:
     """Remove that mark where `error` leaves its run: it may fail an agent of another run."""
     _kept_on(error).pop(_OF_RUN, None)
+
+
+def leave_limited(error: BaseException, outer: str) -> None:
+    """Remove that mark where `error` leaves the agent with the limits: from here on it is a failure.
+
+    Args:
+        error: The error, as it leaves a lane.
+        outer: The name of the agent that runs the lane.
+    """
+    inside = _kept_on(error).get(_OF_RUN)
+    if isinstance(inside, frozenset) and outer not in inside:
+        leave_run(error)
 
 
 def _kept_on(error: BaseException) -> dict[str, Any]:

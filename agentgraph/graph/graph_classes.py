@@ -10,7 +10,7 @@ a node that runs lanes has a picture there: a graph with the lanes as its nodes,
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from types import MappingProxyType
@@ -24,9 +24,10 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, StateSnapshot
 
 from agentgraph.agents.agents import Agent
+from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.declared import given_fields
-from agentgraph.graph.guarded_saver import GuardedSaver
+from agentgraph.graph.guarded_saver import GuardedSaver, Order
 from agentgraph.graph.internals import (
     READ,
     SAVER,
@@ -34,14 +35,17 @@ from agentgraph.graph.internals import (
     get_cached_annotated_keys,
     get_update_as_tuples,
 )
+from agentgraph.graph.leave import taken
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.spending import SPENT, Spent
+from agentgraph.graph.nodes.spending import LEDGER, LIMITS, Ledger
 from agentgraph.graph.open_types import Cache, Graph
 from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import LaneState
 from agentgraph.graph.stored_values import LATER, checked
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers, check_mapping, in_order, unlike_message
+from agentgraph.tree.places import Tree
 
 AT_ONCE = 32
 """The number of tool calls, or items, that run at once, if no fork has more branches."""
@@ -95,14 +99,22 @@ class RootGraph(Graph):
     not sent to a web service to be drawn.
 
     Attributes:
-        agent: The root of the tree.
+        tree: The tree.
         reducers: How values are merged, and their types: input that does not fit is not saved.
-        transfers: Whether agents may transfer, so that a run counts how often they do.
+        limits: The limits of a turn.
+        is_limited: Whether a run counts what it spends: transfers, or what else is limited.
     """
 
-    def __init__(self, *, agent: Agent, reducers: Reducers, transfers: bool, **options: Any) -> None:
+    def __init__(
+        self, *, tree: Tree, reducers: Reducers, limits: Limits, is_limited: bool, **options: Any
+    ) -> None:
         super().__init__(**options)
-        self.agent, self.reducers, self.transfers = agent, reducers, transfers
+        self.tree, self.reducers, self.limits, self.is_limited = tree, reducers, limits, is_limited
+
+    @property
+    def agent(self) -> Agent:
+        """The root of the tree."""
+        return self.tree.agent
 
     def stream(self, input: object, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Run as LangGraph does, on input without our stamps.
@@ -116,7 +128,7 @@ class RootGraph(Graph):
             What LangGraph's own method returns.
         """
         graph_input, config, saver, read_first = self._begun(input, config)
-        run = self._settled_stream if read_first else super().stream
+        run = self._prepared_stream if read_first else super().stream
         stream = run(graph_input, config, **options)
         return stream if saver is None else _raising(stream, saver)
 
@@ -132,7 +144,7 @@ class RootGraph(Graph):
             What LangGraph's own method returns.
         """
         graph_input, config, saver, read_first = self._begun(input, config)
-        run: Any = self._asettled_stream if read_first else super().astream
+        run: Any = self._prepared_astream if read_first else super().astream
         stream = run(graph_input, config, **options)
         return stream if saver is None else _araising(stream, saver)
 
@@ -142,28 +154,52 @@ class RootGraph(Graph):
         """Return the input and the config of a run, its guard, and whether its thread is read first.
 
         It is if a reducer of a user merges values of the input: LangGraph saves input before a node
-        reads it, and a thread may be read meanwhile.
+        reads it, and a thread may be read meanwhile. And if there are answers, where limits may be
+        asked about.
         """
         config, saver = self._guarded(config)
-        config = self._counting(config) if self.transfers else config
+        config = self._counting(config)
         graph_input = from_outside(input)
         values = _values_in(graph_input)
         if values is not None:
             graph_input = self._checked(graph_input, values)
         is_unsettled = bool(values) and self.reducers.is_unsettled(values)
-        return graph_input, config, saver, is_unsettled and self._is_outermost(config)
+        is_read = is_unsettled or self._is_about_limits(graph_input, config)
+        return graph_input, config, saver, is_read and self._is_outermost(config)
 
-    def _settled_stream(self, graph_input: object, config: Any, **options: Any) -> Iterator[object]:
-        """Run on input whose values are in the form in which they are saved."""
-        yield from super().stream(self._settled(graph_input, self.get_state(config)), config, **options)
+    def _prepared_stream(self, graph_input: object, config: Any, **options: Any) -> Iterator[object]:
+        """Run on input that was prepared with the thread in view."""
+        yield from super().stream(run_calls(self._prepared(graph_input, config)), config, **options)
 
-    async def _asettled_stream(
+    async def _prepared_astream(
         self, graph_input: object, config: Any, **options: Any
     ) -> AsyncIterator[object]:
-        graph_input = self._settled(graph_input, await self.aget_state(config))
+        graph_input = await arun_calls(self._prepared(graph_input, config))
         async with aclosing(cast(Any, super().astream(graph_input, config, **options))) as stream:
             async for part in stream:
                 yield part
+
+    def _prepared(self, graph_input: Any, config: Any) -> Calls[object]:
+        """Return input without answers about limits, and with its values as they are saved."""
+        if self._is_about_limits(graph_input, config):
+            whole = ensure_config(self.config, config)
+            saver: Any = whole["configurable"].get(SAVER, self.checkpointer)
+            ledger = config["configurable"][LEDGER]
+            graph_input = yield from taken(saver, whole, graph_input, ledger)
+        if self._is_unsettled(graph_input):
+            state = yield Call(self.get_state, self.aget_state, (config,))
+            graph_input = self._settled(graph_input, state)
+        return graph_input
+
+    def _is_unsettled(self, graph_input: object) -> bool:
+        values = _values_in(graph_input)
+        return bool(values) and self.reducers.is_unsettled(values)
+
+    def _is_about_limits(self, graph_input: object, config: RunnableConfig | None) -> bool:
+        """Return whether input has answers, in a run that may have asked about limits."""
+        if not isinstance(graph_input, Command) or graph_input.resume is None:
+            return False
+        return LEDGER in ((config or {}).get("configurable") or {})
 
     def _is_outermost(self, config: RunnableConfig | None) -> bool:
         """Return whether a run has a thread of its own, and is not part of another graph's."""
@@ -200,17 +236,23 @@ class RootGraph(Graph):
             or not configurable
         ):
             return config, None
-        guarded, config = GuardedSaver(saver, configurable.get("thread_id")), config or {}
+        order = Order() if self.tree.runs_tasks else None
+        guarded = GuardedSaver(saver, configurable.get("thread_id"), order=order)
+        config = config or {}
         configurable = {**(config.get("configurable") or {}), SAVER: guarded}
         return {**config, "configurable": configurable}, guarded
 
     def _counting(self, config: RunnableConfig | None) -> RunnableConfig | None:
-        """Return a config with a new counter of what the run uses."""
+        """Return a config with a new ledger of what the run spends, if anything is counted."""
+        configurable = (config or {}).get("configurable") or {}
+        given: Limits | None = configurable.get(LIMITS)
+        if given is None and not self.is_limited:
+            return config
         is_saved = isinstance(self.checkpointer, BaseCheckpointSaver)
         if is_saved and not ensure_config(self.config, config)["configurable"]:
             return config  # it names no thread, which LangGraph refuses
-        config = config or {}
-        return {**config, "configurable": {**(config.get("configurable") or {}), SPENT: Spent()}}
+        ledger = Ledger(self.tree, given.over(self.limits) if given else self.limits)
+        return {**(config or {}), "configurable": {**configurable, LEDGER: ledger}}
 
     def _checked(self, graph_input: object, values: Any) -> object:
         """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
@@ -334,6 +376,7 @@ def picture_of(
     predecessors: Mapping[str, Sequence[str]] = MappingProxyType({}),
     undoing: Mapping[str, str] = MappingProxyType({}),
     title: str = "",
+    skipped: Container[str] = (),
 ) -> Picture:
     """Return the picture of the lanes and other tasks that a node runs.
 
@@ -343,6 +386,7 @@ def picture_of(
         predecessors: The nodes before a lane's node; without any it is drawn after the start.
         undoing: The task that undoes a lane's node, drawn with a dotted edge.
         title: What the drawing says of the node, if its one lane runs several times.
+        skipped: The nodes that may be skipped, drawn after dotted edges.
     """
     builder = StateGraph(LaneState)
     boxes = {lane.place.node: lane.graph for lane in lanes} | dict.fromkeys(others, _nothing)
@@ -351,7 +395,10 @@ def picture_of(
     for name, box in boxes.items():
         builder.add_node(name, box, metadata={"agent_name": names.get(name, name)})
         for before in () if name in undoing.values() else predecessors.get(name) or [START]:
-            builder.add_edge(before, name)
+            if name in skipped:
+                builder.add_conditional_edges(before, _ways_to(name), [name])
+            else:
+                builder.add_edge(before, name)
         if name not in followed:
             builder.add_edge(name, END)
     for name, undo in undoing.items():
@@ -361,6 +408,16 @@ def picture_of(
 
 def _nothing(state: LaneState) -> object:
     """Be a node that is only drawn."""
+
+
+def _ways_to(name: str) -> Callable[[LaneState], object]:
+    """Return a condition that is only drawn, of its own name: those of one node must differ in it."""
+
+    def condition(state: LaneState) -> object:
+        return None
+
+    condition.__name__ = name
+    return condition
 
 
 _KEPT = "middleware"

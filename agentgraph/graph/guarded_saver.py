@@ -12,15 +12,19 @@ passed in LangGraph's config, so lanes, foreign graphs and graphs that tools run
   tool, a retry or a middleware takes it for a failure that it could handle.
 - After the first failure all calls of this run fail. So the run ends even if somebody did swallow the
   failure, and nothing is saved after it: a resume goes on as if the process had been killed there.
+- What a run saves is saved in the order in which it begins. A node ends after its tasks, but LangGraph
+  saves in several threads: if what a task gave is lost, what the node made of it must be lost, too.
 - Where the run ends, the failure becomes a `SaverError`, with what the saver raised as its cause.
 
 An exception of the serializer is not the saver's: the value that cannot be saved is at fault.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from functools import wraps
+from threading import Lock
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -58,6 +62,59 @@ class SaverFailure(BaseException):
         self.__cause__ = error
 
 
+class Order:
+    """The order in which the calls of a run save something."""
+
+    def __init__(self) -> None:
+        self._lock, self._open = Lock(), set[Future[None]]()
+
+    def kept(
+        self, method: Callable[..., object], amethod: Callable[..., Any]
+    ) -> tuple[Callable[..., object], Callable[..., object]]:
+        """Return a method, sync and async, that waits for the calls that have begun before.
+
+        A sync call on an event loop does not wait: others may need the loop to end.
+        """
+
+        @wraps(method)
+        def call(*args: object, **options: object) -> object:
+            with self._entered() as before:
+                for each in before if before and not _is_on_a_loop() else ():
+                    each.result()
+                return method(*args, **options)
+
+        @wraps(amethod)
+        async def acall(*args: object, **options: object) -> object:
+            with self._entered() as before:
+                for each in before:
+                    await asyncio.shield(asyncio.wrap_future(each))
+                return await amethod(*args, **options)
+
+        return call, acall
+
+    @contextmanager
+    def _entered(self) -> Iterator[Sequence[Future[None]]]:
+        """Enter the order in a `with` block, which gets the calls that have begun before."""
+        mine = Future[None]()
+        with self._lock:
+            before = [*self._open]
+            self._open.add(mine)
+        try:
+            yield before
+        finally:
+            with self._lock:
+                self._open.remove(mine)
+            mine.set_result(None)
+
+
+def _is_on_a_loop() -> bool:
+    """Return whether an event loop runs in this thread."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return True
+    return False
+
+
 class GuardedSaver(Saver):
     """The saver of one run. Once it has failed it stays failed.
 
@@ -73,6 +130,7 @@ class GuardedSaver(Saver):
         inner: Saver,
         thread_id: str | None = None,
         failed: list[SaverError] | None = None,
+        order: "Order | None" = None,
     ) -> None:
         """Guard a saver.
 
@@ -80,9 +138,11 @@ class GuardedSaver(Saver):
             inner: The saver.
             thread_id: The thread that is run, for the error.
             failed: Holds the error, if the saver has failed; guards of one run share it.
+            order: The order of what is saved; without one it is LangGraph's.
         """
         self.inner, self._thread_id = inner, thread_id
         self._failed: list[SaverError] = [] if failed is None else failed
+        self._order = order
         own = {"serde": inner.serde, "get_next_version": inner.get_next_version}
         for name in _OTHERS:
             own[name], own[f"a{name}"] = getattr(inner, name), getattr(inner, f"a{name}")
@@ -117,7 +177,8 @@ class GuardedSaver(Saver):
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "GuardedSaver":
         """Return a guard for the same run of a saver that may read more types."""
-        return GuardedSaver(self.inner.with_allowlist(extra_allowlist), self._thread_id, self._failed)
+        inner = self.inner.with_allowlist(extra_allowlist)
+        return GuardedSaver(inner, self._thread_id, self._failed, self._order)
 
     def check(self) -> None:
         """Raise the failure of the saver, if it has failed."""
@@ -162,7 +223,7 @@ class GuardedSaver(Saver):
             except Exception as error:
                 raise self._raised(error, writes=writes)  # noqa: B904
 
-        return call, acall
+        return self._order.kept(call, acall) if writes and self._order is not None else (call, acall)
 
     def _raised(self, error: Exception, *, writes: bool) -> BaseException:
         """Return what to raise for an exception of the saver; that of the serializer stays."""

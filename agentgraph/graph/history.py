@@ -15,10 +15,11 @@ results, which parallel calls, kills, cut histories and chosen messages leave. T
 Nothing is changed in the history itself: another agent may see more of it.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import compress, groupby
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -37,8 +38,18 @@ from agentgraph.agents.context import Entry, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.stamps import address_of, agent_of, home_at, speaker_of
+from agentgraph.graph.stamps import (
+    address_of,
+    agent_of,
+    home_at,
+    speaker_of,
+    stamp_in,
+    transferred_in,
+)
 from agentgraph.safe_repr import as_json, shown
+from agentgraph.tree.addresses import Cursor, parse_address, way_to
+from agentgraph.tree.places import Place, Tree
+from agentgraph.tree.run_paths import Chains, RunPaths, with_names
 
 OnMyWay = Callable[[Entry], bool]
 """Returns whether what was said is on the run path of the agent that reads."""
@@ -49,7 +60,10 @@ REQUEST = "request"
 """The key that marks a user message as the request to an agent as a tool: its whole input."""
 NO_RESULT = "No result of this call was kept."
 """The result of a call without a result: true whatever became of the call."""
+_LATE = "late_result"
+"""The key that marks the late result of a call of a `long_running` tool."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
+_PROVIDERS = re.compile(r"\w+_call(_output|_chunk)?|\w+_tool_(use|result)|server_tool_\w+|mcp_\w+")
 """The types of content blocks that hold a model's thoughts."""
 
 
@@ -63,6 +77,7 @@ def visible(
     *,
     is_open: bool = False,
     inner_names: Mapping[str, Collection[str]] = MappingProxyType({}),
+    shorten: Callable[[list[Entry]], list[Entry]] | None = None,
 ) -> list[BaseMessage]:
     """Return what the agent `me` sees of `messages`, as the top of this file says.
 
@@ -72,11 +87,12 @@ def visible(
             the summary is LangChain's.
         me: The agent's name.
         my_address: Its address.
-        path_of: Returns the run path at an address.
+        path_of: Returns the run path of an address at which a message was said.
         under_way: How many messages at the end are of this activation: its calls and results so far,
             which the agent sees whatever the policy chooses.
         is_open: Whether calls of this activation may have no results yet.
         inner_names: For each agent that is a graph laid flat: the names of its nodes.
+        shorten: Returns the entries without what others than those who said it do not see.
     """
     if isinstance(policy, Trimmed | Summarized):
         seen = visible(
@@ -88,6 +104,7 @@ def visible(
             under_way,
             is_open=is_open,
             inner_names=inner_names,
+            shorten=shorten,
         )
         is_cut = isinstance(policy, Trimmed)
         return fitting(seen, policy.max_tokens, policy.token_counter) if is_cut else seen
@@ -95,6 +112,7 @@ def visible(
         return list(messages)
     before = len(messages) - under_way
     entries = [Entry(m, agent_of(m, inner_names), address_of(m), path_of) for m in messages[:before]]
+    entries = entries if shorten is None else shorten(entries)
     if callable(policy):
         seen = _returned(policy, entries, my_address)
     else:
@@ -110,6 +128,71 @@ def visible(
         ]
     rounds = messages[before:]
     return [*paired(seen), *rounds] if is_open else paired([*seen, *rounds])
+
+
+def last_of_workers(tree: Tree, place: Place) -> Callable[[list[Entry]], list[Entry]] | None:
+    """Return the `shorten` of `visible` for the agent at a place; None where others see all.
+
+    It leaves of each visit to a worker that only the last message is seen of (`output_mode`), except
+    for agents in that worker.
+    """
+    terse = tree.terse.difference(way_to(place))
+    if not terse:
+        return None
+
+    def visit(entry: Entry) -> str | None:
+        activation = parse_address(tree, entry.address) if entry.address else None
+        way = way_to(activation[0]) if activation else []
+        depth = next((i for i, each in enumerate(way, 1) if each in terse), None)
+        return "/".join(str(entry.address).split("/")[:depth]) if depth else None
+
+    def shorten(entries: list[Entry]) -> list[Entry]:
+        visits = groupby(entries, visit)
+        seen = ([*several] if at is None else [*several][-1:] for at, several in visits)
+        return [each for several in seen for each in several]
+
+    return shorten
+
+
+class PathReader:
+    """Returns the run paths of a history in a tree with transfers: its messages say where they led."""
+
+    def __init__(
+        self, paths: RunPaths, messages: Sequence[BaseMessage], turn: int, place: Place, cursor: Cursor
+    ) -> None:
+        """Make a reader.
+
+        Args:
+            paths: The run paths of the tree.
+            messages: The history.
+            turn: The turn of the activation that reads it.
+            place: The place of that activation.
+            cursor: The counters there, which know all transfers that led there.
+        """
+        self._paths, self._messages = paths, messages
+        self._turn, self._place, self._cursor = turn, place, cursor
+        self._chains: Chains | None = None
+        self._turns: dict[str | None, int] = {}
+
+    def __call__(self, text: str, message: BaseMessage | None) -> RunPath | None:
+        """Return the run path of an address at which a message was said; without one, of the reader."""
+        if self._chains is None:
+            self._chains = self._learned()
+        turn = self._turns.get(message.id, self._turn) if message else self._turn
+        return self._paths.of(text, turn, self._chains)
+
+    def _learned(self) -> Chains:
+        chains, turn = Chains(), 0
+        for message in self._messages:
+            moment = stamp_in(message.response_metadata)[1]
+            turn = moment.turn if moment else turn  # that of an unfinished call has none of its own
+            self._turns[message.id] = turn
+            if names := transferred_in(message):
+                activation = parse_address(self._paths.tree, address_of(message) or "")
+                if activation is not None:
+                    chains.completed(turn, activation[0], with_names(*activation, [names]))
+        chains.completed(self._turn, self._place, self._cursor)
+        return chains
 
 
 def _returned(
@@ -234,6 +317,17 @@ def _unfinished(message: BaseMessage, index: int, call: ToolCall | InvalidToolCa
     )
 
 
+def as_late(message: ToolMessage, name: str) -> ToolMessage:
+    """Return the late result of a call of a tool, marked as such."""
+    marked = {**message.additional_kwargs, _LATE: True}
+    return message.model_copy(update={"name": name, "additional_kwargs": marked})
+
+
+def is_late(message: ToolMessage) -> bool:
+    """Return whether a message is the late result of a call, which had another one at once."""
+    return _LATE in message.additional_kwargs
+
+
 def _is_transfer(message: BaseMessage) -> bool:
     """Return whether a message is the result of a transfer that was carried out."""
     return (
@@ -325,10 +419,10 @@ def _on_the_way_to(
     address: str, path_of: PathOf, inner_names: Mapping[str, Collection[str]]
 ) -> OnMyWay:
     """Return the function that says whether the agent of an entry is on the run path at an address."""
-    mine = path_of(address) or RunPath()
+    mine = path_of(address, None) or RunPath()
 
     def is_on_my_way(entry: Entry) -> bool:
-        path = path_of(home_at(entry.address or "", inner_names))
+        path = path_of(home_at(entry.address or "", inner_names), entry.message)
         return path is not None and mine.starts_with(path)
 
     return is_on_my_way
@@ -356,11 +450,28 @@ def _is_thought(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") in _THOUGHTS
 
 
+def _is_of_provider(block: object) -> bool:
+    """Return whether a content block is of a tool that the provider of the model runs itself."""
+    return isinstance(block, dict) and _PROVIDERS.fullmatch(str(block.get("type"))) is not None
+
+
+def _plain(block: Any) -> Any:
+    """Return a text block without ids and citations: providers refuse them in words of a user."""
+    if isinstance(block, dict) and block.get("type") == "text":
+        return {"type": "text", "text": block.get("text")}
+    return block
+
+
 def _quoted(message: BaseMessage, speaker: str | None) -> BaseMessage:
-    """Return a user message that quotes a message, calls included, as in `[critic] said: No`."""
+    """Return a user message that quotes a message, calls included, as in `[critic] said: No`.
+
+    That of a late result names its call, whose result was another message.
+    """
     prefix = f"[{speaker}] " if speaker else ""
     is_result = isinstance(message, ToolMessage) and not is_answer(message)
     verb = f"{message.name or 'tool'} returned" if is_result else "said"
+    if isinstance(message, ToolMessage) and is_late(message):
+        verb += f" for its call {message.tool_call_id}"
     calls = [
         f"{prefix}called {call['name']}({as_json(call['args'])})"
         for call in (message.tool_calls if isinstance(message, AIMessage) else ())
@@ -370,7 +481,8 @@ def _quoted(message: BaseMessage, speaker: str | None) -> BaseMessage:
         lines = [f"{prefix}{verb}: {message.content}"] if message.content or not calls else []
         content = "\n".join(lines + calls)
     else:
-        blocks = [each for each in message.content if not (is_call(each) or _is_thought(each))]
+        said = [each for each in message.content if not (is_call(each) or _is_thought(each))]
+        blocks = [_plain(each) for each in said if not _is_of_provider(each)]
         head = [{"type": "text", "text": f"{prefix}{verb}:"}] if blocks or not calls else []
         content = [*head, *blocks, *({"type": "text", "text": call} for call in calls)]
     return HumanMessage(content, name=speaker, id=message.id)

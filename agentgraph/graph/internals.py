@@ -40,7 +40,7 @@ try:
         TASKS,
     )
     from langgraph._internal._fields import get_cached_annotated_keys, get_update_as_tuples
-    from langgraph._internal._runnable import RunnableSeq
+    from langgraph._internal._runnable import RunnableCallable, RunnableSeq
     from langgraph._internal._typing import MISSING
     from langgraph.channels.binop import _get_overwrite as overwrite_in
     from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_TYPES
@@ -97,6 +97,7 @@ ROOT = "__root__"
 # - `ensure_config`, `coerce_context`, `get_update_as_tuples`, `get_cached_annotated_keys`: what
 #   LangGraph does at its entrance with config, context and state; ours does it before it reads them.
 # - `PregelNode`, `RunnableSeq`: a node of a compiled graph, and what LangGraph runs for it.
+#   `RunnableCallable`: the function of a node; a function that has returned is not dropped by a stop.
 # - `ChannelWrite`, `ChannelRead`: the write that begins a turn, and the read behind a node.
 # - `MISSING`, `overwrite_in`, `delta_reducer`, `DeltaSnapshot`: of its channels. LangGraph gives an id
 #   to each message of a channel with that reducer.
@@ -141,6 +142,7 @@ __all__ = [
     "DeltaSnapshot",
     "PregelNode",
     "PregelTaskWrites",
+    "RunnableCallable",
     "RunnableSeq",
     "StreamMessagesHandler",
     "StreamMessagesHandlerV2",

@@ -15,21 +15,19 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.config import get_config
+from langgraph.constants import START
 
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.internals import (
     CALL,
     DURABILITY,
-    MISSING,
-    PUSH,
     RETURN,
     SAVER,
     TASK_ID,
-    id_from,
-    task_path_str,
 )
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.task_ids import called_tasks
 from agentgraph.safe_repr import shown
 
 _SERIALIZERS = ("langgraph.checkpoint.serde", "agentgraph.graph.strict")
@@ -78,6 +76,8 @@ def step_config(config: RunnableConfig) -> RunnableConfig:
     """
     configurable = config["configurable"]
     around = str(configurable["checkpoint_ns"]).rpartition("|")[0]
+    while around not in configurable["checkpoint_map"]:  # a lane that is one leaf has no step
+        around = around.rpartition("|")[0]
     return {
         "configurable": {
             "thread_id": configurable["thread_id"],
@@ -108,12 +108,48 @@ def has_begun(config: RunnableConfig) -> Calls[bool]:
     Args:
         config: LangGraph's config of the task, whose namespace is that of the lane.
     """
+    return (yield from _last_of_lane(config)) is not None
+
+
+def last_position(config: RunnableConfig) -> Calls[Mapping[str, Any] | None]:
+    """Return where the lane of a task is, from an earlier run of the task; None if it has not begun.
+
+    Args:
+        config: As in `has_begun`.
+    """
+    saved = yield from _last_of_lane(config)
+    position: Mapping[str, Any] | None = None
+    if saved is not None:
+        position = saved.checkpoint["channel_values"].get("position")
+    return position
+
+
+def _last_of_lane(config: RunnableConfig) -> Calls[CheckpointTuple | None]:
     if (saver := saver_of(config)) is None:
-        return False
+        return None
     own = config["configurable"]
     at = {"thread_id": own["thread_id"], "checkpoint_ns": own["checkpoint_ns"]}
-    saved = yield Call(saver.get_tuple, saver.aget_tuple, ({"configurable": at},))
-    return saved is not None
+    saved: CheckpointTuple | None = yield Call(
+        saver.get_tuple, saver.aget_tuple, ({"configurable": at},)
+    )
+    return saved
+
+
+def first_input(config: RunnableConfig) -> Calls[Mapping[str, Any] | None]:
+    """Return the input with which the lane of a task began, in an earlier run of the task; or None.
+
+    Args:
+        config: LangGraph's config of the task, whose namespace is that of the lane.
+    """
+    if (saver := saver_of(config)) is None:
+        return None
+    own = config["configurable"]
+    at = {"thread_id": own["thread_id"], "checkpoint_ns": own["checkpoint_ns"]}
+    call = list_checkpoints(saver, {"configurable": at}, filter={"source": "input"}, limit=1)
+    for saved in (yield call):
+        begun: Mapping[str, Any] | None = saved.checkpoint["channel_values"].get(START)
+        return begun
+    return None
 
 
 def list_checkpoints(saver: Saver, config: RunnableConfig | None, **bounds: Any) -> Call:
@@ -128,41 +164,44 @@ def list_checkpoints(saver: Saver, config: RunnableConfig | None, **bounds: Any)
     return Call(listed, alisted)
 
 
-def saved_results(config: RunnableConfig) -> Callable[[str, int], object]:
-    """Return a function that returns the saved result of a task that a node calls, or `MISSING`.
+def saved_results(
+    config: RunnableConfig,
+) -> tuple[Mapping[str, object], Callable[[str, int], str]]:
+    """Return the saved results of tasks that a node calls, by id, and the function of `called_tasks`.
 
-    Its arguments are the task's name and call number. LangGraph gives the result to who calls the task
-    again, but then makes all that a call needs first, and looks through all writes: 3 to 5 ms. This
-    reads what LangGraph has loaded, under the id that LangGraph computes. With another LangGraph the
-    result may not be there; the task must be called then, and LangGraph knows whether it has ended.
+    LangGraph gives the result to who calls the task again, but then makes all that a call needs first,
+    and looks through all writes: 3 to 5 ms. This reads what LangGraph has loaded, under the ids that
+    LangGraph computes. With another LangGraph a result may not be there; the task must be called then,
+    and LangGraph knows whether it has ended.
+
+    Args:
+        config: LangGraph's config of the node.
+    """
+    loop, caller = loop_around(config)
+    results = {} if getattr(loop, "is_replaying", True) else _results_in(loop)
+    if not results:
+        return {}, lambda name, number: ""
+    task = caller()
+    within = task.config["configurable"]["checkpoint_ns"]
+    return results, called_tasks(loop.checkpoint["id"], within, loop.step, task.path)
+
+
+def loop_around(config: RunnableConfig) -> tuple[Any, Callable[[], Any]]:
+    """Return LangGraph's loop around a node, and what gives the node's task; None where it is unknown.
 
     Args:
         config: LangGraph's config of the node.
     """
     match config["configurable"].get(CALL):
         case partial(args=(caller,), keywords={"schedule_task": MethodType(__self__=loop)}):
-            results = {} if getattr(loop, "is_replaying", True) else _results_in(loop)
-            if results:
-                return _finder(results, loop, caller())
-    return lambda name, number: MISSING
+            return loop, caller
+    return None, lambda: None
 
 
 def _results_in(loop: Any) -> dict[str, object]:
     """Return the results of tasks that LangGraph's loop has loaded, by the ids of the tasks."""
     writes = reversed(loop.checkpoint_pending_writes)
     return {task_id: value for task_id, channel, value in writes if channel == RETURN}
-
-
-def _finder(results: Mapping[str, object], loop: Any, caller: Any) -> Callable[[str, int], object]:
-    checkpoint = bytes.fromhex(loop.checkpoint["id"].replace("-", ""))
-    around = caller.config["configurable"]["checkpoint_ns"]
-    step, path = str(loop.step), task_path_str(caller.path)
-
-    def result(name: str, number: int) -> object:
-        place = f"{around}|{name}", step, name, PUSH, path, str(number)
-        return results.get(id_from(checkpoint, *place), MISSING)
-
-    return result
 
 
 def save_fault(serializer: Serializer, value: object) -> str | None:

@@ -1,7 +1,8 @@
 """The stamp of what an agent emits: its address, and its moment, which orders a thread's events.
 
 A stamp is stored with every message, so it is a short list: `[address]` as long as the message is
-queued, `[address, turn, number, step, streamed]` once it is emitted. A message has it in its
+queued, `[address, turn, number, step, streamed]` once it is emitted; after a transfer also the names of
+the agents that were transferred to since the last message before it. A message has it in its
 `response_metadata`, a chunk in its metadata (with the moment before it), and a question in a remark of
 its JSON schema, which every server preserves. A note has the same items as fields.
 """
@@ -82,6 +83,12 @@ def note_of(plain: Sequence[Any]) -> Note:
     return Note(note_id, kind, data, address, Moment(*moment) if moment else None)
 
 
+def answer_in(position: Mapping[str, Any]) -> list[Any] | None:
+    """Return the address and the structured answer in the notes of a position; None if none has one."""
+    answers = [note[3:1:-1] for note in position.get("told", ()) if note[1] == ANSWERED]
+    return [*answers[-1]] if answers else None
+
+
 def moment_of(entry: Entry) -> Moment | None:
     """Return the moment of a message or note; None if no agent emitted it."""
     if isinstance(entry, Note):
@@ -95,6 +102,12 @@ def stamp_in(metadata: Mapping[str, object]) -> tuple[str | None, Moment | None]
     if not (isinstance(stamp, list) and stamp):
         return None, None
     return stamp[0], Moment(*stamp[1:5]) if len(stamp) > 1 else None
+
+
+def transferred_in(message: BaseMessage) -> list[str]:
+    """Return the names of the agents that were transferred to just before a message, as it says."""
+    stamp = message.response_metadata.get(STAMP)
+    return stamp[5] if isinstance(stamp, list) and len(stamp) > 5 else []
 
 
 def number_of(entry: Entry) -> int:

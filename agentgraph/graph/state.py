@@ -167,8 +167,17 @@ class Progress(TypedDict, total=False):
     """Whether the graph has ended, and only its output is still to be said."""
 
 
+class Leaving(TypedDict):
+    """How a run leaves the tree for another node of the graph that the tree is a node of."""
+
+    goto: str
+    """The node."""
+    update: dict[str, Any]
+    """What is written there besides what the tree said."""
+
+
 class ChatEnding(TypedDict, total=False):
-    """How a chat agent ends. Without `signal` and `target` it just ends."""
+    """How a chat agent ends. Without `signal`, `target` and `leaving` it just ends."""
 
     signal: Signal
     """The signal with which it ends."""
@@ -176,6 +185,8 @@ class ChatEnding(TypedDict, total=False):
     """The agent to which it transfers."""
     granted: bool
     """Whether the limits allow the transfer: it is counted."""
+    leaving: Leaving
+    """Where it leaves the tree for."""
     keeps: bool
     """Whether its last message is its output."""
 
@@ -192,6 +203,8 @@ class Border(TypedDict):
     """The agent to which it transfers."""
     granted: NotRequired[bool]
     """Whether the limits allow the transfer: it is counted."""
+    leaving: NotRequired[Leaving]
+    """Where the run leaves the tree for."""
     given: list[bool]
     """The answers so far, in order: whether the loop ends, whether the agent runs again."""
     failed: NotRequired[bool]
@@ -219,18 +232,25 @@ class Position(TypedDict):
     """The question that the next node asks."""
     answer: NotRequired[list[object]]
     """The answer for the next node, as the only item."""
+    asked: NotRequired[int]
+    """How many questions the function at the next node has asked, or has asked with that question."""
     calls: NotRequired[list[Any]]
     """The results of the agents that the function at the next node ran before its question."""
     chat: NotRequired[Progress]
     """The progress of the chat agent whose node is next."""
     border: NotRequired[Border]
     """How the activation of the next node ended; that node asks only what is still to be asked."""
-    transfers: NotRequired[int]
-    """In the root the transfers of this turn, in another lane those of the lane; missing for none."""
+    spent: NotRequired[dict[str, dict[str, float]]]
+    """What agents have spent of limits, by their names: in the root in this turn, in another lane there
+    alone; missing if nothing is counted."""
     outline: NotRequired[Outline]
     """The outline of the tree; written at the start of a turn."""
     text: NotRequired[str]
     """What the activation says as the result of its lane, if that is not its last message."""
+    answered: NotRequired[list[Any]]
+    """The structured answer of the activation at the border before: its address, and the answer."""
+    request: NotRequired[str]
+    """What a function asks of the agent whose lane begins here."""
     settled: NotRequired[dict[str, object]]
     """The values with which a resume settles conflicts at the next node of the root."""
 

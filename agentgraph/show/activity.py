@@ -23,7 +23,7 @@ State = Literal["not run", "waiting", "running"] | Ending
 _ENDINGS: dict[str, Ending] = {"interrupted": "asks", "error": "failed"}
 """The state of an agent after an event of a kind; after all other kinds "done"."""
 _MOST_ITEMS = 20
-"""How many items of an `each` have rows of their own at a time."""
+"""How many items of an `each`, or calls of a function's agent, have rows of their own at a time."""
 _KEPT = 2000
 """How many characters of an agent's last text are kept."""
 
@@ -182,7 +182,7 @@ class Activity:
         if activation is None:
             return
         for place in way_to(activation[0]):
-            each = address(place, activation[1][: len(place.counts)])
+            each = _run_at(place, activation[1])
             record = self._records[place]
             record.count_iteration(activation[1])
             self._asking.pop(each, None)
@@ -200,15 +200,16 @@ class Activity:
         self._tasks.clear()
 
     def _items_around(self, place: Place, cursor: Cursor) -> Iterator[tuple[str, "_Record"]]:
-        """Yield the addresses of the items of an `each` around an activation, with their records."""
+        """Yield the addresses of the items and calls around an activation, with their records."""
         for each in way_to(place):
-            if each.is_item:
+            if _has_rows(each):
                 yield address(each, cursor[: len(each.counts)]), self._records[each]
 
     def rows(self, now: float) -> list[Row]:
         """Return a row for each place, in the order of the tree.
 
-        Below the agent of an `each` there is one for each of its items that runs, asks or has failed.
+        Below the agent of an `each` there is one for each of its items that runs, asks or has failed;
+        below an agent that a function runs one for each call.
         """
         asking = set(self._asking.copy().values())
         root = self._records[self._tree.root]
@@ -234,7 +235,7 @@ class Activity:
         while not place.starts_lane and place.parent is not None:
             place = place.parent
             if place.kind.encloses:
-                places.append((address(place, cursor[: len(place.counts)]), place, cursor))
+                places.append((_run_at(place, cursor), place, cursor))
         return places[::-1]
 
     def _close(self, at: str, now: float, ending: Ending) -> None:
@@ -273,7 +274,7 @@ class Activity:
 
 @dataclass(slots=True)
 class _ItemState:
-    """The state of one item of an `each`."""
+    """The state of one item of an `each`, or of one call."""
 
     since: float | None
     ending: Ending | None = None
@@ -307,7 +308,7 @@ class _Record:
     def open(self, at: str, now: float) -> None:
         """Begin a run; the clock runs while at least one run is open."""
         self._begun.add(at)
-        if self.place.is_item:
+        if _has_rows(self.place):
             self._items[at] = _ItemState(now)
         if self._running == 0:
             self._since, self._spent = now, self._spent or 0.0
@@ -324,7 +325,7 @@ class _Record:
         """Add a run that was not watched."""
         self.ending = ending
         self._begun.add(at)
-        if self.place.is_item:
+        if _has_rows(self.place):
             self._items.setdefault(at, _ItemState(None)).ending = ending
 
     def end_item(self, at: str, ending: Ending) -> None:
@@ -338,12 +339,15 @@ class _Record:
             self._items[at].text = shown_text(event)[:_KEPT]
 
     def item_rows(self, now: float) -> list[Row]:
-        """Return the rows of the items that run, ask or have failed."""
+        """Return the rows of the items that run, ask or have failed, or of the calls."""
         below = self.outline.replace("├─ ", "│  ").replace("└─ ", "   ")
         rows: list[Row] = []
-        for at, item in sorted(self._items.copy().items(), key=_item_number):
-            if item.ending in ("done", "stopped") or len(rows) == _MOST_ITEMS:
-                continue
+        items, is_over = [*self._items.copy().items()], ("done", "stopped")
+        if self.place.is_item:
+            items = sorted(((at, it) for at, it in items if it.ending not in is_over), key=_item_number)
+        elif len(items) > _MOST_ITEMS:
+            items = [(at, it) for at, it in items if it.ending not in is_over]
+        for at, item in items[:_MOST_ITEMS]:
             seconds = None if item.ending or item.since is None else now - item.since
             name = at.rpartition("/")[2]
             state: State = item.ending or "running"
@@ -384,11 +388,22 @@ class _Record:
         )
 
     def _iteration(self) -> str:
-        if self._items:
+        if self._items and self.place.is_item:
             done = sum(item.ending == "done" for item in self._items.copy().values())
             return f"{done} of {len(self._items)} done"
         most = getattr(self.place.agent, "max_iterations", None)
         return f"{self.iteration} of {most}" if most and self.iteration else str(self.iteration or "")
+
+
+def _run_at(place: Place, cursor: Cursor) -> str:
+    """Return the address of what runs at a place; a swarm is one run, whatever its hand-overs."""
+    own = cursor[: len(place.counts)]
+    return address(place, (*own[:-1], ()) if place.kind.is_swarm else own)
+
+
+def _has_rows(place: Place) -> bool:
+    """Return whether a place has rows of its own for what runs there: items, or calls of a function."""
+    return place.is_item or place.is_run
 
 
 def _item_number(item: tuple[str, object]) -> int:

@@ -14,6 +14,7 @@ from agentgraph.agents.agents import (
     Leaf,
     LoopAgent,
     ParallelAgent,
+    SwarmAgent,
     SwitchAgent,
     called_agents,
     sub_agents,
@@ -90,6 +91,8 @@ def kind_of(agent: Agent) -> str:
             return f"{kind}, {most}"
         case SwitchAgent(choose=str(choose)):
             return f"{kind}, by {choose}"
+        case SwarmAgent(start=str(start)):
+            return f"{kind}, begins at {start}"
         case EachAgent():
             names = [agent.over] if isinstance(agent.over, str) else []
             at_once = f", {agent.max_concurrency} at once" if agent.max_concurrency else ""

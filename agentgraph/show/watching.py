@@ -1,6 +1,7 @@
 """`watch`: runs a turn, shows it as a live tree, and returns its events."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -13,6 +14,7 @@ from agentgraph.threads.engine import Engine, RunOptions, beginning
 from agentgraph.threads.pending import UNANSWERED
 from agentgraph.threads.replay import last_turn
 from agentgraph.threads.reports import Result, result
+from agentgraph.threads.rewinding import Back
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input
@@ -57,9 +59,10 @@ def watch(
     context: Any = None,
     config: "RunnableConfig | None" = None,
     drop_pending: bool = False,
+    at: str | Back | None = None,
     console: "Console | Screen | None" = None,
 ) -> Watched:
-    """Run a turn, or without `messages` resume a thread, and show it as a live tree.
+    """Run a turn, or without `messages` resume a thread or go back, and show it as a live tree.
 
     The tree shows which agents run and wait, the last text of each, times and tokens. A notebook
     shows it below the cell. A terminal shows it below the events, which are printed as lines led by
@@ -80,6 +83,8 @@ def watch(
         context: LangGraph's runtime context, as in `Runner.run`.
         config: LangGraph's config, as in `Runner.run`.
         drop_pending: Whether a turn drops the questions that wait on the thread.
+        at: An address, or a step, to which the thread goes back, as by `Runner.rewind`; `messages`,
+            `values` and `answers` are then those of the rewind. Or all of it, as a `Back`.
         console: A console of rich to print to.
 
     Returns:
@@ -93,16 +98,17 @@ def watch(
     engine = _engine(runner)
     engine.check_sync("await awatch(runner, ...)", "that")
     screen = _screen(console)
-    begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
+    begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
     heard: list[AgentEvent] = []
     options = RunOptions(
         screen.streams, config=config, context=context, on_part=screen.see, values=values
     )
     with engine.run(begin, thread, options) as events:
-        activity = engine.read(_activity, thread, engine, messages is None)
+        first = [*islice(events, at is not None)]  # before it the thread is as it was
+        activity = engine.read(_activity, thread, engine, messages is None, at is not None)
         _WATCHED[engine] = (thread, activity)
         with screen.watching(activity):
-            for event in events:
+            for event in chain(first, events):
                 screen.add(event)
                 heard += [] if event.partial else [event]
     return Watched(**vars(engine.read(result, thread, heard)))
@@ -118,20 +124,25 @@ async def awatch(
     context: Any = None,
     config: "RunnableConfig | None" = None,
     drop_pending: bool = False,
+    at: str | Back | None = None,
     console: "Console | Screen | None" = None,
 ) -> Watched:
     """Run or resume as `watch` does, on the event loop."""
     engine = _engine(runner)
     screen = _screen(console)
-    begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
+    begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
     heard: list[AgentEvent] = []
     options = RunOptions(
         screen.streams, config=config, context=context, on_part=screen.see, values=values
     )
     async with engine.arun(begin, thread, options) as events:
-        activity = await engine.aread(_activity, thread, engine, messages is None)
+        first = [] if at is None else [event async for event in _first(events)]
+        activity = await engine.aread(_activity, thread, engine, messages is None, at is not None)
         _WATCHED[engine] = (thread, activity)
         with screen.watching(activity):
+            for event in first:
+                screen.add(event)
+                heard.append(event)
             async for event in events:
                 screen.add(event)
                 heard += [] if event.partial else [event]
@@ -156,11 +167,17 @@ def _screen(console: "Console | Screen | None") -> "Screen":
     return screen_for(console)
 
 
-def _activity(saver: ThreadSaver, engine: Engine, resumes: bool) -> Calls[Activity]:
-    """Return the state to begin with; on a resume, with what was done before in this turn."""
+async def _first(events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
+    """Yield the first event, if there is one."""
+    if (event := await anext(events, None)) is not None:
+        yield event
+
+
+def _activity(saver: ThreadSaver, engine: Engine, resumes: bool, goes_back: bool) -> Calls[Activity]:
+    """Return the state to begin with: unless a turn begins, with what was done before in this turn."""
     thread, activity = _WATCHED.get(engine, ("", None))
-    if activity is None or not resumes or thread != saver.thread_id:
+    if activity is None or not resumes or goes_back or thread != saver.thread_id:
         activity = Activity(engine.tree)
-    if resumes:
+    if resumes or goes_back:
         activity.recall((yield from last_turn(saver)))
     return activity

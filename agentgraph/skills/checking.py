@@ -26,7 +26,7 @@ _WANTED = {
     "model_attributes_type": "a mapping",
 }
 _INNER = (
-    *("sub_agents", "workers", "steps", "tools", "agent", "compensate"),
+    *("sub_agents", "workers", "steps", "tools", "agent", "agents", "compensate"),
     *("planner", "executor", "replanner", "otherwise"),
 )
 """The fields that hold agents."""

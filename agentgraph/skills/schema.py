@@ -5,9 +5,9 @@ functions, cannot be written in a file. Only what a file may say in its own way 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial, reduce, wraps
 from inspect import Parameter, getdoc, signature
 from operator import or_
@@ -25,6 +25,7 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     create_model,
+    field_validator,
 )
 
 from agentgraph.agents import agents
@@ -33,6 +34,7 @@ from agentgraph.agents.agents import (
     AgentFunction,
     Approval,
     Case,
+    FunctionAgent,
     HistoryPolicy,
     Instruction,
     Model,
@@ -51,13 +53,16 @@ from agentgraph.agents.builders import (
     parallel,
     sequential,
     step,
+    swarm,
     switch,
     workflow,
 )
 from agentgraph.agents.context import Context
+from agentgraph.agents.limits import Limits
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
 from agentgraph.agents.prebuilt.supervisor import supervisor
 from agentgraph.agents.signals import SKIP, BreakLoop, Exit, ResponseSchema
+from agentgraph.safe_repr import shown
 from agentgraph.skills.reading import plain
 from agentgraph.skills.references import Registry, refused
 
@@ -91,8 +96,11 @@ class ValueIs:
         return same and bool(value == self.wanted)
 
 
-def _itself(*, agent: Agent) -> Agent:
-    return agent
+def _given(*, agent: Agent, agents: Sequence[Agent] = ()) -> Agent:
+    """Return an agent that was given; a function agent with more agents that it runs."""
+    if not isinstance(agent, FunctionAgent) or not agents:
+        return agent
+    return replace(agent, agents=(*agent.agents, *agents))
 
 
 def _find(registry: Registry, name: str, info: ValidationInfo) -> object:
@@ -168,6 +176,24 @@ class Retry(Part):
     """The longest wait in seconds."""
 
 
+class Bounds(Part):
+    """What an agent and all below it may spend in a turn; to reach a limit is its failure."""
+
+    builder = Limits
+    model_calls: Count | None = None
+    """The maximum number of calls of models."""
+    tokens: Count | None = None
+    """The maximum number of tokens, as providers report them."""
+    transfers: Count | None = None
+    """The maximum number of transfers between agents."""
+    steps: Count | None = None
+    """The maximum number of visits of agents that work."""
+    seconds: Seconds | None = None
+    """The maximum time in which agents work, in seconds."""
+    on_limit: Literal["raise", "ask"] | None = None
+    """Whether a reached limit is an error, the default, or a person is asked for as much again."""
+
+
 class Until(Part):
     """Ends a loop when a value of the run equals the wanted one."""
 
@@ -181,9 +207,21 @@ class Until(Part):
 class Reference(Part):
     """An agent made in Python."""
 
-    builder = _itself
+    builder = _given
     agent: AgentName
     """Its name among the agents that were given, or an allowed module:name."""
+    agents: "list[AnyAgent]" = []  # type: ignore[valid-type]
+    """What it runs by ctx.run, if it is a function, besides the agents that it has."""
+
+    @field_validator("agents")
+    @classmethod
+    def _runs_agents(cls, agents: object, info: ValidationInfo) -> object:
+        agent = info.data.get("agent")
+        if agent is not None and not isinstance(agent, FunctionAgent):
+            raise refused(
+                f"only a function runs agents, and {shown(agent.name)} is none; leave them out"
+            )
+        return agents
 
 
 class Rule(Part):
@@ -218,8 +256,10 @@ FORMS: dict[object, Any] = {
     bool: bool,
     str | None: str | None,
     int | None: Count | None,
+    Limits | None: Bounds | None,
     Any: Prompt,
     Iterable[str]: list[str],
+    Mapping[str, Iterable[str]] | None: dict[str, list[str]] | None,
     Agent: "AgentOrName",
     Agent | Model: "ModelOrAgent | None",
     Agent | AgentFunction | None: "AnyAgent | None",
@@ -234,12 +274,15 @@ FORMS: dict[object, Any] = {
     HistoryPolicy: PolicyWord,
     Instruction: str,
     Iterable[Agent]: "list[AnyAgent]",
+    Iterable[Agent | agents.Handoff]: "list[AnyAgent]",
     Iterable[agents.Step | Agent]: "list[AnyStep]",
     Iterable[agents.Tool]: "list[Tool]",
     Model: ModelName | None,
     OnToolError: Literal["return", "raise"],
     OnUnknownTool: Literal["return", "raise"],
     OutputSchema: dict[str, Any] | None,
+    agents.ArgsSchema: dict[str, Any] | None,
+    agents.Enabled: bool | str,
     ResponseSchema: dict[str, Any] | None,
     agents.Retry: Retry | None,
     agents.Timeout: Seconds | None,
@@ -256,12 +299,17 @@ ABOUT: dict[object, str] = {
     _CASES: "What runs, by the value: an agent, or skip, break_loop or exit.",
     Model: "Its model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around.",
     OutputSchema: "What its answer must fit: a JSON schema.",
+    agents.ArgsSchema: "The arguments of the tool, in place of a request: a JSON schema of an object.",
+    agents.Enabled: "Whether the model is offered the tool: true or false, or the name of a value.",
     ResponseSchema: "What an answer must fit: a JSON schema.",
     agents.Retry: "How often it is tried.",
     agents.Timeout: "How many seconds it may take; only async runs can stop it.",
 }
 """What describes a field whose builder takes more than a file can say, by its name or its type."""
-_HOLDING_AGENTS = (Agent | Model, Iterable[Agent], Iterable[agents.Step | Agent], _CASES)
+_HOLDING_AGENTS = (
+    *(Agent | Model, Iterable[Agent], Iterable[Agent | agents.Handoff]),
+    *(Iterable[agents.Step | Agent], _CASES),
+)
 
 
 def _part(title: str, builder: Builder, **more: Any) -> type[Part]:
@@ -326,6 +374,7 @@ _BUILDERS: dict[str, Builder] = {
     "loop": loop,
     "workflow": workflow,
     "switch": switch,
+    "swarm": swarm,
     "each": each,
     "supervisor": supervisor,
     "plan_execute": plan_execute,

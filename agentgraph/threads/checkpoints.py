@@ -15,7 +15,8 @@ need more than that:
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from difflib import unified_diff
 from typing import Any, cast
 from uuid import uuid4
@@ -26,13 +27,13 @@ from langgraph.constants import START
 
 from agentgraph.errors import TreeChangedError, UnknownThreadError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
-from agentgraph.graph.stamps import Note, note_of
+from agentgraph.graph.stamps import Note, note_of, step_name
 from agentgraph.graph.state import Position, moved
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown, shown_error
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
-from agentgraph.tree.changes import Outline, can_resume, fingerprint_of, lines_of
+from agentgraph.tree.changes import Outline, can_resume, fingerprint_of, in_words, lines_of
 from agentgraph.tree.places import Place, Tree
 
 NOTES = "agentgraph_notes"
@@ -48,6 +49,10 @@ _RAN = "loop"
 """The source of checkpoints that end a step."""
 _FORK = "fork"
 """The source of copies, and of checkpoints from which `invoke(None, config)` continued."""
+COPIED = "agentgraph_steps"
+"""The metadata key of a checkpoint that a rewind copied: the names that its step had before."""
+REWOUND = "rewound"
+"""The kind of the note at the root's checkpoint from which a rewind goes on."""
 
 
 def save_failure(saver: ThreadSaver, error: BaseException, notes: Sequence[Note]) -> Calls[None]:
@@ -77,6 +82,23 @@ def notes_at(saved: CheckpointTuple) -> list[Note]:
     return [note_of(note) for _, channel, notes in writes if channel == NOTES for note in notes]
 
 
+def known_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
+    """Return the latest checkpoint of a thread, whichever tree ran it.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread.
+    """
+    saved = yield from saver.checkpoint()
+    if saved is None:
+        named = shown(saver.thread_id)
+        raise UnknownThreadError(
+            f"thread {named} is not known to this saver; start it with run(..., thread_id={named}), "
+            "or look whether the saver is the one that ran it",
+            saver.thread_id,
+        )
+    return saved
+
+
 def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
     """Return the latest checkpoint of a thread that its tree can resume.
 
@@ -84,23 +106,34 @@ def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
         UnknownThreadError: The saver has no such thread.
         TreeChangedError: A tree of another shape ran the thread.
     """
-    tree, thread_id = saver.tree, saver.thread_id
-    saved = yield from saver.checkpoint()
-    if saved is None:
-        raise UnknownThreadError(
-            f"thread {shown(thread_id)} is not known to this saver; start it with run(..., "
-            f"thread_id={shown(thread_id)}), or look whether the saver is the one that ran it",
-            thread_id,
-        )
+    saved = yield from known_thread(saver)
+    tree = saver.tree
     position = position_of(saved)
     if position is not None and position["tree"] != tree.fingerprint:
         every = yield from leading_checkpoints(saver)
-        was = _outline(every)
-        visited = {each["next"] for each in map(position_of, every) if each}
-        is_it = was is not None and fingerprint_of(was) == position["tree"]
-        if was is None or not (is_it and can_resume(was, tree.outline, next_node(saved), visited)):
-            raise _changed(tree, thread_id, was)
+        check_tree(saver, every, position, next_node(saved))
     return saved
+
+
+def check_tree(
+    saver: ThreadSaver, every: Sequence[CheckpointTuple], position: Position, node: str | None
+) -> None:
+    """Check that a thread can continue with the runner's tree.
+
+    Args:
+        saver: The thread.
+        every: The checkpoints that lead to where it continues, newest first.
+        position: A position there.
+        node: The node that is next there; None if it has ended.
+
+    Raises:
+        TreeChangedError: A tree of another shape ran the thread.
+    """
+    was, now = _outline(every), saver.tree.outline
+    visited = {each["next"] for each in map(position_of, every) if each}
+    is_it = was is not None and fingerprint_of(was) == position["tree"]
+    if was is None or not (is_it and can_resume(was, now, node, visited)):
+        raise _changed(saver.tree, saver.thread_id, was)
 
 
 def before_edits(
@@ -116,7 +149,7 @@ def before_edits(
         return saved, saved
     every = {saved.checkpoint["id"]: saved}
     before: CheckpointTuple | None = saved
-    while before is not None and before.metadata.get("source") in _EDITS:
+    while before is not None and is_by_hand(before):
         before = yield from parent_of(saver, before)
         if before is not None:  # what other lines have after it says where its step ran
             beside = yield from saver.children(before)
@@ -124,7 +157,7 @@ def before_edits(
     line = {each.checkpoint["id"]: each for each in leading(every.values())}
     origin: CheckpointTuple | None = saved
     while origin is not None and _is_edit(origin):
-        origin = line.get(_parent(origin))
+        origin = line.get(parent_id(origin))
     ran = origin or saved
     was, now = position_of(ran), position_of(saved)
     stayed = was and now and was["cursor"] == now["cursor"] and next_node(ran) == next_node(saved)
@@ -133,7 +166,12 @@ def before_edits(
 
 def _is_edit(saved: CheckpointTuple) -> bool:
     """Return whether a checkpoint is an edit after which nothing has run."""
-    return saved.metadata.get("source") in _EDITS and not ran_after(saved)
+    return is_by_hand(saved) and not ran_after(saved)
+
+
+def is_by_hand(saved: CheckpointTuple) -> bool:
+    """Return whether `update_state` or a fork wrote a checkpoint, and no run or rewind did."""
+    return saved.metadata.get("source") in _EDITS and COPIED not in saved.metadata
 
 
 def ran_after(saved: CheckpointTuple) -> set[str]:
@@ -174,6 +212,16 @@ def parts_of(namespace: str) -> list[str]:
     return namespace.split("|") if namespace else []
 
 
+def time_of(saved: CheckpointTuple) -> float:
+    """Return when a checkpoint was saved, in seconds since 1970."""
+    return datetime.fromisoformat(saved.checkpoint["ts"]).timestamp()
+
+
+def is_foreign(tree: Tree, saved: CheckpointTuple) -> bool:
+    """Return whether a checkpoint is of a graph inside the tree, which may be a compiled tree too."""
+    return tree.is_foreign(parts_of(namespace_of(saved)))
+
+
 def position_of(saved: CheckpointTuple) -> Position | None:
     """Return where the lane of a checkpoint is; if a turn begins after it, at the turn's start."""
     position: Position | None = saved.checkpoint["channel_values"].get("position")
@@ -210,6 +258,18 @@ def _turn_input(saved: CheckpointTuple) -> Mapping[str, Any] | None:
     channel = saved.checkpoint["channel_values"].get(START)
     is_turn = isinstance(channel, Mapping) and "outline" in (channel.get("position") or {})
     return channel if is_turn else None
+
+
+def steps_of(saved: CheckpointTuple) -> list[str]:
+    """Return the names of the step after a checkpoint: its own, and those before it was copied."""
+    node, copied = next_node(saved), cast(Sequence[str], saved.metadata.get(COPIED, ()))
+    return [*([step_name(saved.checkpoint["id"], node)] if node else ()), *copied]
+
+
+def root_id(saved: CheckpointTuple) -> str:
+    """Return the id of the root's checkpoint in whose step a checkpoint is; of the root's, its own."""
+    parents = saved.metadata.get("parents", {})
+    return str(parents.get("", "") if namespace_of(saved) else saved.checkpoint["id"])
 
 
 def next_node(saved: CheckpointTuple) -> str | None:
@@ -266,9 +326,11 @@ def _outline(newest_first: Iterable[CheckpointTuple]) -> Outline | None:
 def _changed(tree: Tree, thread_id: str, was: Outline | None) -> TreeChangedError:
     old, new = [*lines_of(was)] if was else [], [*lines_of(tree.outline)]
     lines = unified_diff(old, new, "the tree that ran", "this tree", lineterm="", n=1)
+    changes = ", ".join(in_words(was, tree.outline)) if was else ""
     return TreeChangedError(
         f"thread {shown(thread_id)} was left by a tree of another shape, so that its place cannot be "
-        "found in this one; use the tree that ran, or start a new thread",
+        f"found in this one{f' ({changes})' if changes else ''}; use the tree that ran, go back to "
+        "before the change, or start a new thread",
         thread_id,
         "\n".join(lines),
     )
@@ -304,11 +366,29 @@ def _pages(saver: ThreadSaver, namespace: str | None, since: str) -> Calls[list[
         limit *= 2
 
 
+def root_line(
+    saver: ThreadSaver, is_last: Callable[[CheckpointTuple], bool]
+) -> Calls[list[CheckpointTuple]]:
+    """Return the checkpoints of the root that lead to the head, newest first, up to the last wanted."""
+    line: list[CheckpointTuple] = []
+    before, limit = None, _PAGE
+    while True:
+        page = yield from saver.checkpoints("", before, limit)
+        for saved in page:
+            if not line or saved.checkpoint["id"] == parent_id(line[-1]):
+                line.append(saved)
+                if is_last(saved):
+                    return line
+        if len(page) < limit or not parent_id(line[-1]):
+            return line
+        before, limit = page[-1].checkpoint["id"], limit * 2
+
+
 def parent_of(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[CheckpointTuple | None]:
     """Return the checkpoint before one, in its namespace; None for the first."""
-    if not _parent(saved):
+    if not parent_id(saved):
         return None
-    return (yield from saver.checkpoint(namespace_of(saved), _parent(saved)))
+    return (yield from saver.checkpoint(namespace_of(saved), parent_id(saved)))
 
 
 def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
@@ -327,18 +407,40 @@ def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
     for saved in checkpoints:
         by_namespace[namespace_of(saved)].append(saved)
     lost = {_key(saved) for saved in checkpoints}
+    saved_keys = frozenset(lost)
     on_the_way: dict[tuple[str, str], CheckpointTuple] = {}
     for namespace in sorted(by_namespace, key=lambda each: (each.count("|"), each)):
-        inside = [  # a parent that was not saved does not count
+        inside = [  # a parent that was not saved does not count, but for a rewind that was cut short
             saved
             for saved in by_namespace[namespace]
             if lost.isdisjoint(saved.metadata.get("parents", {}).items())
+            and (COPIED not in saved.metadata or ("", root_id(saved)) in saved_keys)
         ]
         for saved, has_run in _line(by_namespace[namespace], inside):
             on_the_way[_key(saved)] = saved if has_run else saved._replace(pending_writes=[])
             if has_run:
                 lost.discard(_key(saved))
     return [on_the_way[key] for key in map(_key, checkpoints) if key in on_the_way]
+
+
+def line_to(head: str, every: Sequence[CheckpointTuple]) -> list[CheckpointTuple]:
+    """Return the checkpoints that lead to one of the root; none if it is not there.
+
+    Args:
+        head: The id of the root's checkpoint.
+        every: As in `leading`.
+    """
+    roots = {saved.checkpoint["id"]: saved for saved in every if not namespace_of(saved)}
+    ids = {each.checkpoint["id"] for each in ancestors(head, roots)}
+    return leading(saved for saved in every if root_id(saved) in ids)
+
+
+def ancestors(head: str, by_id: Mapping[str, CheckpointTuple]) -> Iterator[CheckpointTuple]:
+    """Yield a checkpoint and those before it, up to the first."""
+    at = by_id.get(head)
+    while at is not None:
+        yield at
+        at = by_id.get(parent_id(at))
 
 
 def _line(
@@ -354,7 +456,7 @@ def _line(
     by_id = {saved.checkpoint["id"]: saved for saved in every}
     children: dict[str, list[CheckpointTuple]] = defaultdict(list)
     for saved in every:
-        children[_parent(saved)].append(saved)
+        children[parent_id(saved)].append(saved)
     wanted = {saved.checkpoint["id"] for saved in inside}
     line: list[tuple[CheckpointTuple, bool]] = []
     at = by_id.get(max(wanted))
@@ -363,7 +465,7 @@ def _line(
         own = at.checkpoint["id"]
         if own in wanted:
             line.append((at, next_ is None or _has_run(next_, children[own])))
-        next_, at = at, by_id.get(_parent(at))
+        next_, at = at, by_id.get(parent_id(at))
     return line
 
 
@@ -381,7 +483,7 @@ def _has_run(next_: CheckpointTuple, children: Iterable[CheckpointTuple]) -> boo
     return not ended or (is_copy and next_.checkpoint["channel_versions"] in channels)
 
 
-def _parent(saved: CheckpointTuple) -> str:
+def parent_id(saved: CheckpointTuple) -> str:
     """Return the id of the checkpoint before one, in its namespace; empty for the first."""
     return str((saved.parent_config or {}).get("configurable", {}).get("checkpoint_id", ""))
 

@@ -54,8 +54,8 @@ _KINDS: Sequence[tuple[str, Any, str]] = (
     ("tags", list | tuple, "a list of texts"),
     ("metadata", Mapping, "a dict"),
     ("callbacks", list | BaseCallbackManager, "a list of callback handlers"),
-    ("recursion_limit", int, "a number of steps"),
-    ("max_concurrency", int, "a number of tasks"),
+    ("recursion_limit", int, "a number of steps from 1 on"),
+    ("max_concurrency", int, "a number of tasks from 1 on"),
 )
 """Keys of a config, the types that LangChain merges or compares, and their names."""
 
@@ -118,8 +118,9 @@ def check_config(config: object) -> RunnableConfig:
                 "at its latest checkpoint; to continue at another one, use runner.graph"
             )
     for key, kinds, wanted in _KINDS:
-        if not isinstance(config.get(key), kinds | None):
-            raise AgentGraphError(f"config: {key!r} must be {wanted}, got {shown(config[key])}")
+        value = config.get(key)
+        if not isinstance(value, kinds | None) or (isinstance(value, int) and value < 1):
+            raise AgentGraphError(f"config: {key!r} must be {wanted}, got {shown(value)}")
     every = config.get("callbacks")
     for each in every if isinstance(every, list) else ():
         if not isinstance(each, BaseCallbackHandler):

@@ -14,10 +14,11 @@ from langgraph.types import Command
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.guarded_saver import GuardedSaver, saver_error
+from agentgraph.graph.guarded_saver import GuardedSaver, Order, saver_error
 from agentgraph.graph.internals import RETURN, SAVER
-from agentgraph.graph.nodes.context import LIMITS
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
+from agentgraph.graph.nodes.schedule import FEWEST_THREADS
+from agentgraph.graph.nodes.spending import LIMITS
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
@@ -33,15 +34,16 @@ from agentgraph.threads.config import (
     thread_in,
 )
 from agentgraph.threads.locks import ThreadLock
-from agentgraph.threads.pending import UNANSWERED, Resumption, resumption
-from agentgraph.threads.replay import continuation
-from agentgraph.threads.runs import AsyncRun, Driver, Execution, PartHook, Run
+from agentgraph.threads.pending import UNANSWERED, Resumption, names_of, pending, resumption
+from agentgraph.threads.replay import Continuation, continuation
+from agentgraph.threads.rewinding import Back, commit, new_line
+from agentgraph.threads.runs import Again, AsyncRun, Driver, Execution, PartHook, Run
 from agentgraph.threads.savers import saver_fault
 from agentgraph.threads.soundness import SENSELESS, check_sound, unfit
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, new_turn
-from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Tree
+from agentgraph.tree.run_paths import RunPaths
 from agentgraph.tree.validation import value_names
 
 Begin = Callable[[ThreadSaver], Calls[Any]]
@@ -55,13 +57,18 @@ def beginning(
     values: Mapping[str, object] | None,
     config: RunnableConfig | None,
     drop_pending: bool,
-) -> tuple[Begin, str]:
-    """Return how a call begins, and its thread: with messages a turn, otherwise a resume.
+    at: str | Back | None = None,
+) -> tuple[Begin | Back, str]:
+    """Return how a call begins, and its thread: a rewind, with messages a turn, otherwise a resume.
 
     Raises:
         AgentGraphError: There are neither messages nor a thread, or answers besides messages.
     """
     thread = thread_for(thread_id, config)
+    if isinstance(at, Back):
+        return at, thread
+    if at is not None:
+        return Back(at, values=values, messages=messages or (), answers=answers), thread
     if messages is not None:
         if answers is not UNANSWERED:
             raise AgentGraphError(
@@ -89,6 +96,7 @@ class RunOptions(NamedTuple):
         context: LangGraph's runtime context; None for the engine's.
         on_part: Called with each part of the stream before it is translated.
         values: The values that the caller passes.
+        later: Answers to questions that the run asks, by address.
     """
 
     stream: bool
@@ -97,6 +105,7 @@ class RunOptions(NamedTuple):
     context: object = None
     on_part: PartHook | None = None
     values: Mapping[str, object] | None = None
+    later: Mapping[str, object] | None = None
 
 
 class Engine:
@@ -126,10 +135,10 @@ class Engine:
         self._paths = RunPaths(tree)
         self._saver_faults = {mode: saver_fault(saver, mode) for mode in tree.mode_faults}
 
-    def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
-        """Check and start a run, and return its events."""
+    def run(self, begin: Begin | Back, thread_id: str, how: RunOptions) -> Run:
+        """Check and start a run, and return its events; it begins a turn, resumes one, or goes back."""
         self.check_sync()
-        thread = self._thread(thread_id)
+        thread = self.thread(thread_id)
         lock = ThreadLock(self.saver, thread_id)
         try:
             lock.acquire()
@@ -140,13 +149,12 @@ class Engine:
             lock.release()
             raise
 
-    def arun(self, begin: Begin, thread_id: str, how: RunOptions) -> AsyncRun:
+    def arun(self, begin: Begin | Back, thread_id: str, how: RunOptions) -> AsyncRun:
         """Return the events of a run, which is checked and started when it is awaited."""
 
         async def admit() -> Driver:
-            if fault := self.tree.mode_faults["async"]:
-                raise AgentGraphError(fault)
-            thread = self._thread(thread_id)
+            self.check_async()
+            thread = self.thread(thread_id)
             lock = ThreadLock(self.saver, thread_id)
             try:
                 await lock.aacquire()
@@ -162,9 +170,11 @@ class Engine:
         return AsyncRun(admit)
 
     def _admitted(
-        self, thread: ThreadSaver, begin: Begin, how: RunOptions, mode: Mode
+        self, thread: ThreadSaver, begin: Begin | Back, how: RunOptions, mode: Mode
     ) -> Calls[Execution]:
         """Return the events of a run, after the checks of its start."""
+        if isinstance(begin, Back):
+            return (yield from self._going_back(thread, begin, how, mode))
         graph_input = yield from self._making_sense(begin, thread)
         resumed = graph_input if isinstance(graph_input, Resumption) else None
         graph_input = resumed.command if resumed else graph_input
@@ -172,14 +182,81 @@ class Engine:
             yield from _check_types(thread, self.reducers, graph_input)
             yield from _check_known(thread, self.reducers, how.values)
         on = yield from self._making_sense(continuation, thread, graph_input)
-        saver = GuardedSaver(self.saver, thread.thread_id)
-        answers = [*resumed.answers.values()] if resumed else []
-        execution = Execution(thread, saver, on, how.on_part, answers)
-        stream = self.graph.stream if mode == "sync" else self.graph.astream
-        options = self._options(thread.thread_id, how, saver, on.before)
+        saver = self._guarded(thread)
+        execution = Execution(thread, saver, how.on_part)
         graph_input = resumed.rest if resumed else graph_input
-        execution.stream = stream(graph_input, control=execution.control, **options)
+        stream = self._stream(execution, graph_input, on, how, saver, mode)
+        execution.begin(stream, on, [*resumed.answers.values()] if resumed else [])
+        if how.later:
+            execution.again = self._answering(thread, dict(how.later), how, saver, mode)
         return execution
+
+    def _going_back(
+        self, thread: ThreadSaver, back: Back, how: RunOptions, mode: Mode
+    ) -> Calls[Execution]:
+        """Return the events of a run that goes back, after the checks of its start.
+
+        The thread is not changed before its first event is asked for.
+        """
+        if self.reducers.fields and back.values:
+            yield from _check_types(thread, self.reducers, {"values": back.values})
+            yield from _check_known(thread, self.reducers, back.values)
+        prepared = yield from self._making_sense(new_line, thread, back)
+        saver = self._guarded(thread)
+        self._check_concurrency(self._options(thread.thread_id, how, saver, (0, ())), mode)
+
+        def enter(execution: Execution) -> Calls[None]:
+            yield from commit(thread, prepared.copies)
+            on = yield from self._making_sense(continuation, thread, None)
+            execution.begin(self._stream(execution, None, on, how, saver, mode), on)
+
+        execution = Execution(thread, saver, how.on_part, enter)
+        execution.again = self._answering(thread, dict(prepared.later), how, saver, mode)
+        return execution
+
+    def _answering(
+        self,
+        thread: ThreadSaver,
+        later: dict[str, object],
+        how: RunOptions,
+        saver: GuardedSaver,
+        mode: Mode,
+    ) -> Again:
+        """Return what has a run that pauses go on where answers for its questions are known."""
+
+        def again(execution: Execution) -> Calls[bool]:
+            questions = (yield from pending(thread)) if later else []
+            names = {name for each in questions for name in names_of(each)}
+            answers = {key: later.pop(key) for key in [*later] if key in names}
+            if not answers:
+                return False
+            resumed: Any = yield from self._making_sense(resumption, thread, answers, None)
+            on = yield from self._making_sense(continuation, thread, resumed.command)
+            stream = self._stream(execution, resumed.rest, on, how, saver, mode)
+            execution.begin(stream, on, [*resumed.answers.values()])
+            return True
+
+        return again
+
+    def _guarded(self, thread: ThreadSaver) -> GuardedSaver:
+        """Return the saver of a run."""
+        order = Order() if self.tree.runs_tasks else None
+        return GuardedSaver(self.saver, thread.thread_id, order=order)
+
+    def _stream(
+        self,
+        execution: Execution,
+        graph_input: object,
+        on: Continuation,
+        how: RunOptions,
+        saver: GuardedSaver,
+        mode: Mode,
+    ) -> Any:
+        """Return LangGraph's stream of a run."""
+        stream = self.graph.stream if mode == "sync" else self.graph.astream
+        options = self._options(execution.thread_id, how, saver, on.before)
+        self._check_concurrency(options, mode)
+        return stream(graph_input, control=execution.control, **options)
 
     def _options(
         self, thread_id: str, how: RunOptions, saver: GuardedSaver, before: Before
@@ -208,6 +285,19 @@ class Engine:
             "version": "v2",
         }
 
+    def _check_concurrency(self, options: Mapping[str, Any], mode: Mode) -> None:
+        """Refuse to run one thing at a time where that would deadlock.
+
+        A node takes the one place from its tasks, and in a sync run from LangGraph's wait for events.
+        """
+        waits = mode == "sync" and {"custom", "messages"} & {*options["stream_mode"]}
+        if options["config"].get("max_concurrency") == 1 and (waits or self.tree.runs_tasks):
+            raise AgentGraphError(
+                "max_concurrency=1 in the config leaves no room for what the agents of "
+                f"{self.tree.root.name} call and emit; leave it out there, or make it at least "
+                f"{FEWEST_THREADS}"
+            )
+
     def locked(self, thread: ThreadSaver, reads: Callable[..., Calls[T]], *others: str) -> Calls[T]:
         """Read or write a thread while no run can use it, or the others, which `reads` takes too."""
         ids = dict.fromkeys(map(checked_id, (thread.thread_id, *others)))
@@ -231,6 +321,11 @@ class Engine:
                 "leave it out and set a timeout on the model"
             )
 
+    def check_async(self) -> None:
+        """Refuse an agent that needs the sync methods."""
+        if fault := self.tree.mode_faults["async"]:
+            raise AgentGraphError(fault)
+
     def check_saver(self, mode: Mode = "sync") -> None:
         """Refuse a saver without the methods of a mode."""
         if fault := self._saver_faults[mode]:
@@ -239,18 +334,19 @@ class Engine:
     def read(self, reads: Reads[P, T], thread_id: str, *args: P.args, **more: P.kwargs) -> T:
         """Read or write a thread, and return the result of the function that does it."""
         self.check_saver()
-        thread = self._thread(thread_id)
+        thread = self.thread(thread_id)
         return call_outside(run_calls, self._making_sense(reads, thread, *args, **more))
 
     async def aread(self, reads: Reads[P, T], thread_id: str, *args: P.args, **more: P.kwargs) -> T:
         """Read or write a thread on the event loop, as `read` does."""
         self.check_saver("async")
-        thread = self._thread(thread_id)
+        thread = self.thread(thread_id)
         return await await_outside(arun_calls(self._making_sense(reads, thread, *args, **more)))
 
-    def _thread(self, thread_id: str) -> ThreadSaver:
+    def thread(self, thread_id: str, saver: Saver | None = None) -> ThreadSaver:
+        """Return a thread, in the engine's saver or another one."""
         check = partial(check_sound, self.tree)
-        return ThreadSaver(self.tree, self.graph, self.saver, check, thread_id, self._paths)
+        return ThreadSaver(self.tree, self.graph, saver or self.saver, check, thread_id, self._paths)
 
     def _making_sense(
         self, reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs

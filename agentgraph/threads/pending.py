@@ -19,11 +19,14 @@ from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.failures import each_once, is_within
 from agentgraph.graph.graph_classes import Admitted
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
+from agentgraph.graph.leave import asked_in
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
+from agentgraph.graph.nodes.spending import LEAVE, Counts
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.state import Position
 from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.task_ids import joined
 from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.threads.checkpoints import (
@@ -38,6 +41,7 @@ from agentgraph.threads.checkpoints import (
     ran_after,
     writes_by_task,
 )
+from agentgraph.threads.spent import counts_at
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.tree.addresses import address, as_cursor, parse_address, way_to, without_keys
 from agentgraph.tree.places import Place, Tree
@@ -152,8 +156,7 @@ def resumption(
     check_mapping(values)
     thread_id, saved = saver.thread_id, (yield from open_thread(saver))
     questions, answered, asked = yield from _pending_questions(saver, saved)
-    named = _by_id(thread_id, questions, _by_name(saver.tree, thread_id, questions, answers))
-    _check_answers_saved(saver, questions, named)
+    named = answers_by_id(saver, questions, answers)
     saver.check_saved((), values or {})
     if values and (begun := begun_input(saved)) is not None:
         return Admitted({**begun, "values": [*begun["values"], dict(values)]})
@@ -169,10 +172,29 @@ def resumption(
         return Command(resume=answer, update=update)
     if not named:
         return Command(update=update) if update else None
-    saves = {key: asked[key].answered(answer) for key, answer in named.items() if key in asked}
+    saves = {
+        key: asked[key].answered(answer)
+        for key, answer in named.items()
+        if key in asked and asked_in(asked[key].schema) is None
+    }
     return Resumption(
         Command(resume=named, update=update), {key: save for key, save in saves.items() if save}
     )
+
+
+def answers_by_id(
+    saver: ThreadSaver, questions: Sequence[Interrupt], answers: object
+) -> dict[str, object]:
+    """Return answers to questions by id, in plain data; a bare one is for the only question.
+
+    Raises:
+        UnknownInterruptError: An answer is to none of the questions.
+        InvalidAnswerError: An answer does not fit its question's schema, or cannot be saved.
+    """
+    by_name = _by_name(saver.tree, saver.thread_id, questions, answers)
+    named = _by_id(saver.thread_id, questions, by_name)
+    _check_answers_saved(saver, questions, named)
+    return named
 
 
 def _check_answers_saved(
@@ -205,13 +227,13 @@ def _by_name(
         raise _unclear_question(thread_id, questions)
     (question,) = questions
     is_map = isinstance(answers, Mapping) and (
-        not _names_of(question).isdisjoint(answers)
+        not names_of(question).isdisjoint(answers)
         or (any(_names_question(tree, key) for key in answers) and not _fits(question, answers))
     )
     return answers if is_map else {question.id: answers}
 
 
-def _names_of(question: Interrupt) -> set[str]:
+def names_of(question: Interrupt) -> set[str]:
     """Return the names of a question in answers: its id, and its address, with and without keys."""
     return {question.id, question.address, without_keys(question.address)}
 
@@ -243,8 +265,20 @@ def _pending_questions(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Pend
 def _questions(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[PendingQuestions]:
     """Return the questions that were asked in the step after a checkpoint of the root."""
     asked = yield from _asked_in(saver, "", saved)
+    if any(map(asked_in, (each.schema for each in asked))):
+        asked = _without_leave(asked, (yield from counts_at(saver, saved)))
     questions = [question_of(saver.tree, question_note(each.question)) for each in asked]
     return PendingQuestions(questions, asked={each.id: each for each in asked})
+
+
+def _without_leave(asked: Sequence[Asked], counts: Counts) -> list[Asked]:
+    """Return questions without those about limits for which leave was given since."""
+    about = ((each, asked_in(each.schema)) for each in asked)
+    return [
+        each
+        for each, limit in about
+        if limit is None or counts.get(limit.name, {}).get(LEAVE + limit.measure, 0) <= limit.given
+    ]
 
 
 def _asked_before_edits(saver: ThreadSaver, origin: CheckpointTuple) -> Calls[PendingQuestions]:
@@ -308,7 +342,7 @@ def _by_id(
     """
     by_id: dict[str, object] = {}
     for key, answer in answers.items():
-        named = [question for question in questions if key in _names_of(question)]
+        named = [question for question in questions if key in names_of(question)]
         if len(named) != 1 or named[0].id in by_id:
             there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
             wrong = _WRONG[min(len(named), 2)]
@@ -381,7 +415,7 @@ def _asked_in(saver: ThreadSaver, namespace: str, saved: CheckpointTuple | None)
         return (yield from _asked_by_tasks(saver, namespace, saved, position))
     questions: list[Asked] = []
     for task, writes in asked.items():
-        inner = _inside(namespace, f"{next_}:{task}")
+        inner = joined(namespace, f"{next_}:{task}")
         graph: Any = getattr(place.agent, "graph", None) if place.kind.runs_graph else None
         if hasattr(graph, "channels") and not at_border:
             at = recast_checkpoint_ns(inner) if graph.checkpointer is True else inner
@@ -408,7 +442,7 @@ def _asked_in_graph(saver: ThreadSaver, namespace: str) -> Calls[dict[str, Asked
     names = {each.id: each.name for each in tasks}
     questions: dict[str, Asked] = {}
     for task in asked:
-        inner = _inside(namespace, f"{names.get(task)}:{task}")
+        inner = joined(namespace, f"{names.get(task)}:{task}")
         deeper = yield from _asked_in_graph(saver, inner)
         own = {each.id: each for each in _unanswered(inner, saved, task)}
         questions |= own if deeper is None else deeper
@@ -426,22 +460,26 @@ def _asked_by_tasks(
     asked, lanes = _asking(saved), saver.tree.lanes(place)
     at = address(place, as_cursor(position["cursor"]))
     (runs,) = (yield from saver.state(namespace, saved.checkpoint["id"])).tasks
-    outer = _inside(namespace, f"{position['next']}:{runs.id}")
+    outer = joined(namespace, f"{position['next']}:{runs.id}")
     if ran_after(saved) == {runs.id}:
         return _unanswered(outer, saved, runs.id)
     in_order: list[tuple[tuple[int, str], list[Asked]]] = []
     for task in asked.keys() - {runs.id}:
         attempt = sum(each["task"] == task for each in attempts_in(saved))
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
-            inside = namespace_of_attempt(_inside(outer, lane.node), task, attempt)
+            inside = namespace_of_attempt(joined(outer, lane.node), task, attempt)
             at_lane = yield from saver.checkpoint(inside)
             if inner := (yield from _asked_in(saver, inside, at_lane)):
                 there = asker_of(inner[0].schema).address or ""
-                in_order.append(((order_of(lane, there), there), inner))
+                order = order_of(lane, there), there
+                if place.kind.runs_agents:  # calls have numbers or keys, and began one after the other
+                    first = (yield from saver.checkpoints(inside))[-1]
+                    order = 0, str(first.checkpoint["id"])
+                in_order.append((order, inner))
                 break
         else:
             names = [place.nodes.call, *(lane.node for lane in lanes)]
-            candidates = [_unanswered(_inside(outer, f"{name}:{task}"), saved, task) for name in names]
+            candidates = [_unanswered(joined(outer, f"{name}:{task}"), saved, task) for name in names]
             ids = set.intersection(*({each.id for each in several} for several in candidates))
             waiting: dict[str, Asked] = {}
             for each in chain(*candidates):
@@ -462,10 +500,6 @@ def _likely_first(
     parsed = (parse_address(tree, asker_of(each.response_schema).address or "") for each in questions)
     around = {place for each in parsed if each for place in way_to(each[0])}
     return sorted(lanes, key=lambda lane: lane not in around)
-
-
-def _inside(namespace: str, task: str) -> str:
-    return f"{namespace}|{task}" if namespace else task
 
 
 def _asking(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:

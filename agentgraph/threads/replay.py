@@ -38,8 +38,8 @@ resume:  discarded 1ef:writer, 1f0:critic
 ```
 """
 
+from collections import deque
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from math import inf
 from typing import NamedTuple
@@ -48,6 +48,7 @@ from uuid import uuid4
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 
+from agentgraph.errors import ThreadError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, question_note, told_in
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN
@@ -65,38 +66,50 @@ from agentgraph.graph.stamps import (
 )
 from agentgraph.graph.state import Position, clock_in
 from agentgraph.graph.sync_async import Calls
+from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
+    REWOUND,
     address_at,
     before_edits,
     begins_turn,
     error_in,
+    is_foreign,
     is_stop,
     leading_checkpoints,
+    line_to,
     namespace_of,
     next_node,
     notes_at,
     open_thread,
     parent_of,
-    parts_of,
     place_of,
     position_of,
     save_notes,
+    time_of,
     writes_by_task,
 )
 from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.tree.addresses import root_address
+from agentgraph.tree.addresses import as_cursor, root_address
 from agentgraph.tree.places import Tree
 
 _MARKS = ("resumed", "heard")
 """Kinds of notes that are not events: where a run resumed, and up to when its events were received."""
+_NO_EVENTS = (*_MARKS, REWOUND)
 
 
-def replayed(saver: ThreadSaver) -> Calls[list[AgentEvent]]:
-    """Return the events of all turns of a thread, without chunks. Raises as `open_thread` does."""
+def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEvent]]:
+    """Return the events of all turns of a thread, without chunks.
+
+    Args:
+        saver: The thread.
+        line: The head of one of its lines; None for the present one.
+
+    Raises:
+        ThreadError: The thread has no such line; or as `open_thread` does.
+    """
     yield from open_thread(saver)
-    translator = Translator(saver.tree, saver.thread_id, paths=saver.paths)
-    every = yield from _of_lanes(saver)
-    return [translator.event(entry) for entry in _entries(saver.tree, every)]
+    every = yield from _of_lanes(saver) if line is None else _of_line(saver, line)
+    return [*_events_of(entries_of(saver.tree, every), saver, every)]
 
 
 def last_turn(saver: ThreadSaver) -> Calls[list[str | AgentEvent]]:
@@ -110,11 +123,14 @@ def last_turn(saver: ThreadSaver) -> Calls[list[str | AgentEvent]]:
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
     open_at = {address_at(tree, saved) for saved in _newest(every).values()}
-    translator = Translator(tree, saver.thread_id, paths=saver.paths)
-    came: list[tuple[int, int, str | AgentEvent]] = [
-        (moment.number, 0, translator.event(entry))
-        for entry in _entries(tree, checkpoints)
+    entries = [
+        entry
+        for entry in entries_of(tree, checkpoints)
         if (moment := moment_of(entry)) and moment.turn == turn
+    ]
+    events = _events_of(entries, saver, checkpoints)
+    came: list[tuple[int, int, str | AgentEvent]] = [
+        (number_of(entry), 0, event) for entry, event in zip(entries, events, strict=True)
     ]
     came += [
         (clock_in(position)[1], 1, position["at"])
@@ -122,6 +138,23 @@ def last_turn(saver: ThreadSaver) -> Calls[list[str | AgentEvent]]:
         if "at" in position and position["at"] not in open_at
     ]
     return [each for *_, each in sorted(came, key=lambda each: each[:2])]
+
+
+def _events_of(
+    entries: Iterable[Entry], saver: ThreadSaver, every: Iterable[CheckpointTuple]
+) -> Iterator[AgentEvent]:
+    """Yield the events of entries in order; the positions of checkpoints say where transfers led."""
+    tree = saver.tree
+    translator = Translator(tree, saver.thread_id, paths=saver.paths)
+    ends = [each for each in _ends(every) if "clock" in each] if tree.has_transfers else []
+    positions = deque(sorted(ends, key=clock_in))
+    for entry in entries:
+        moment = moment_of(entry)
+        while positions and moment and clock_in(positions[0]) < (moment.turn, moment.number):
+            position = positions.popleft()
+            if (place := place_of(tree, position)) is not None:
+                translator.learn(clock_in(position)[0], place, as_cursor(position["cursor"]))
+        yield translator.event(entry)
 
 
 def _ends(every: Iterable[CheckpointTuple]) -> Iterator[Position]:
@@ -157,10 +190,22 @@ def _of_lanes(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple
         since: As in `leading_checkpoints`.
     """
     every = yield from leading_checkpoints(saver, since)
-    return [each for each in every if not saver.tree.is_foreign(parts_of(namespace_of(each)))]
+    return [each for each in every if not is_foreign(saver.tree, each)]
 
 
-def _entries(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
+def _of_line(saver: ThreadSaver, head: str) -> Calls[list[CheckpointTuple]]:
+    """Return the checkpoints of the tree's lanes on one of the thread's lines."""
+    every = line_to(head, (yield from saver.checkpoints()))
+    if not every:
+        raise ThreadError(
+            f"thread {shown(saver.thread_id)} has no line with the head {shown(head)}; "
+            "thread(thread_id).lines lists them",
+            saver.thread_id,
+        )
+    return [each for each in every if not is_foreign(saver.tree, each)]
+
+
+def entries_of(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
     """Return the entries of the steps after some checkpoints, without the void ones, in order."""
     entries, failed = _entries_and_failures(tree, every)
     return [*entries, *failed]
@@ -245,7 +290,7 @@ def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
         for asked in writes.get(INTERRUPT, ()):
             yield question_note(asked)
     for note in notes_at(saved):
-        if note.kind not in _MARKS:
+        if note.kind not in _NO_EVENTS:
             yield note
 
 
@@ -269,8 +314,7 @@ def _failures(tree: Tree, every: Sequence[CheckpointTuple], entries: Sequence[En
                 (address_at(tree, each) or "" for each in every if error in _shown_errors(each)),
                 key=len,
             )
-            began = datetime.fromisoformat(saved.checkpoint["ts"]).timestamp()
-            last = max(last, int(began * 1_000_000)) + 1
+            last = max(last, int(time_of(saved) * 1_000_000)) + 1
             moment = Moment(_turn(saved), last, _step_at(saved))
             yield Note(f"{saved.checkpoint['id']} {error}", "error", error, at, moment)
 
@@ -337,6 +381,68 @@ class Continuation(NamedTuple):
     checkpoint: CheckpointTuple | None = None
 
 
+class Voided(NamedTuple):
+    """What a resumed run voids and replays.
+
+    Attributes:
+        of: The names of steps, and the ids of events, that are void.
+        again: The entries to replay: those that are saved.
+        failed: Failures that no run has reported yet; they are saved when they are replayed.
+    """
+
+    of: Sequence[str] = ()
+    again: Sequence[Entry] = ()
+    failed: Sequence[Note] = ()
+
+
+class Gone(NamedTuple):
+    """What a rewind leaves behind, as its note at the root's checkpoint says.
+
+    Attributes:
+        ids: The ids of the events, and the names of the steps, that are not on the new line.
+        again: The number of the first event on it that is replayed; None if none is.
+        since: The id of the first checkpoint of the root that has such an event.
+        at: The address to which the thread went back.
+    """
+
+    ids: list[str]
+    again: int | None = None
+    since: str = ""
+    at: str = ""
+
+    def added_to(self, void: Voided, entries: Sequence[Entry]) -> Voided:
+        """Return what is voided and replayed, with this; `entries` are those of the line."""
+        again = {number_of(each): each for each in void.again}
+        if self.again is not None:
+            again |= {number_of(each): each for each in entries if number_of(each) >= self.again}
+        in_order = [again[number] for number in sorted(again)]
+        return Voided([*void.of, *self.ids], in_order, void.failed)
+
+
+class _Rest(NamedTuple):
+    """What the last run has left.
+
+    Attributes:
+        origin: The checkpoint from which the step begins that continues.
+        every: The step's checkpoints.
+        void: What a run voids and replays.
+        line: The checkpoints of all that it replays.
+    """
+
+    origin: CheckpointTuple
+    every: Sequence[CheckpointTuple]
+    void: Voided
+    line: Sequence[CheckpointTuple]
+
+
+def _gone_by_rewind(ran: CheckpointTuple) -> Gone | None:
+    """Return what a rewind to a checkpoint left behind, if its first event may not be received yet."""
+    back, heard = _last_note(ran, REWOUND), _last_note(ran, "heard")
+    if back is None or (heard is not None and number_of(heard) > number_of(back)):
+        return None
+    return Gone(*back.data)
+
+
 def continuation(saver: ThreadSaver, graph_input: object) -> Calls[Continuation]:
     """Return how a run continues a thread.
 
@@ -344,17 +450,57 @@ def continuation(saver: ThreadSaver, graph_input: object) -> Calls[Continuation]
         saver: The thread.
         graph_input: The input of the graph: that of a new turn, or a command or None to resume.
     """
-    tree, saved = saver.tree, (yield from saver.checkpoint())
+    saved = yield from saver.checkpoint()
     position = position_of(saved) if saved else None
     if saved is None or position is None:
         return Continuation()
+    if (rest := (yield from _rest(saver, saved))) is None:
+        last = clock_in(position)[1]
+        return Continuation(Moment(_turn_with(graph_input, saved), last, ""), before=(last, ()))
+    return _continue_step(saver, graph_input, saved, rest)
+
+
+def unheard(saver: ThreadSaver) -> Calls[Voided]:
+    """Return what a resume of a thread would void and replay now."""
+    saved = yield from saver.checkpoint()
+    rest = None
+    if saved is not None and position_of(saved) is not None:
+        rest = yield from _rest(saver, saved)
+    return Voided() if rest is None else rest.void
+
+
+def _rest(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[_Rest | None]:
+    """Return what is left of the last run, given the thread's last checkpoint; None if nothing is."""
     ran, origin = yield from before_edits(saver, saved)
     heard = yield from _heard(saver, ran, is_edited=ran is not saved)
     is_over = next_node(saved) is None
     if is_over and heard == inf:
-        last = clock_in(position)[1]
-        return Continuation(Moment(_turn_with(graph_input, saved), last, ""), before=(last, ()))
-    origin = saved if is_over else origin
+        return None
+    rest = yield from _voided(saver, ran, saved if is_over else origin, heard, is_over=is_over)
+    if (gone := _gone_by_rewind(ran)) is not None:
+        line = rest.line if gone.again is None else (yield from _of_lanes(saver, gone.since))
+        rest = rest._replace(line=line, void=gone.added_to(rest.void, entries_of(saver.tree, line)))
+    return rest
+
+
+def _voided(
+    saver: ThreadSaver,
+    ran: CheckpointTuple,
+    origin: CheckpointTuple,
+    heard: float | None,
+    *,
+    is_over: bool,
+) -> Calls[_Rest]:
+    """Return what is voided and replayed, without what a rewind left behind.
+
+    Args:
+        saver: The thread.
+        ran: The last checkpoint that a run wrote.
+        origin: The checkpoint from which the step begins that continues.
+        heard: Up to when the events of the last run were received; None if it was killed.
+        is_over: Whether no step is left.
+    """
+    tree = saver.tree
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
     place = place_of(tree, position_of(origin))
@@ -367,22 +513,28 @@ def continuation(saver: ThreadSaver, graph_input: object) -> Calls[Continuation]
     elif heard < inf:
         void = _unheard(tree, line, heard, _names(_newest(every).values()) if is_cut else ())
     else:  # it can be cut short only if another line continued
-        void = _void_and_replay(tree, every) if is_cut else _Voided()
-    return _continue_step(saver, graph_input, saved, origin, every, void)
+        void = _void_and_replay(tree, every) if is_cut else Voided()
+    return _Rest(origin, every, void, line)
 
 
 def _continue_step(
     saver: ThreadSaver,
     graph_input: object,
     saved: CheckpointTuple,
-    origin: CheckpointTuple,
-    every: Sequence[CheckpointTuple],
-    void: "_Voided",
+    rest: _Rest,
 ) -> Continuation:
-    """Return how a run continues the step after `origin`; `every` are the step's checkpoints."""
+    """Return how a run continues the step that is left.
+
+    Args:
+        saver: The thread.
+        graph_input: The input of the graph.
+        saved: The thread's last checkpoint.
+        rest: What is left.
+    """
+    origin, every, void, line = rest
     is_turn, tree = not isinstance(graph_input, Command | None), saver.tree
     turn, last = clock_in(position_of(saved))
-    entries = _entries(tree, every)
+    entries = entries_of(tree, every)
     asked = [each for each in entries if isinstance(each, Note) and each.kind == "interrupted"]
     open_ = _open_questions(asked, every, origin)
     answered = _answered(graph_input, open_)
@@ -391,16 +543,17 @@ def _continue_step(
     ids = [*dropped, *void.of, *(each.id or "" for each in again)]
     numbers = map(number_of, [*entries, *notes_at(saved), *notes_at(origin)])
     clock = Clock(turn, max([last, *numbers]))
-    note = partial(_note, clock, root_address(tree))
+    note = partial(new_note, clock, root_address(tree))
     mark = [note("resumed", [])] if ids else []
     first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
     keeps = [note("discarded", dropped)] if dropped else []
-    event = Translator(tree, saver.thread_id, paths=saver.paths).event
     waiting = open_.keys() - {*answered, *dropped}
+    kept = [each for each in asked if each.id not in dropped]
+    questions = zip(kept, _events_of(kept, saver, line), strict=True)
     return Continuation(
         begin=Moment(_turn_with(graph_input, saved), clock.last, ""),
-        replayed=[*map(event, [*first, *again])],
-        questions={each.id: event(each) for each in asked if each.id not in dropped},
+        replayed=[*_events_of([*first, *again], saver, line)],
+        questions={each.id: event for each, event in questions},
         before=(clock.last, [_as_before(each, waiting) for each in (*entries, *_answers(every))]),
         notes_before=mark,
         notes_after=[
@@ -428,32 +581,18 @@ def save_heard(saver: ThreadSaver, upto: float | None) -> Calls[None]:
     if saved is not None and position is not None:
         turn, last = clock_in(position)
         clock = Clock(turn, max([last, *map(number_of, notes_at(saved))]))
-        yield from save_notes(saver, saved, [_note(clock, "", "heard", upto)])
+        yield from save_notes(saver, saved, [new_note(clock, "", "heard", upto)])
 
 
-class _Voided(NamedTuple):
-    """What a resumed run voids and replays.
-
-    Attributes:
-        of: The names of steps, and the ids of events, that are void.
-        again: The entries to replay: those that are saved.
-        failed: Failures that no run has reported yet; they are saved when they are replayed.
-    """
-
-    of: Sequence[str] = ()
-    again: Sequence[Entry] = ()
-    failed: Sequence[Note] = ()
-
-
-def _void_and_replay(tree: Tree, every: Sequence[CheckpointTuple]) -> _Voided:
+def _void_and_replay(tree: Tree, every: Sequence[CheckpointTuple]) -> Voided:
     """Void all events of the steps after some checkpoints, and replay those that are saved."""
     entries, failed = _entries_and_failures(tree, every)
-    return _Voided(_names(every), [*entries, *failed], failed)
+    return Voided(_names(every), [*entries, *failed], failed)
 
 
 def _unheard(
     tree: Tree, line: Sequence[CheckpointTuple], heard: float, steps: Collection[str]
-) -> _Voided:
+) -> Voided:
     """Return what is voided and replayed if a run's events were received only up to a time.
 
     To keep their order, all entries are replayed from the first on that is void or was not received.
@@ -464,9 +603,9 @@ def _unheard(
         if isinstance(note, Note) and note.kind == "discarded" and _is_due(note, heard, ())
         for each in note.data
     ]
-    entries = _entries(tree, line)
+    entries = entries_of(tree, line)
     first = next((i for i, each in enumerate(entries) if _is_due(each, heard, steps)), len(entries))
-    return _Voided([*steps, *void], entries[first:])
+    return Voided([*steps, *void], entries[first:])
 
 
 def _first_needed(
@@ -577,7 +716,8 @@ def _answered(graph_input: object, asked: Collection[str]) -> list[str]:
     return named or (list(asked) if answers is not None and len(asked) == 1 else [])
 
 
-def _note(clock: Clock, at: str, kind: str, data: object) -> Note:
+def new_note(clock: Clock, at: str, kind: str, data: object) -> Note:
+    """Return a note with the next number of a clock, for an address."""
     return Note(str(uuid4()), kind, data, at, Moment(clock.turn, clock.next(), ""))
 
 

@@ -1,4 +1,4 @@
-"""The threads of a saver: what is on one, which there are, and how they are deleted and copied.
+"""The threads of a saver: what is on one, which there are, and how they are deleted.
 
 What `invoke` returns: the `Result` of a run, with the tokens that it used.
 """
@@ -6,45 +6,50 @@ What `invoke` returns: the `Result` of a run, with the tokens that it used.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Literal, get_args
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.agents.agents import ChatAgent
+from agentgraph.agents.tools import LONG_RUNNING
 from agentgraph.errors import (
     AgentGraphError,
     SaverError,
-    ThreadError,
     TreeChangedError,
-    UnknownThreadError,
 )
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.internals import INTERRUPT
+from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.stamps import address_of, speaker_at
-from agentgraph.graph.state import with_changes
+from agentgraph.graph.state import Position, clock_in, with_changes
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
+    REWOUND,
+    address_at,
+    ancestors,
     begins_turn,
     begun_input,
     error_in,
     is_stop,
-    leading_checkpoints,
+    known_thread,
+    leading,
     namespace_of,
     next_node,
     notes_at,
+    parent_id,
     position_of,
+    time_of,
     writes_by_task,
 )
-from agentgraph.threads.config import config_of
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import last_answer, replayed
+from agentgraph.threads.spent import Spent, counts_at, spent_in
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.places import Tree
 
@@ -93,6 +98,8 @@ class Result:
         output: The answer of the last agent with an `output_schema` that ended in this turn, as an
             object of its type; None if there is none. It is LangChain's `structured_response`, whoever
             gave it: the model, a tool that ended the agent, or middleware.
+        counts: What the turn was counted to have spent of its limits; see `spent`.
+        error: The exception with which a variant of `fork_many` failed; `invoke` raises it instead.
     """
 
     thread_id: str
@@ -100,11 +107,13 @@ class Result:
     pending: Sequence[Interrupt] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     output: Any = None
+    counts: Counts = field(default_factory=dict, repr=False)
+    error: Any = None
 
     @property
-    def status(self) -> Literal["done", "paused"]:
-        """Whether the turn is "done", or "paused" because questions wait for answers."""
-        return "paused" if self.pending else "done"
+    def status(self) -> Literal["done", "paused", "failed"]:
+        """Whether the turn is "done", "paused" because questions wait for answers, or "failed"."""
+        return "failed" if self.error else "paused" if self.pending else "done"
 
     @property
     def message(self) -> BaseMessage | None:
@@ -121,18 +130,26 @@ class Result:
         """The tokens that the messages of these events used."""
         return usage_of(self.events)
 
+    @property
+    def spent(self) -> Spent:
+        """What the turn has spent so far, in all and by agent, also before a resume."""
+        return spent_in(self.counts, self.events)
+
 
 def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Calls[Result]:
     """Return the result of a run that has ended, from its events and the thread's state."""
     asked = any(event.kind == "interrupted" for event in events)
     questions = (yield from pending(saver)) if asked else []
-    values = (yield from saver.state()).values.get("values", {})
+    state = (yield from saver.state()).values
+    values, counts = state.get("values", {}), state.get("position", {}).get("spent", {})
+    if questions:
+        counts = yield from counts_at(saver, (yield from saver.checkpoint()))
     output, schemas = None, _output_schemas(saver.tree)
     if schemas and (answer := (yield from last_answer(saver))):
         from agentgraph.graph.chat.output import restored, wanted_by
 
         output = restored(wanted_by(schemas.get(speaker_at(answer.address))), answer.data)
-    return Result(saver.thread_id, tuple(events), tuple(questions), values, output)
+    return Result(saver.thread_id, tuple(events), tuple(questions), values, output, counts)
 
 
 def _output_schemas(tree: Tree) -> dict[str, Any]:
@@ -147,6 +164,29 @@ Status = Literal["new", "running", "paused", "failed", "stopped", "done"]
 
 
 @dataclass(frozen=True)
+class LateCall:
+    """A call of a `long_running` tool whose result is still to come.
+
+    Attributes:
+        tool_call_id: The id of the call, for the `ToolMessage` that brings the result.
+        name: The name of the tool.
+        args: The arguments of the call.
+        agent_name: The agent that made it.
+        address: The address of the activation that made it.
+        turn: The number of the turn in which it was made.
+        answer: The text that the tool gave at once.
+    """
+
+    tool_call_id: str
+    name: str
+    args: Mapping[str, Any]
+    agent_name: str
+    address: str
+    turn: int
+    answer: str
+
+
+@dataclass(frozen=True)
 class Turn:
     """A turn of a thread: what the user said, and what the agents did.
 
@@ -156,6 +196,7 @@ class Turn:
         events: The events, as `Runner.events` yields them.
         began: When it began, in seconds since 1970.
         ended: The time of its last event; if it has none, when it began.
+        counts: What it was counted to have spent of its limits; see `spent`.
     """
 
     number: int
@@ -163,6 +204,31 @@ class Turn:
     events: Sequence[AgentEvent] = field(repr=False)
     began: float
     ended: float
+    counts: Counts = field(default_factory=dict, repr=False)
+
+    @property
+    def spent(self) -> Spent:
+        """What it has spent, in all and by agent."""
+        return spent_in(self.counts, self.events)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a thread: what ran from its beginning to one of its heads.
+
+    Attributes:
+        head: The id of the checkpoint at its head, for `Runner.events(thread_id, line=head)`.
+        is_present: Whether it is the line with which the thread goes on.
+        parts_at: The address at which it parts from the present one; empty for that one.
+        turn: The turn in which it does; of the present line its last one.
+        time: When its head was saved, in seconds since 1970.
+    """
+
+    head: str
+    is_present: bool
+    parts_at: str
+    turn: int
+    time: float
 
 
 @dataclass(frozen=True)
@@ -177,6 +243,7 @@ class Thread:
         messages: The history.
         turns: The turns, first to last.
         pending: The questions that wait for answers, in the order of the tree.
+        lines: Its lines: the present one, then those that a rewind or a fork left, the last first.
     """
 
     thread_id: str
@@ -185,11 +252,22 @@ class Thread:
     messages: Sequence[BaseMessage] = field(default=(), repr=False)
     turns: Sequence[Turn] = field(default=(), repr=False)
     pending: Sequence[Interrupt] = ()
+    lines: Sequence[Line] = field(default=(), repr=False)
 
     @property
     def usage(self) -> Usage:
         """The tokens that the messages of all turns used."""
         return usage_of(event for turn in self.turns for event in turn.events)
+
+    @property
+    def spent(self) -> Spent:
+        """What all turns have spent, in all and by agent."""
+        return sum((turn.spent for turn in self.turns), Spent())
+
+    @property
+    def open_calls(self) -> list[LateCall]:
+        """The calls of `long_running` tools whose results have not come, in the order of the calls."""
+        return open_calls(self.turns)
 
 
 @dataclass(frozen=True)
@@ -226,9 +304,30 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     if begun is not None:
         messages = with_changes(messages, begun["messages"])
         values = reducers.merged(values, begun["values"])
-    turns = _turns((yield from leading_checkpoints(saver)), messages, events)
+    every = yield from saver.checkpoints()
+    turns = _turns(leading(every), messages, events, (yield from counts_at(saver, saved)))
     status: Status = "running" if is_running else _status(saved, bool(questions))
-    return Thread(thread_id, status, values, messages, turns, questions)
+    lines = _lines(saver.tree, [each for each in every if not namespace_of(each)])
+    return Thread(thread_id, status, values, messages, turns, questions, lines)
+
+
+def _lines(tree: Tree, roots: Sequence[CheckpointTuple]) -> list[Line]:
+    """Return the lines of a thread, given the checkpoints of the root, newest first."""
+    by_id = {saved.checkpoint["id"]: saved for saved in roots}
+    parents = {parent_id(saved) for saved in roots}
+    present, *older = [each for each in by_id if each not in parents]
+    own = {parent_id(each): each for each in ancestors(present, by_id)}
+    lines = [Line(present, True, "", clock_in(position_of(by_id[present]))[0], time_of(by_id[present]))]
+    for head in older:
+        first = next((each for each in ancestors(head, by_id) if parent_id(each) in own), None)
+        if first is None:  # where it parts from the present one was deleted
+            continue
+        beside = own[parent_id(first)]
+        notes = [note for each in (beside, first) for note in notes_at(each) if note.kind == REWOUND]
+        at = notes[0].data[-1] if notes else address_at(tree, first) or ""
+        turn = clock_in(position_of(first))[0]
+        lines.append(Line(head, False, at, turn, time_of(by_id[head])))
+    return lines
 
 
 def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSummary]]:
@@ -254,7 +353,7 @@ def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSumma
 def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:
     """Return a thread in a list, whichever tree ran it; None if no tree did."""
     is_running = saver.is_running()
-    saved = yield from _known(saver)
+    saved = yield from known_thread(saver)
     if position_of(saved) is None:
         return None
     try:
@@ -262,7 +361,7 @@ def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:
     except TreeChangedError:
         asks = any(INTERRUPT in writes for writes in writes_by_task(saved).values())
     status: Status = "running" if is_running else _status(saved, asks)
-    return ThreadSummary(saver.thread_id, status, _time(saved))
+    return ThreadSummary(saver.thread_id, status, time_of(saved))
 
 
 def _status(saved: CheckpointTuple, asks: bool) -> Status:
@@ -278,10 +377,17 @@ def _turns(
     newest_first: Sequence[CheckpointTuple],
     messages: Sequence[BaseMessage],
     events: Sequence[AgentEvent],
+    counts: Counts,
 ) -> list[Turn]:
     """Return the turns of a thread; a user's message that was replaced since appears as it is now.
 
     Input that no node had read when the next turn began is part of that turn.
+
+    Args:
+        newest_first: The checkpoints of the thread.
+        messages: Its history.
+        events: Its events.
+        counts: What its last turn has spent.
     """
     now = {message.id: message for message in messages}
     done: dict[int, list[AgentEvent]] = defaultdict(list)
@@ -293,11 +399,45 @@ def _turns(
         turn_input = None if next_ and begins_turn(next_) else _input(saved)
         if turn_input is None:
             continue
+        if turns:
+            turns[-1] = replace(turns[-1], counts=_spent_before(saved))
         users = [now.get(each.id, each) for each in turn_input if address_of(each) is None]
-        number, began = len(turns), _time(saved)
+        number, began = len(turns), time_of(saved)
         ended = done[number][-1].time if done[number] else None
         turns.append(Turn(number, users, done[number], began, ended or began))
-    return turns
+    return [*turns[:-1], *(replace(each, counts=counts) for each in turns[-1:])]
+
+
+def _spent_before(saved: CheckpointTuple) -> Counts:
+    """Return what was spent in the turn before the one that begins after a checkpoint."""
+    position: Position | None = saved.checkpoint["channel_values"].get("position")
+    return position.get("spent", {}) if position else {}
+
+
+def open_calls(turns: Iterable[Turn]) -> list[LateCall]:
+    """Return the calls of `long_running` tools whose results no later input has brought."""
+    made: dict[tuple[str, str], Mapping[str, Any]] = {}
+    waiting: dict[str, LateCall] = {}
+    for turn in turns:
+        for given in turn.messages:
+            if isinstance(given, ToolMessage):
+                waiting.pop(given.tool_call_id, None)
+        for event in turn.events:
+            said = event.message
+            if isinstance(said, AIMessage):
+                made |= {(event.address, call["id"] or ""): call["args"] for call in said.tool_calls}
+            elif isinstance(said, ToolMessage) and LONG_RUNNING in said.additional_kwargs:
+                waiting[said.tool_call_id] = LateCall(
+                    said.tool_call_id,
+                    said.name or "",
+                    made.get((event.address, said.tool_call_id), {}),
+                    event.agent_name,
+                    event.address,
+                    turn.number,
+                    str(said.text),
+                )
+    order = {call: number for number, call in enumerate(made)}
+    return sorted(waiting.values(), key=lambda call: order.get((call.address, call.tool_call_id), -1))
 
 
 def _input(saved: CheckpointTuple) -> list[BaseMessage] | None:
@@ -309,10 +449,6 @@ def _input(saved: CheckpointTuple) -> list[BaseMessage] | None:
     return None if begun is None else list(begun["messages"])
 
 
-def _time(saved: CheckpointTuple) -> float:
-    return datetime.fromisoformat(saved.checkpoint["ts"]).timestamp()
-
-
 def delete(saver: ThreadSaver) -> Calls[None]:
     """Delete a thread, also one that cannot be read.
 
@@ -320,52 +456,5 @@ def delete(saver: ThreadSaver) -> Calls[None]:
         UnknownThreadError: The saver has no such thread.
     """
     with suppress(SaverError):
-        yield from _known(saver)
+        yield from known_thread(saver)
     yield from saver.delete()
-
-
-def copy(saver: ThreadSaver, to: str) -> Calls[None]:
-    """Copy a thread, checkpoint by checkpoint, oldest first.
-
-    Raises:
-        UnknownThreadError: The saver has no such thread.
-        ThreadError: There is a thread `to` already.
-    """
-    yield from _known(saver)
-    new = saver.of(to)
-    if (yield from new.checkpoint()) is not None:
-        raise ThreadError(
-            f"thread {shown(to)} exists already; copy to another id, or delete it first", to
-        )
-    try:
-        yield from _copied(saver, to)
-    except GeneratorExit:  # no call can be made
-        raise
-    except BaseException:
-        yield from new.delete()  # a part of a thread would look like one that stopped there
-        raise
-
-
-def _copied(saver: ThreadSaver, to: str) -> Calls[None]:
-    """Copy every checkpoint of the thread, with its writes."""
-    for saved in reversed((yield from saver.checkpoints())):
-        at = config_of(to, namespace_of(saved))
-        if parent := saved.parent_config:
-            at["configurable"]["checkpoint_id"] = parent["configurable"]["checkpoint_id"]
-        at = yield from saver.put(at, saved)
-        tasks: dict[str, list[tuple[str, object]]] = defaultdict(list)
-        for task, channel, value in saved.pending_writes or ():
-            tasks[task].append((channel, value))
-        for number, (task, writes) in enumerate(tasks.items()):
-            yield from saver.put_writes(at, writes, task, f"{number:06}")
-
-
-def _known(saver: ThreadSaver) -> Calls[CheckpointTuple]:
-    saved = yield from saver.checkpoint()
-    if saved is None:
-        raise UnknownThreadError(
-            f"thread {shown(saver.thread_id)} is not known to this saver; threads() lists those that "
-            "are",
-            saver.thread_id,
-        )
-    return saved

@@ -22,7 +22,9 @@ from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for
+from agentgraph.threads.copies import copy, put_all
 from agentgraph.threads.engine import Engine, RunOptions, beginning
+from agentgraph.threads.forks import AT_ONCE, Forks, Variant, arun_all, engines_of, plans, run_all
 from agentgraph.threads.pending import UNANSWERED, pending, resumption
 from agentgraph.threads.replay import replayed
 from agentgraph.threads.reports import (
@@ -30,14 +32,16 @@ from agentgraph.threads.reports import (
     Status,
     Thread,
     ThreadSummary,
-    copy,
     delete,
     result,
     thread,
     threads,
 )
+from agentgraph.threads.rewinding import Back
 from agentgraph.threads.runs import AsyncRun, Run
+from agentgraph.threads.siblings import Siblings
 from agentgraph.threads.turns import Input, new_turn
+from agentgraph.threads.visits import Visit, visits
 from agentgraph.tree.validation import validate
 
 _ANY = ""
@@ -104,7 +108,7 @@ class Runner:
             store: LangGraph's store, available to agents as `ctx.store`.
             context_schema: The type of the runtime context, as in `compile_agent`.
             values: Declares values and their reducers, as in `compile_agent`.
-            limits: The limits of each turn, unless a run passes its own.
+            limits: The limits of each turn; those of a run replace them one by one.
             config: LangGraph's config for all runs: callbacks, tags, metadata, `configurable`. That of
                 a run is merged with it.
             context: LangGraph's runtime context, unless a run passes its own.
@@ -163,7 +167,8 @@ class Runner:
                 such as those of a model with `configurable_fields`.
             stream: Whether to yield a model's reply in chunks too, as `partial` events.
             drop_pending: Whether to drop questions that are pending on the thread.
-            limits: The limits of this turn; by default those of the runner.
+            limits: The limits of this turn; what is None there is as in those of the runner. A resume
+                does not know the limits of the run before it: pass them again.
 
         Returns:
             An iterator of the events. It locks the thread until it is exhausted, closed (by any thread)
@@ -223,7 +228,7 @@ class Runner:
             context: LangGraph's runtime context, as in `run`.
             config: LangGraph's config, as in `run`.
             stream: Whether to yield a model's reply in chunks too.
-            limits: The limits of the rest of the turn; by default those of the runner.
+            limits: The limits of the turn, what is spent counted; else as in those of the runner.
 
         Returns:
             The events, as from `run`. Questions that remain unanswered are voided and replayed under
@@ -271,7 +276,8 @@ class Runner:
             context: LangGraph's runtime context, as in `run`.
             config: LangGraph's config, as in `run`.
             drop_pending: Whether a turn drops the questions that are pending on the thread.
-            limits: The limits of this turn; by default those of the runner.
+            limits: The limits of this turn; what is None there is as in those of the runner. A resume
+                does not know the limits of the run before it: pass them again.
 
         Returns:
             The text, message and values that came of it, its events, the pending questions, and tokens.
@@ -287,6 +293,79 @@ class Runner:
             events = list(run)
         return engine.read(result, thread, events)
 
+    def visits(self, thread_id: str) -> list[Visit]:
+        """Return what a thread has visited, in order: each step of each agent, on its line.
+
+        >>> runner = Runner(loop("talk", [function_agent("ann", lambda ctx: "Hi.")], max_iterations=2))
+        >>> _ = runner.invoke("Go.", thread_id="monday")
+        >>> [visit.address for visit in runner.visits("monday")]
+        ['talk[0]/ann', 'talk[1]/ann']
+
+        Args:
+            thread_id: The thread.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            TreeChangedError: The thread was run by a tree of another shape.
+            AgentGraphError: The saver supports async calls only.
+        """
+        return self.engine.read(visits, thread_id)
+
+    def rewind(
+        self,
+        thread_id: str,
+        at: str,
+        *,
+        turn: int | None = None,
+        siblings: Siblings = "keep",
+        values: Mapping[str, object] | None = None,
+        messages: Input = (),
+        answers: object = UNANSWERED,
+        context: object = None,
+        config: RunnableConfig | None = None,
+        stream: bool = False,
+        limits: Limits | None = None,
+    ) -> Run:
+        """Go back to what a thread has visited, and run on from there.
+
+        What came before is kept, and nothing of it runs again. What came after is gone from the line of
+        the thread; the older line stays in the saver.
+
+        Args:
+            thread_id: The thread.
+            at: The address of an activation; of a composite or of one iteration of a loop, its first
+                visit. Or a `step` of an event or a visit, also of an older line, which it brings back.
+            turn: The turn of the address; by default the last one in which it was visited.
+            siblings: What becomes of what ran side by side with it: "keep", or "rerun" to run it again.
+                With "keep" all branches and calls beside it stay, and of the steps of a workflow those
+                that do not depend on it; what it depends on stays in any case.
+            values: Values to write before it begins.
+            messages: Messages of the user to add before it begins.
+            answers: A new answer to the question that was asked there, in a form that `resume` takes;
+                by address also answers to questions that the run asks later.
+            context: LangGraph's runtime context, as in `run`.
+            config: LangGraph's config, as in `run`.
+            stream: Whether to yield a model's reply in chunks too.
+            limits: The limits of the turn; what was spent on the line counts.
+
+        Returns:
+            The events, as from `run`. The first is a `discarded` that names the events that are gone.
+            Until it is asked for, the thread is unchanged.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            UnknownAddressError: The thread has not visited the address.
+            UnknownInterruptError: There are answers, but nothing was asked there.
+            InvalidAnswerError: An answer does not fit its question's schema.
+            TreeChangedError: The thread was run by a tree of another shape.
+            ThreadBusyError: A run is active on the thread.
+            LangGraphChangedError: The installed LangGraph names tasks in an unknown way.
+            AgentGraphError: Another argument is invalid, as in `resume`.
+        """
+        back = Back(at, turn, siblings, values, messages, answers)
+        options = RunOptions(stream, limits, config, context, values=values)
+        return self.engine.run(back, thread_id, options)
+
     def pending(self, thread_id: str) -> list[Interrupt]:
         """Return the pending questions, in the order of the tree.
 
@@ -300,24 +379,27 @@ class Runner:
         """
         return self.engine.read(pending, thread_id)
 
-    def events(self, thread_id: str) -> Iterator[AgentEvent]:
+    def events(self, thread_id: str, *, line: str | None = None) -> Iterator[AgentEvent]:
         """Yield the events of a thread again, without chunks, from the saver alone.
 
         These are the events that were streamed and not `discarded` later, in the same order and with
-        the same ids, times and steps. If the thread was forked (by `update_state` on an older
-        checkpoint, or a run from there), they are those of the line that leads to its latest
-        checkpoint. If the graph was run directly, without a runner, two kinds are missing: failures
-        of steps that have succeeded since, and all but the last question of a tool that asked several.
+        the same ids, times and steps. If the thread was forked (by `rewind`, by `update_state` on an
+        older checkpoint, or a run from there), they are those of the line that leads to its latest
+        checkpoint, unless another one is named. If the graph was run directly, without a runner, two
+        kinds are missing: failures of steps that have succeeded since, and all but the last question of
+        a tool that asked several.
 
         Args:
             thread_id: The thread.
+            line: The head of a line of the thread, as `thread(thread_id).lines` lists them.
 
         Raises:
             UnknownThreadError: The saver has no such thread.
+            ThreadError: The thread has no such line.
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        return iter(self.engine.read(replayed, thread_id))
+        return iter(self.engine.read(replayed, thread_id, line))
 
     def thread(self, thread_id: str) -> Thread:
         """Return what is on a thread: its status, values, messages and turns.
@@ -361,20 +443,71 @@ class Runner:
         """
         self.engine.read(self.engine.locked, thread_id, delete)
 
-    def copy(self, thread_id: str, to: str) -> None:
+    def copy(self, thread_id: str, to: str, *, at: str | None = None, turn: int | None = None) -> None:
         """Copy a thread, with its questions and events; each can then be continued on its own.
 
         Args:
             thread_id: The thread.
             to: The id of the copy.
+            at: An address or a step, as in `rewind`: the copy has the line up to there, and a resume
+                runs on from it. By default all of the thread is copied.
+            turn: The turn of the address, as in `rewind`.
 
         Raises:
             UnknownThreadError: The saver has no such thread.
+            UnknownAddressError: The thread has not visited the address.
             ThreadBusyError: A run is active on it, or on `to`.
             ThreadError: There is a thread `to` already.
             AgentGraphError: The saver supports async calls only.
         """
-        self.engine.read(self.engine.locked, thread_id, copy, to)
+        back = None if at is None else Back(at, turn)
+        self.engine.read(self.engine.locked, thread_id, partial(copy, back=back), to)
+
+    def fork_many(
+        self,
+        thread_id: str,
+        at: str,
+        variants: Mapping[str, Variant],
+        *,
+        max_concurrency: int = AT_ONCE,
+    ) -> Forks:
+        """Run variants of what came after a visit, each on a thread of its own, side by side.
+
+        >>> asks = function_agent("boss", lambda ctx: f"{ctx.values['mood']}!")
+        >>> runner = Runner(sequential("s", [function_agent("writer", lambda ctx: "A draft."), asks]))
+        >>> _ = runner.invoke("Go.", thread_id="monday", values={"mood": "Fine"})
+        >>> forks = runner.fork_many("monday", "s/boss", {"sad": {"values": {"mood": "Alas"}}})
+        >>> forks["sad"].text, forks["sad"].thread_id
+        ('Alas!', 'monday-sad')
+
+        The thread itself is not changed. What came before the visit is copied, and nothing of it runs.
+
+        Args:
+            thread_id: The thread.
+            at: An address or a step, as in `rewind`.
+            variants: The keyword arguments of `rewind` for each variant, by its name; and a `runner`
+                whose tree runs it, for other models, tools or instructions.
+            max_concurrency: How many variants run at a time.
+
+        Returns:
+            The results by name, which show themselves as a table. A variant that fails has a result
+            with the status "failed" and its `error`; its thread can be resumed.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            UnknownAddressError: The thread has not visited the address.
+            ThreadError: There is a thread of a variant already, which is `<thread_id>-<name>`.
+            AgentGraphError: The arguments of a variant are invalid; nothing is copied then.
+        """
+        engine = self.engine
+        engines = engines_of(engine, variants, max_concurrency)
+        for each in engines.values():
+            each.check_sync("afork_many", "it")
+        reads = partial(plans, at=at, variants=variants, engines=engines)
+        several = engine.read(engine.locked, thread_id, reads)
+        for plan in several:
+            plan.engine.read(put_all, plan.thread_id, plan.copies)
+        return run_all(several, max_concurrency)
 
     def close(self) -> None:
         """Close the file that the runner opened; a saver that was passed stays open."""
@@ -459,11 +592,35 @@ class Runner:
             events = [event async for event in run]
         return await engine.aread(result, thread, events)
 
+    async def avisits(self, thread_id: str) -> list[Visit]:
+        """Return what a thread has visited, as `visits` does."""
+        return await self.engine.aread(visits, thread_id)
+
+    def arewind(
+        self,
+        thread_id: str,
+        at: str,
+        *,
+        turn: int | None = None,
+        siblings: Siblings = "keep",
+        values: Mapping[str, object] | None = None,
+        messages: Input = (),
+        answers: object = UNANSWERED,
+        context: object = None,
+        config: RunnableConfig | None = None,
+        stream: bool = False,
+        limits: Limits | None = None,
+    ) -> AsyncRun:
+        """Go back as `rewind` does, asynchronously; the result is used as that of `arun`."""
+        back = Back(at, turn, siblings, values, messages, answers)
+        options = RunOptions(stream, limits, config, context, values=values)
+        return self.engine.arun(back, thread_id, options)
+
     async def apending(self, thread_id: str) -> list[Interrupt]:
         """Return the pending questions, as `pending` does."""
         return await self.engine.aread(pending, thread_id)
 
-    def aevents(self, thread_id: str) -> AsyncRun:
+    def aevents(self, thread_id: str, *, line: str | None = None) -> AsyncRun:
         """Return the events of a thread again, as `events` does.
 
         Returns:
@@ -472,7 +629,7 @@ class Runner:
         """
 
         async def admit() -> AsyncGenerator[AgentEvent, None]:
-            return _each(await self.engine.aread(replayed, thread_id))
+            return _each(await self.engine.aread(replayed, thread_id, line))
 
         return AsyncRun(admit)
 
@@ -488,9 +645,31 @@ class Runner:
         """Delete a thread from the saver, as `delete` does."""
         await self.engine.aread(self.engine.locked, thread_id, delete)
 
-    async def acopy(self, thread_id: str, to: str) -> None:
+    async def acopy(
+        self, thread_id: str, to: str, *, at: str | None = None, turn: int | None = None
+    ) -> None:
         """Copy a thread, as `copy` does."""
-        await self.engine.aread(self.engine.locked, thread_id, copy, to)
+        back = None if at is None else Back(at, turn)
+        await self.engine.aread(self.engine.locked, thread_id, partial(copy, back=back), to)
+
+    async def afork_many(
+        self,
+        thread_id: str,
+        at: str,
+        variants: Mapping[str, Variant],
+        *,
+        max_concurrency: int = AT_ONCE,
+    ) -> Forks:
+        """Run variants of what came after a visit, as `fork_many` does, on the event loop."""
+        engine = self.engine
+        engines = engines_of(engine, variants, max_concurrency)
+        for each in engines.values():
+            each.check_async()
+        reads = partial(plans, at=at, variants=variants, engines=engines)
+        several = await engine.aread(engine.locked, thread_id, reads)
+        for plan in several:
+            await plan.engine.aread(put_all, plan.thread_id, plan.copies)
+        return await arun_all(several, max_concurrency)
 
 
 def _saver(saver: "Saver | str | PathLike[str] | None", allow: Iterable[type | str]) -> Saver:

@@ -41,7 +41,7 @@ from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
 from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.graph.sync_async import Advance, Call, close, get_next
+from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
 from agentgraph.threads.config import is_collecting, is_within, outside
 from agentgraph.threads.locks import ThreadLock
@@ -73,25 +73,49 @@ class Execution:
             then nothing is saved, and the next run treats this one as killed.
         is_closed: Whether the caller of an async run has closed it.
         generator: Yields the events of the run, and calls to be made.
-        stream: LangGraph's stream, sync or async.
+        again: Begins it again where it pauses and can go on; None if it cannot.
     """
 
     stream: Any
+    _continuation: Continuation
+    _answers: Sequence[TaskWrite]
 
     def __init__(
         self,
         thread: ThreadSaver,
         saver: GuardedSaver,
-        continuation: Continuation,
         on_part: PartHook | None,
-        answers: Sequence[TaskWrite] = (),
+        enter: "Callable[[Execution], Calls[None]] | None" = None,
     ) -> None:
-        self._thread, self._saver, self._answers = thread, saver, answers
-        self._continuation, self._on_part = continuation, on_part
+        """Make it.
+
+        Args:
+            thread: The thread.
+            saver: The saver of the run.
+            on_part: Called with each part of the stream before it is translated.
+            enter: Begins it when its first event is asked for; else it has been begun.
+        """
+        self._thread, self._saver, self._on_part, self._enter = thread, saver, on_part, enter
         self.control = Stop()
         self.heard_until: float | None = None
         self.is_closed = False
+        self.again: Again | None = None
         self.generator = self._events()
+
+    @property
+    def thread_id(self) -> str:
+        """The thread."""
+        return self._thread.thread_id
+
+    def begin(self, stream: Any, on: Continuation, answers: Sequence[TaskWrite] = ()) -> None:
+        """Begin it.
+
+        Args:
+            stream: LangGraph's stream, sync or async.
+            on: How it continues the thread.
+            answers: What is saved before it runs.
+        """
+        self.stream, self._continuation, self._answers = stream, on, answers
 
     def delivered(self, event: AgentEvent) -> None:
         """Note that the caller has read an event."""
@@ -99,6 +123,14 @@ class Execution:
             self.heard_until = max(self.heard_until, event.time or 0.0)
 
     def _events(self) -> RunGenerator:
+        if self._enter is not None:
+            yield from self._enter(self)
+        yield from self._part()
+        while self.again and not self.control.drain_requested and (yield from self.again(self)):
+            yield from self._part()
+
+    def _part(self) -> RunGenerator:
+        """Run until it ends or pauses."""
         on = self._continuation
         if on.checkpoint is not None:
             yield from save_notes(self._thread, on.checkpoint, on.notes_before)
@@ -165,6 +197,9 @@ class Execution:
         yield from failed
         if not failures(error):
             yield from save_failure(self._thread, error, translator.failures)
+
+
+Again = Callable[[Execution], Calls[bool]]
 
 
 class _RunClosed(BaseException):

@@ -32,7 +32,8 @@ _Versions: TypeAlias = Annotated[
 ]
 """Versions that can be compared: all begin with a number, are numbers, or other texts."""
 _Pair: TypeAlias = Annotated[Sequence[int], Field(min_length=2, max_length=2)]
-_Stamp: TypeAlias = tuple[str] | tuple[str, int, int, str, bool]
+_Moment: TypeAlias = tuple[str, int, int, str, bool]
+_Stamp: TypeAlias = tuple[str] | _Moment | tuple[str, int, int, str, bool, list[str]]
 _Note: TypeAlias = tuple[str, str, Any, str, list[Any]]
 _RESULT = {"messages", "values"}
 """What the results of lanes and calls have, and one of the next; users' functions run tasks too."""
@@ -157,7 +158,7 @@ def _check_messages(messages: object) -> None:
 def _check_notes(notes: Iterable[Any]) -> None:
     for note in notes:
         _check(_Note, _tuple(note), "a note")
-        _check(_Stamp, (note[3], *note[4]), "the time of an event")
+        _check(tuple[str] | _Moment, (note[3], *note[4]), "the time of an event")
 
 
 def _tuple(value: object) -> object:

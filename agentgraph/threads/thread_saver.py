@@ -4,6 +4,7 @@ Each method returns a generator of calls, so sync and async runners share all co
 threads. What a saver raises becomes a `SaverError`, and what it returns has been checked.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -23,8 +24,8 @@ from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import is_locked
 from agentgraph.threads.savers import namespaces_since
-from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import Tree
+from agentgraph.tree.run_paths import RunPaths
 
 TaskWrite = tuple[CheckpointTuple, str, str, Any]
 """A value to save: with which checkpoint, under which task id and channel, and the value."""
@@ -168,6 +169,19 @@ class ThreadSaver:
         """Save a checkpoint as it is, after the one that `config` names, and return its config."""
         versions = saved.checkpoint["channel_versions"]
         return self._called(self.saver, "put", config, saved.checkpoint, saved.metadata, versions)
+
+    def put_copy(self, saved: CheckpointTuple) -> Calls[None]:
+        """Save a checkpoint with its writes on this thread, as it is: first the writes."""
+        own, parent = saved.config["configurable"], saved.parent_config
+        namespace = own.get("checkpoint_ns", "")
+        tasks: dict[str, list[tuple[str, object]]] = defaultdict(list)
+        for task, channel, value in saved.pending_writes or ():
+            tasks[task].append((channel, value))
+        at = config_of(self.thread_id, namespace, own["checkpoint_id"])
+        for number, (task, writes) in enumerate(tasks.items()):
+            yield from self.put_writes(at, writes, task, f"{number:06}")
+        before = parent["configurable"]["checkpoint_id"] if parent else None
+        yield from self.put(config_of(self.thread_id, namespace, before), saved)
 
     def delete(self) -> Calls[None]:
         """Delete the thread."""

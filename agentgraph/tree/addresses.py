@@ -1,34 +1,36 @@
-"""Cursors, addresses and run paths: where an activation is, computed from its place and counters.
+"""Cursors and addresses: where an activation is, computed from its place and counters.
 
-The address and the run path of an activation need no storage of their own: they are functions of its
-place and its cursor. A cursor is a tuple of counters, outermost first:
+The address of an activation needs no storage of its own: it is a function of its place and its cursor.
+A cursor is a tuple of counters, outermost first:
 
 | counter     | one for each                          | value                                          |
 |-------------|---------------------------------------|------------------------------------------------|
 | "iteration" | enclosing loop                        | the iteration, from 0                          |
-| "hops"      | chat agent at which transfers begin   | its transfers: i to sub-agent i, 0 back up     |
+| "hops"      | chat agent at which transfers begin   | what each transfer added to the run path, the  |
+|             | and swarm, with the first of it       | name of its target: an address has the number  |
 | "call"      | agent run as a tool, or for each item | its number; (number, attempt), (number, key)   |
 |             | agent that a function runs            | the number of the call, or its key, a text     |
 | "attempt"   | agent that a check may send back      | the attempt, from 0                            |
 | "visit"     | node of a graph that is laid flat     | how often it ran before in this activation     |
 
 In the tree `loop refine [writer, chat desk (sub-agents: bills, press)]`, in the second iteration, after
-a transfer to `press`, the cursor is `(1, (2,))`, the address `refine[1]/desk[2]/press`, and the run
-path `refine/writer/desk/writer/desk/press`.
+a transfer to `press`, the cursor is `(1, ("press",))`, and the address `refine[1]/desk[1]/press`.
 """
 
 import re
-import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any
 from urllib.parse import quote
 
-from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.tree.places import Count, Place, Tree
 
 Cursor = tuple[Any, ...]
-"""The counters: an `int`, or a tuple of them for hops and for a call that runs again."""
+"""The counters: an `int`; for a call that runs again a tuple of them, and for hops one of names.
+
+A return over several levels names each of them: `desk/triage`. Of the hops in an address only the last
+target is known; the others are None.
+"""
 
 
 def as_cursor(counters: Iterable[Any]) -> Cursor:
@@ -49,8 +51,8 @@ def cursor_at(place: Place, before: Place | None, cursor: Cursor) -> Cursor:
     for count in place.counts:
         if count.kind != "hops":
             known.setdefault(count, 0)
-        elif count not in known or before is None or _hops_to(before, count) != _hops_to(place, count):
-            known[count] = _hops_to(place, count)
+        elif count not in known or before is None or _way_in(before, count) != _way_in(place, count):
+            known[count] = tuple(step.name for step in _way_in(place, count))
     return tuple(known[count] for count in place.counts)
 
 
@@ -98,7 +100,8 @@ def address(place: Place, cursor: Cursor) -> str:
     | address                   | activation                                                          |
     |---------------------------|---------------------------------------------------------------------|
     | `report/refine[1]/critic` | the critic in the second iteration of a loop                        |
-    | `triage[1.0.2]/bills`     | the second sub-agent, after transfers to the first (1) and back (0) |
+    | `triage[3]/bills`         | the sub-agent after the third transfer: to another, back, to it     |
+    | `team[0]/ann`             | the agent at which a swarm begins                                   |
     | `writer/search(3)`        | the agent that the writer's fourth tool call runs                   |
     | `flow/research(bees)`     | the agent that a function runs with this key                        |
     | `writer/search(3.1)`      | the same agent in the second attempt of that call                   |
@@ -165,28 +168,25 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
             cursor = (*cursor, int(match["attempt"] or 0))
         elif match["attempt"]:
             return None
-        numbers = tuple(map(int, match["counts"].split("."))) if match["counts"] else ()
-        if place.counts_hops:
-            cursor = (*cursor, numbers)
-        elif place.kind.goes_round and len(numbers) == 1:
-            cursor = (*cursor, *numbers)
-        elif place.kind.is_inner and len(numbers) <= 1:
-            cursor = (*cursor, *(numbers or (0,)))
-        elif numbers:
+        counter = _own_counter(place, int(match["count"]) if match["count"] else None)
+        if counter is None:
             return None
+        cursor = (*cursor, *counter)
     if place is None or len(cursor) != len(place.counts):
         return None
-    has_hops = any(count.kind == "hops" for count in place.counts)
-    return (place, cursor) if not has_hops or _is_visited(tree, place, cursor) else None
+    counters = [
+        _with_last(place, count, value) if count.kind == "hops" else value
+        for count, value in zip(place.counts, cursor, strict=True)
+    ]
+    return None if None in counters else (place, tuple(counters))
 
 
 def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
     """Return the cursor of a place that has ended, without the transfers that led away from it."""
-    at = max((i for i, count in enumerate(place.counts) if count.kind == "hops"), default=None)
+    at = innermost_hops(place)
     if at is None:
         return cursor
-    first = place.counts[at].place
-    visited = [first, *_targets_of_hops(tree, first, cursor[: at + 1])]
+    visited = visited_by(tree, place.counts[at].place, cursor[at])
     here = [i for i, each in enumerate(visited) if each is place]
     return (*cursor[:at], cursor[at][: here[-1]], *cursor[at + 1 :]) if here else cursor
 
@@ -196,8 +196,7 @@ def is_in_call(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
     activation = parse_address(tree, text)
     if activation is None or place not in way_to(activation[0]):
         return False
-    around = len(counts_around(place)) + place.is_called
-    return activation[1][:around] == cursor[:around]
+    return _begin_alike(activation[1], cursor, len(counts_around(place)) + place.is_called)
 
 
 def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
@@ -205,8 +204,24 @@ def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
     activation = parse_address(tree, text)
     if activation is None or place not in way_to(activation[0]):
         return False
-    before = len(place.counts) - place.counts_hops
-    return activation[1][:before] == cursor[:before]
+    return _begin_alike(activation[1], cursor, len(place.counts) - place.counts_hops)
+
+
+def hops_at(tree: Tree, text: str, place: Place, cursor: Cursor) -> int | None:
+    """Return how many of the transfers that led to a place at a cursor had led to an address.
+
+    None for an address that is not of the same chain of transfers.
+    """
+    at = innermost_hops(place)
+    activation = parse_address(tree, text)
+    if at is None or activation is None or activation[0].counts[: at + 1] != place.counts[: at + 1]:
+        return None
+    return len(activation[1][at]) if _begin_alike(activation[1], cursor, at) else None
+
+
+def innermost_hops(place: Place) -> int | None:
+    """Return the index of the counter of the transfers nearest to a place; None without any."""
+    return max((i for i, count in enumerate(place.counts) if count.kind == "hops"), default=None)
 
 
 def numbered_call(number: int, attempt: int) -> Any:
@@ -231,7 +246,7 @@ def key_counter(key: str | int) -> str:
     >>> key_counter("a/b"), key_counter(7)
     ('a%2Fb', '%37')
     """
-    quoted = quote(str(key), safe="._-").replace("~", "%7E")
+    quoted = quote(str(key), safe="._-", errors="surrogatepass").replace("~", "%7E")
     if quoted[:1].isdigit() and _NUMBERS.fullmatch(quoted[:_KEY_LENGTH]):
         quoted = f"%{ord(quoted[0]):X}{quoted[1:]}"  # a number alone is that of a call
     return quoted[:_KEY_LENGTH]
@@ -251,103 +266,65 @@ def without_keys(text: str) -> str:
     return _KEY.sub(r"(\1)", text)
 
 
-class RunPaths:
-    """Computes the run paths of a tree's activations. Safe to share between threads.
+def without_attempts(text: str) -> str:
+    """Return an address without the attempts of calls.
 
-    Paths share their beginnings. The paths at the start of each iteration of a loop, and those up to
-    each sub-agent of a composite, are cached, so that the next path costs only its new steps.
-
-    Attributes:
-        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+    >>> without_attempts("writer/search(3.1)/find")
+    'writer/search(3)/find'
     """
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree, self.inner_names = tree, tree.inner_names
-        self._iterations: dict[Place, tuple[Cursor, list[RunPath]]] = {}
-        self._sub_agents: dict[Place, tuple[Cursor, list[RunPath]]] = {}
-        self._plain: dict[str, Place] = {}  # by addresses without their numbers: those met so far
-        self._lock = threading.RLock()
-
-    def at(self, place: Place, cursor: Cursor) -> RunPath:
-        """Return the run path of an activation."""
-        parent = place.parent
-        if parent is not None and place.is_target:
-            path = self.at(parent, cursor)  # the hops of the parent's path end here
-        else:
-            path = self._entered(place, cursor)
-        for _ in range(attempt(place, cursor) if place.repeats else 0):
-            path = path.append(_step(place, cursor))
-        for target in _targets_of_hops(self._tree, place, cursor) if place.counts_hops else ():
-            path = path.append(_step(target, cursor))
-        return path
-
-    def _entered(self, place: Place, cursor: Cursor) -> RunPath:
-        """Return the path to a place before any transfer away from it."""
-        parent = place.parent
-        if parent is None:
-            return RunPath((RunStep(place.name),))
-        inside = cursor[: len(parent.counts_inside)]
-        with self._lock:
-            if place.starts_lane or place.kind.is_inner or parent.kind.chooses:
-                return self._inside(parent, inside).append(_step(place, cursor))
-            return self._up_to(parent, inside, place.index)
-
-    def _inside(self, parent: Place, cursor: Cursor) -> RunPath:
-        """Return the path before the first sub-agent of a composite."""
-        inside = self._iteration if parent.kind.goes_round else self.at
-        return inside(parent, cursor)
-
-    def _up_to(self, parent: Place, cursor: Cursor, index: int) -> RunPath:
-        """Return the path to a sub-agent of a composite, through its earlier siblings."""
-        around, paths = self._sub_agents.get(parent, ((), []))
-        if around != cursor or not paths:
-            paths = [self._inside(parent, cursor)]
-            self._sub_agents[parent] = (cursor, paths)
-        for sibling in self._tree.children[parent][len(paths) - 1 : index + 1]:
-            paths.append(paths[-1].append(_step(sibling, cursor)))
-        return paths[index + 1]
-
-    def of(self, text: str) -> RunPath | None:
-        """Return the run path of an address; None for an address that the tree cannot have."""
-        form, rounds = _ROUND.sub("[]", text), _ROUND.findall(text)
-        place = self._plain.get(form)
-        if place is not None and len(rounds) == len(place.counts):
-            return self.at(place, tuple(map(int, rounds)))
-        activation = parse_address(self._tree, text)
-        if activation is None:
-            return None
-        if address_template(activation[0]) is not None:
-            self._plain[form] = activation[0]
-        return self.at(*activation)
-
-    def _iteration(self, loop: Place, cursor: Cursor) -> RunPath:
-        """Return the path at the start of an iteration of a loop."""
-        around, starts = self._iterations.get(loop, ((), []))
-        if around != cursor[:-1] or not starts:
-            starts = [self.at(loop, cursor[:-1])]
-            self._iterations[loop] = (cursor[:-1], starts)
-        while len(starts) <= cursor[-1]:
-            path = starts[-1]
-            for child in self._tree.children[loop]:
-                path = path.append(RunStep(child.name, len(starts) - 1))
-            starts.append(path)
-        return starts[cursor[-1]]
+    return _AGAIN.sub(r"(\1)", text)
 
 
-_ROUND = re.compile(r"\[(\d+)\]")
+_AGAIN = re.compile(r"\((\d+)\.\d+\)")
 _KEY = re.compile(r"\((\d+):[^()]*\)")
 _NUMBERS = re.compile(r"\d+(\.\d+)?")
 _KEY_LENGTH = 40
 _PART = re.compile(
-    r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)(\.(?P<again>[1-9]\d*)|:(?P<key>[A-Za-z0-9._%-]*))?\)|\((?P<name>[A-Za-z0-9._%-]+)\))?(\{(?P<attempt>\d+)\})?(\[(?P<counts>\d+(\.\d+)*)\])?"
+    r"(?P<segment>[^\[\](){}/]+)(\((?P<call>\d+)(\.(?P<again>[1-9]\d*)|:(?P<key>[A-Za-z0-9._%-]*))?\)|\((?P<name>[A-Za-z0-9._%-]+)\))?(\{(?P<attempt>\d+)\})?(\[(?P<count>\d+)\])?"
 )
 
 
-def _hops_to(place: Place, count: Count) -> tuple[int, ...]:
-    """Return the hops from the chat agent of a counter directly to the agent at or around a place."""
+def _own_counter(place: Place, number: int | None) -> Cursor | None:
+    """Return the counter of a place itself, by its number in an address; None if it cannot have it."""
+    if place.kind.is_swarm:
+        return ((None,) * (0 if number is None else number + 1),)
+    if place.counts_hops:
+        return None if number == 0 else ((None,) * (number or 0),)
+    if place.kind.is_inner:
+        return (number or 0,)
+    if number is None:
+        return ()
+    return (number,) if place.kind.goes_round else None
+
+
+def _way_in(place: Place, count: Count) -> list[Place]:
+    """Return the targets on the way from the chat agent of a counter to a place, itself included."""
     way = way_to(place)
-    inside = takewhile(lambda step: step.is_target, way[way.index(count.place) + 1 :])
-    return tuple(step.index + 1 for step in inside)
+    inside = list(takewhile(lambda step: step.is_target, way[way.index(count.place) + 1 :]))
+    own = next((i for i, step in enumerate(inside) if step.counts_hops), len(inside))
+    return inside[: own + 1]
+
+
+def _with_last(place: Place, count: Count, hops: tuple[None, ...]) -> tuple[str | None, ...] | None:
+    """Return hops of an address with the name of the last one; None if they cannot end at the place."""
+    way = _way_in(place, count)
+    first = count.place
+    if not way:  # it is where the transfers begin, or is called there; two may lead back
+        if not hops:
+            return ()
+        return (*hops[:-1], first.name) if len(hops) > 1 and not first.kind.is_swarm else None
+    return (*hops[:-1], way[-1].name) if len(hops) >= len(way) else None
+
+
+def _begin_alike(cursor: Cursor, other: Cursor, counters: int) -> bool:
+    """Return whether two cursors show the same numbers, up to a counter."""
+    return [*map(_number, cursor[:counters])] == [*map(_number, other[:counters])]
+
+
+def _number(counter: Any) -> Any:
+    """Return a counter as an address shows it: of hops, how many there are."""
+    is_hops = isinstance(counter, tuple) and not (counter and isinstance(counter[0], int))
+    return (len(counter),) if is_hops else counter
 
 
 def _part(step: Place, counters: dict[Count, Any]) -> str:
@@ -357,7 +334,7 @@ def _part(step: Place, counters: dict[Count, Any]) -> str:
     if counters.get(Count(step, "attempt")):
         part += f"{{{counters[Count(step, 'attempt')]}}}"
     if hops := counters.get(Count(step, "hops")):
-        part += f"[{'.'.join(map(str, hops))}]"
+        part += f"[{len(hops) - step.kind.is_swarm}]"
     if visit := counters.get(Count(step, "visit")):
         part += f"[{visit}]"
     if (step, "iteration") in counters:
@@ -384,35 +361,22 @@ def counts_around(place: Place) -> tuple[Count, ...]:
     return place.parent.counts_inside if place.parent else ()
 
 
-def _targets_of_hops(tree: Tree, place: Place, cursor: Cursor) -> Iterator[Place]:
-    """Yield the target of each hop that began at a place; stop at a hop to a missing agent."""
-    at: Place | None = place
-    for hop in cursor[len(place.counts) - 1] if place.counts_hops else ():
-        children = tree.children.get(at, ()) if at and at.kind.hands_over else ()
-        if at is None or hop > len(children) or (hop == 0 and at is place):
-            return
-        at = children[hop - 1] if hop else at.parent
-        if at is not None:
-            yield at
+def visited_by(tree: Tree, first: Place, hops: Sequence[str | None]) -> list[Place]:
+    """Return the places that hops visit which begin at a place, itself first; up to an unknown one."""
+    visited: list[Place] = [first]
+    for hop in hops:
+        at: Place | None = visited[-1]
+        for name in (hop or "").split("/"):
+            at = at and _neighbour(tree, first, at, name)
+        if at is None:
+            break
+        visited.append(at)
+    return visited
 
 
-def _is_visited(tree: Tree, place: Place, cursor: Cursor) -> bool:
-    """Return whether the hops in a cursor end at the target that the place is or is in."""
-    at: Place | None = place
-    target = place
-    while at is not None:
-        if at.counts_hops:
-            hops = cursor[len(at.counts) - 1]
-            visited = [at, *_targets_of_hops(tree, at, cursor)]
-            if len(visited) != len(hops) + 1 or visited[-1] is not target:
-                return False
-        if at.parent is not None and not at.is_target:
-            target = at.parent
-        at = at.parent
-    return True
-
-
-def _step(place: Place, cursor: Cursor) -> RunStep:
-    if place.is_item:
-        return RunStep(place.name, number_of_item(cursor[place.counts.index(Count(place, "call"))]))
-    return RunStep(place.name, iteration(place, cursor[: len(place.counts)]))
+def _neighbour(tree: Tree, first: Place, place: Place, name: str) -> Place | None:
+    """Return the place with a name to which an agent may transfer, or return."""
+    near = [*(tree.children.get(place, ()) if place.kind.hands_over else ())]
+    if place is not first and place.parent is not None:
+        near += [place.parent, *tree.children[place.parent]]
+    return next((each for each in near if each.name == name), None)

@@ -4,7 +4,7 @@ What a thread has saved depends on the shape of its tree: the names of nodes, th
 and the order of siblings, which is in run paths. Agents after the place where the thread is have had no
 effect yet. So:
 
-- a sequential may have more children at its end, anywhere in the tree;
+- a sequential or a swarm may have more children at its end, anywhere in the tree;
 - in the sequentials around the place where the thread is, if only sequentials enclose them, the
   children after the one that runs may be others, unless the thread was there in an earlier turn;
 - all else must be the same. That includes the names of nodes: the node of an agent gets another name
@@ -41,6 +41,34 @@ def lines_of(outline: Outline, indent: str = "") -> Iterator[str]:
     yield f"{indent}{outline['label']}"
     for each in outline["inside"]:
         yield from lines_of(each, f"{indent}  ")
+
+
+def in_words(was: Outline, now: Outline) -> list[str]:
+    """Return what is changed from one outline to another, place by place.
+
+    >>> from agentgraph.tree.places import lay_out
+    >>> a, b, c = (function_agent(name, lambda ctx: "Hi.") for name in "abc")
+    >>> was, now = (lay_out(sequential("s", each)).outline for each in ([a, b], [c, a]))
+    >>> in_words(was, now)
+    ['function b is gone from s', 'function c is new in s']
+    """
+    old, new = dict(_around(was)), dict(_around(now))
+    words = []
+    for label, around in old.items():
+        if label not in new:
+            words.append(f"{label} is gone from {around}" if around else f"the root was {label}")
+        elif new[label] != around:
+            words.append(
+                f"{label} is moved under {new[label]}" if new[label] else f"{label} is the root"
+            )
+    return [*words, *(f"{each} is new in {new[each]}" for each in new if each not in old and new[each])]
+
+
+def _around(outline: Outline, around: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the label of each place, with the name of the place around it."""
+    yield outline["label"], around
+    for each in outline["inside"]:
+        yield from _around(each, outline["nodes"][0])
 
 
 def fingerprint_of(outline: Outline) -> str:
@@ -93,7 +121,7 @@ def _fits(
     if leads_here and not any(_has(each, visited) for each in children[at:]):
         children = children[:at]
     extra = len(new["inside"]) - len(children)
-    if extra and not (is_sequential and extra > 0):
+    if extra and not (old["kind"] in ("sequential", "swarm") and extra > 0):
         return False
     pairs = zip(children, new["inside"], strict=False)
     return all(_fits(*pair, here, visited, leads_here=leads_here) for pair in pairs)

@@ -17,6 +17,7 @@ from agentgraph.agents.agents import (
     LoopAgent,
     ParallelAgent,
     SequentialAgent,
+    SwarmAgent,
     SwitchAgent,
     WorkflowAgent,
     has_case,
@@ -40,6 +41,7 @@ class Kind:
         goes_round: Whether its sub-agents run again and again.
         chooses: Whether its node chooses the one sub-agent that runs.
         hands_over: Whether its sub-agents run only when it transfers to them.
+        is_swarm: Whether its sub-agents transfer to each other.
         asks: Whether it always asks a person.
         runs_graph: Whether it runs a foreign graph.
         is_laid_flat: Whether it is a foreign graph whose nodes are nodes of the lane.
@@ -54,6 +56,7 @@ class Kind:
     goes_round: bool = False
     chooses: bool = False
     hands_over: bool = False
+    is_swarm: bool = False
     asks: bool = False
     runs_graph: bool = False
     is_laid_flat: bool = False
@@ -74,6 +77,10 @@ class Kind:
 
 def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
     """Return what kind of agent it is."""
+    return _kind_of_composite(agent) if isinstance(agent, Composite) else _kind_of_leaf(agent)
+
+
+def _kind_of_leaf(agent: Leaf | InnerNode) -> Kind:
     match agent:
         case ChatAgent():
             return Kind("chat", hands_over=True)
@@ -85,12 +92,20 @@ def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
             return Kind("node", runs_graph=graph is not None, is_inner=True)
         case HumanAgent():
             return Kind("human", asks=True)
+        case _:
+            assert_never(agent)
+
+
+def _kind_of_composite(agent: Composite) -> Kind:
+    match agent:
         case SequentialAgent():
             return Kind("sequential", is_node=False)
         case LoopAgent():
             return Kind("loop", is_node=False, goes_round=True)
         case SwitchAgent():
             return Kind("switch", chooses=True)
+        case SwarmAgent():
+            return Kind("swarm", chooses=True, hands_over=True, is_swarm=True)
         case ParallelAgent(on_error=on_error):
             return Kind("parallel", is_fork=True, first_wins=_is_first(on_error))
         case WorkflowAgent():
@@ -117,6 +132,8 @@ def capabilities_of(agent: Leaf | Composite | InnerNode) -> Capabilities:
         case SwitchAgent():
             skips, exits, breaks = (has_case(agent, kind) for kind in (Skip, Exit, BreakLoop))
             return Capabilities(skips, exit=exits, break_loop=breaks)
+        case SwarmAgent():
+            return Capabilities(go_on=False)
     return Capabilities()
 
 

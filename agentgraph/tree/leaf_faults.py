@@ -4,7 +4,7 @@ import inspect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
@@ -13,14 +13,17 @@ from langchain_core.tools import BaseTool
 
 from agentgraph.agents.agents import (
     AgentTool,
+    ArgsSchema,
     Caching,
     ChatAgent,
     Composite,
     FunctionAgent,
     GraphAgent,
+    Handoff,
     HumanAgent,
     Leaf,
     Step,
+    handoff_to,
     unchecked,
 )
 from agentgraph.agents.budgets import PolicyWord, Summarized, Trimmed
@@ -37,8 +40,8 @@ _RULE = ("allowed_decisions", "description", "args_schema", "when")
 """What a rule of its `interrupt_on` may have."""
 
 
-def chat_faults(agent: ChatAgent, above: ChatAgent | None, *, in_loop: bool) -> Iterator[str]:
-    """Yield what is wrong with a chat agent; `above` is the one that it may transfer back to."""
+def chat_faults(agent: ChatAgent, beside: Sequence[Handoff], *, in_loop: bool) -> Iterator[str]:
+    """Yield what is wrong with a chat agent, which may also transfer to those above and beside it."""
     yield from agent.faults
     if not (isinstance(agent.model, Runnable) or _is_name(agent.model) or _is_chooser(agent.model)):
         yield (
@@ -67,7 +70,12 @@ def chat_faults(agent: ChatAgent, above: ChatAgent | None, *, in_loop: bool) -> 
     yield from middleware_faults(agent.middleware)
     yield from _summary_faults(agent)
     yield from _approval_faults(agent)
-    yield from _tool_faults(agent, above)
+    yield from _tool_faults(agent, beside)
+    for name, given in (("peers", agent.peers), ("sticky", agent.sticky)):
+        if not isinstance(given, bool):
+            yield f"{name}={shown(given)} is neither True nor False"
+    if agent.sticky and (agent.sub_agents_return or not agent.sub_agents):
+        yield "sticky=True needs sub_agents, and those of a supervisor return to it; leave it out"
     if agent.break_tool and not in_loop:
         yield "break_tool=True needs an enclosing loop; leave it out"
 
@@ -264,15 +272,45 @@ def _rule_fault(rule: object) -> str | None:
     return None
 
 
-def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
+def _agent_tool_faults(tool: AgentTool) -> Iterator[str]:
+    yield from word_faults("history of an agent_tool", tool.history, ("input", "shared"))
+    named = f"the agent tool {shown(getattr(tool.agent, 'name', tool.agent))} has"
+    if fault := _arguments_fault(tool.args_schema):
+        yield (
+            f"{named} args_schema={shown(tool.args_schema)}, which {fault}; pass a pydantic model, or "
+            "the JSON schema of an object"
+        )
+    if tool.output is not None and (not callable(tool.output) or is_async(tool.output)):
+        yield f"{named} output={shown(tool.output)}; pass a sync function of a reply"
+    enabled = tool.enabled
+    is_name = isinstance(enabled, str) and enabled.isidentifier()
+    if not (is_name or isinstance(enabled, bool | None)) and (
+        not callable(enabled) or is_async(enabled)
+    ):
+        yield (
+            f"{named} enabled={shown(enabled)}; pass True or False, the name of a value, or a sync "
+            "function of a context"
+        )
+
+
+def _arguments_fault(schema: ArgsSchema) -> str | None:
+    """Return what is wrong with the arguments of an agent as a tool, or None."""
+    if schema is None:
+        return None
+    if fault := schema_fault(cast(Any, schema)):
+        return f"is {fault.partition(' is ')[2]}"
+    return None if answer_tools(schema) else "does not describe an object"
+
+
+def _tool_faults(agent: ChatAgent, beside: Sequence[Handoff]) -> Iterator[str]:
     tools: list[Any] = []
     for given in (*tools_of(agent.middleware), *agent.tools):
         if isinstance(given, Mapping):
             continue
         if isinstance(given, AgentTool):
-            yield from word_faults("history of an agent_tool", given.history, ("input", "shared"))
-            if not is_agent(given.agent):
-                continue  # reported at the place of the agent
+            yield from _agent_tool_faults(given)
+            if not is_agent(given.agent) or _arguments_fault(given.args_schema):
+                continue  # reported there, or at the place of the agent
         try:
             tools.append(as_tool(given))
         except Exception as error:
@@ -280,8 +318,10 @@ def _tool_faults(agent: ChatAgent, above: ChatAgent | None) -> Iterator[str]:
                 f"{shown(given)} cannot be used as a tool ({reason(error)}); pass a LangChain tool, or "
                 "a function with a docstring"
             )
-    around = [above] if above else []
-    targets = [each for each in (*agent.sub_agents, *around) if is_agent(each)]
+    inside = [handoff_to(agent, each) for each in agent.sub_agents if is_agent(each)]
+    names_inside = {each.agent.name for each in inside}
+    around = {each.agent.name: each for each in reversed(beside)}  # the nearest counts
+    targets = [*inside, *(each for name, each in around.items() if name not in names_inside)]
     names = [tool.name for tool in (*tools, *own_tools(agent, targets))]
     for name, count in Counter(names).items():
         if count > 1:

@@ -5,26 +5,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from agentgraph.agents.agents import (
     Agent,
     ChatAgent,
     CheckedAgent,
     Composite,
+    Handoff,
     InnerNode,
     Leaf,
     Step,
     WorkflowAgent,
+    active_key,
     called_agents,
     checks_of,
+    handoff_to,
     inner_nodes,
+    peers_of,
     sub_agents,
     unchecked,
 )
 from agentgraph.agents.budgets import Summarized
 from agentgraph.agents.dependencies import in_order
 from agentgraph.agents.functions import is_async
+from agentgraph.agents.limits import Limits
 from agentgraph.agents.middleware import (
     ASKS,
     INSTEAD,
@@ -124,7 +129,7 @@ class Place:
             return False
         own = any(not isinstance(tool, Mapping) for tool in agent.tools)
         of_middleware = tools_of(agent.middleware) or any_has(agent.middleware, "wrap_tool_call")
-        transfers = bool(agent.sub_agents) or (self.is_target and not self.returns)
+        transfers = bool(agent.sub_agents) or self.may_hand_over
         return own or bool(of_middleware) or agent.exit_tool or agent.break_tool or transfers
 
     @property
@@ -178,6 +183,18 @@ class Place:
         return above is not None and above.sub_agents_return
 
     @cached_property
+    def may_hand_over(self) -> bool:
+        """Whether it may transfer to the agent above, or to one beside it."""
+        around: Place | None = self.parent
+        if around is None or not self.is_target:
+            return False
+        if around.kind.is_swarm:
+            is_above = around.parent is not None and around.parent.kind.is_swarm
+        else:
+            is_above = not self.returns
+        return is_above or bool(peers_of(around.agent, self.name))
+
+    @cached_property
     def repeats(self) -> bool:
         """Whether a check may make it run again."""
         return any(check.repeats for check in self.checks)
@@ -185,7 +202,10 @@ class Place:
     @cached_property
     def counts_hops(self) -> bool:
         """Whether transfers begin here; those of its targets are counted in the same counter."""
-        return self.chat is not None and bool(self.chat.sub_agents) and not self.is_target
+        if self.kind.is_swarm:
+            return True
+        is_first = not self.is_target or (self.parent is not None and self.parent.kind.is_swarm)
+        return self.chat is not None and bool(self.chat.sub_agents) and is_first
 
     @cached_property
     def counts(self) -> tuple[Count, ...]:
@@ -228,6 +248,21 @@ class Place:
             policy = getattr(place.step, name, None)
             place = place.parent
         return policy
+
+    @property
+    def limits(self) -> tuple[Limits, ...]:
+        """The limits of its agent, and of the checks around that."""
+        own = getattr(self.agent, "limits", None)
+        given = (own, *(check.limits for check in self.checks))
+        return tuple(limits for limits in given if isinstance(limits, Limits))
+
+    @property
+    def around(self) -> "Iterator[Place]":
+        """The place, and those that it is below, the innermost first: also who calls its agent."""
+        place: Place | None = self
+        while place is not None:
+            yield place
+            place = place.parent
 
     @property
     def runs_tasks(self) -> bool:
@@ -279,6 +314,57 @@ class Tree:
     def fingerprint(self) -> str:
         """A hash of the outline: eight characters."""
         return fingerprint_of(self.outline)
+
+    @cached_property
+    def active_keys(self) -> frozenset[str]:
+        """The names of the values that say which agent of a swarm, or of a chat agent, is active."""
+        return frozenset(key for place in self.places if (key := active_key(place.agent)))
+
+    @cached_property
+    def terse(self) -> frozenset[Place]:
+        """The workers of which others see only the last message."""
+        workers = (place for place in self.places if place.is_target and place.parent)
+        return frozenset(each for each in workers if _is_terse(each.parent))
+
+    @cached_property
+    def has_transfers(self) -> bool:
+        """Whether an agent may transfer to another."""
+        return any(place.counts_hops for place in self.places)
+
+    @cached_property
+    def limited(self) -> tuple[Place, ...]:
+        """The places of agents with limits of their own."""
+        may_be = (
+            place
+            for place in self.places
+            if place.checks or getattr(place.agent, "limits", None) is not None
+        )
+        return tuple(place for place in may_be if place.limits)
+
+    @cached_property
+    def limited_composites(self) -> tuple[str, ...]:
+        """The names of the agents with limits that are not leaves."""
+        return tuple(place.name for place in self.limited if not place.kind.is_leaf)
+
+    def bounds_of(self, place: Place) -> tuple[tuple[str, Limits], ...]:
+        """Return the limits of a place and of those that it is below, each with the agent's name."""
+        return tuple((each.name, limits) for each in place.around for limits in each.limits)
+
+    def limited_around(self, agent: str) -> tuple[str, ...]:
+        """Return the names of the agents with limits that an agent is, or is below; innermost first."""
+        return self._limited_around.get(agent, ())
+
+    def names_inside(self, agent: str) -> frozenset[str]:
+        """Return the names of an agent with limits, and of all below it."""
+        return frozenset(name for name, around in self._limited_around.items() if agent in around)
+
+    @cached_property
+    def _limited_around(self) -> Mapping[str, tuple[str, ...]]:
+        return {
+            place.home.name: tuple(dict.fromkeys(each.name for each in place.around if each.limits))
+            for place in self.places
+            if self.limited
+        }
 
     @cached_property
     def runs_tasks(self) -> bool:
@@ -369,6 +455,11 @@ class Tree:
         )
 
 
+def _is_terse(supervisor: Place | None) -> bool:
+    chat = supervisor.chat if supervisor else None
+    return chat is not None and chat.output_mode == "last"
+
+
 def needs_await(option: str, function: object) -> str:
     """Return why sync runs cannot call the async function of an option, and what to do."""
     return f"{option}={shown(function)} is async; pass a sync function, or run {INSTEAD['sync']}"
@@ -396,12 +487,33 @@ def _nodes(place: Place) -> tuple[str, ...]:
 
 
 def targets(tree: Tree, place: Place) -> dict[str, Place]:
-    """Return the places that an agent may transfer to, by name: sub-agents, then the parent."""
+    """Return the places that an agent may transfer to, by name: sub-agents, the parent, peers."""
     place = place.home
-    places = list(tree.children.get(place, ())) if place.kind.hands_over else []
-    if place.is_target and place.parent and not place.returns:
-        places.append(place.parent)
-    return {target.name: target for target in places}
+    if not (place.kind.hands_over or place.is_target):
+        return {}
+    inside = tree.children.get(place, ()) if place.kind.hands_over else ()
+    found: dict[str, Place] = {}
+    for target in (*inside, *_beside(tree, place)):
+        found.setdefault(target.name, target)
+    return found
+
+
+def handoff_of(target: Place) -> Handoff:
+    """Return how others hand over to a place."""
+    return handoff_to(target.parent and target.parent.agent, cast(Agent, target.agent))
+
+
+def _beside(tree: Tree, place: Place) -> Iterator[Place]:
+    """Yield the agent above that an agent may transfer to, and those beside it."""
+    around = place.parent
+    if around is None or not place.is_target:
+        return
+    if around.chat is not None and not place.returns:
+        yield around
+    peers = {each.name for each in peers_of(around.agent, place.name)}
+    yield from (each for each in tree.children[around] if each.name in peers)
+    if around.kind.is_swarm and around.parent is not None and around.parent.kind.is_swarm:
+        yield from _beside(tree, around)
 
 
 def lay_out(root: Agent) -> Tree:

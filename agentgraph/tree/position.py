@@ -55,13 +55,20 @@ that the graph does not have.
 | `critic` | `(0,)` | exit       | `refine`, then `report`: "end", with the signal | the end  | `()`   |
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Literal, NamedTuple, Protocol, cast
 
-from agentgraph.agents.agents import Composite, LoopAgent
+from agentgraph.agents.agents import Composite, LoopAgent, SwarmAgent, active_key
 from agentgraph.agents.signals import Capabilities, Signal
-from agentgraph.tree.addresses import Cursor, counts_around, settled
+from agentgraph.tree.addresses import (
+    Cursor,
+    counts_around,
+    innermost_hops,
+    settled,
+    visited_by,
+    way_to,
+)
 from agentgraph.tree.kinds import capabilities_of, joined
 from agentgraph.tree.places import Place, Tree, targets
 
@@ -98,14 +105,14 @@ class _Way(NamedTuple):
         at: The place that has ended, or for "round" the loop.
         to: Where it leads; None at the end of the lane.
         signal: The signal that the end of the lane passes to the enclosing lane.
-        levels: For "return": how many transfers it goes back.
+        back: For "return": the names of the agents that it goes back to, one for each level.
     """
 
     kind: Literal["again", "round", "return", "next", "end"]
     at: Place
     to: Place | None
     signal: Signal | None = None
-    levels: int = 0
+    back: tuple[str, ...] = ()
 
     @property
     def asks(self) -> bool:
@@ -197,7 +204,7 @@ def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[
     """Yield the ways on from a stop that ended with `signal`, in order; the last is always taken."""
     if signal == "break_loop" and not place.in_loop:
         signal = None
-    levels = 0
+    back: tuple[str, ...] = ()
     while True:
         if signal is None and place.checks:
             yield _Way("again", place, place)
@@ -206,9 +213,9 @@ def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[
             return
         parent = _parent(place)
         siblings = tree.children[parent]
-        levels = levels + 1 if place.is_target else 0
+        back = (*back, parent.name) if place.is_target and not parent.kind.is_swarm else ()
         if signal is None and place.returns:
-            yield _Way("return", place, parent, levels=levels)
+            yield _Way("return", place, parent, back=back)
             return
         if signal is None and _has_next(place, parent, siblings):
             yield _Way("next", place, siblings[place.index + 1])
@@ -236,34 +243,51 @@ def _taken(tree: Tree, way: _Way, cursor: Cursor, callbacks: Callbacks) -> Next 
             goes = _goes_round(at, cursor, callbacks)
             return start(tree, to, (*cursor[:-1], cursor[-1] + 1)) if goes else None
         case "return":
-            return _hop(tree, at, cursor, to, way.levels)
+            return hand_over(tree, at, cursor, to, "/".join(way.back))
     return start(tree, to, cursor[: len(counts_around(to))])
 
 
 def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
     """Return what runs after `place` transferred to one of its `targets`."""
     home = place.home
-    return _hop(tree, home, cursor[: len(home.counts)], targets(tree, home)[name])
+    return hand_over(tree, home, cursor[: len(home.counts)], targets(tree, home)[name])
 
 
-def earlier_cursors(place: Place, cursor: Cursor) -> list[Cursor]:
+def active_after(target: Place, before: Place) -> dict[str, object]:
+    """Return the values that say who is active once `before` has handed over to `target`.
+
+    A chat agent keeps itself where the target cannot hand over, as google-adk does: the next turn would
+    be the target's, and so would every one after it.
+    """
+    group = target if before.parent is target else target.parent
+    is_kept = group is target or (group is not None and (group.kind.is_swarm or _hands_over(target)))
+    kept = {group: target.name if is_kept or group is None else group.name}
+    if target.chat:
+        kept[target] = target.name
+    return {key: name for each, name in kept.items() if each and (key := active_key(each.agent))}
+
+
+def _hands_over(place: Place) -> bool:
+    """Return whether an agent that was transferred to may transfer itself."""
+    may_transfer = place.chat is not None or capabilities_of(place.agent).transfer
+    return place.may_hand_over and place.kind.is_leaf and may_transfer
+
+
+def earlier_cursors(tree: Tree, place: Place, cursor: Cursor) -> list[Cursor]:
     """Return the cursors of a chat agent before each sub-agent that returned to it, the latest first.
 
     Those before it was entered are left out; empty where sub-agents do not return by themselves.
     """
     if place.chat is None or not place.chat.sub_agents_return:
         return []
-    at = _hops_at(place)
-    cursors, below = [], 0
-    for index, hop in reversed(list(enumerate(cursor[at]))):
-        if hop == 0:
-            below += 1
-            continue
-        if below == 0:
+    at = cast(int, innermost_hops(place))
+    visited = visited_by(tree, place.counts[at].place, cursor[at])
+    cursors = []
+    for hops, there in reversed([*enumerate(visited[:-1])]):
+        if place not in way_to(there):
             break
-        below -= 1
-        if below == 0:
-            cursors.append((*cursor[:at], cursor[at][:index], *cursor[at + 1 :]))
+        if there is place:
+            cursors.append((*cursor[:at], cursor[at][:hops], *cursor[at + 1 :]))
     return cursors
 
 
@@ -305,14 +329,23 @@ def _parent(place: Place) -> Place:
     return place.parent
 
 
-def _hop(tree: Tree, place: Place, cursor: Cursor, target: Place, levels: int = 1) -> Next:
-    """Return what runs after a transfer; one back is a hop 0 for each level that it leaves."""
-    back = target is place.parent
-    kept = cursor[: len(target.counts if back else place.counts)]
-    at = _hops_at(place)
-    hops = (*cursor[at], *([0] * levels if back else [target.index + 1]))
-    cursor = (*kept[:at], hops, *kept[at + 1 :])
-    return Next(target, cursor) if back else start(tree, target, cursor)
+def hand_over(
+    tree: Tree, place: Place, cursor: Cursor, target: Place, added: str | None = None
+) -> Next:
+    """Return what runs after a transfer, or after a swarm has chosen where it begins.
+
+    Args:
+        tree: The tree.
+        place: The place that transfers.
+        cursor: Its cursor.
+        target: The place to which it transfers: inside it, beside it or around it.
+        added: What that adds to the run path, if it is not the target alone.
+    """
+    is_back = target is place.parent
+    group = target if is_back else _parent(target)
+    at = cast(int, innermost_hops(group))
+    kept = (*cursor[:at], (*cursor[at], added or target.name), *cursor[at + 1 : len(group.counts)])
+    return Next(target, kept) if is_back else start(tree, target, kept)
 
 
 def _again(tree: Tree, place: Place, cursor: Cursor) -> Next:
@@ -320,11 +353,6 @@ def _again(tree: Tree, place: Place, cursor: Cursor) -> Next:
     cursor = settled(tree, place, cursor)
     before = len(counts_around(place)) + place.is_called
     return start(tree, place, cursor[:before], cursor[before] + 1)
-
-
-def _hops_at(place: Place) -> int:
-    """Return the index of the counter to which a transfer from a place adds a hop."""
-    return max(i for i, count in enumerate(place.counts) if count.kind == "hops")
 
 
 def _goes_round(loop: Place, cursor: Cursor, callbacks: Callbacks) -> bool:
@@ -366,13 +394,22 @@ def _ways_on(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[N
         to = way.to if way.to is None or way.kind == "return" else _first(tree, way.to)
         if way.kind != "again" or way.at.repeats:  # some checks only fail, and never send back
             yield Next(to, (), way.signal)
-    for case in tree.children.get(place, ()) if place.kind.chooses else ():
-        yield Next(_first(tree, case), ())
+    for chosen in _choices(tree, place):
+        yield Next(_first(tree, chosen), ())
     if capabilities.transfer:
         for target in targets(tree, place).values():
             yield Next(_first(tree, target), ())
     if capabilities.exit:
         yield Next(None, (), "exit")
+
+
+def _choices(tree: Tree, place: Place) -> Sequence[Place]:
+    """Return the places that a switch may choose, or at which a swarm may begin."""
+    agent = place.agent
+    inside = tree.children.get(place, ()) if place.kind.chooses else ()
+    if isinstance(agent, SwarmAgent) and not agent.sticky:
+        return [inside[agent.first]]
+    return inside
 
 
 def _ways(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[_Way]:

@@ -16,19 +16,25 @@ from agentgraph.agents.agents import (
     EachAgent,
     FunctionAgent,
     GraphAgent,
+    Handoff,
     HumanAgent,
     Leaf,
     LoopAgent,
     Middleware,
     ParallelAgent,
     SequentialAgent,
+    SwarmAgent,
     SwitchAgent,
     WorkflowAgent,
+    active_key,
+    agent_tools,
     called_agents,
     changed,
     checks_of,
+    handoff_to,
     has_case,
     output_keys,
+    peers_of,
     sub_agents,
     unchecked,
     written_keys,
@@ -36,10 +42,10 @@ from agentgraph.agents.agents import (
 from agentgraph.agents.builders import as_tuple
 from agentgraph.agents.dependencies import DependsOn, dependency_faults, known_dependencies, upstream
 from agentgraph.agents.functions import is_async
-from agentgraph.agents.limits import limit_faults, word_faults
+from agentgraph.agents.limits import Limits, limit_faults, word_faults
 from agentgraph.agents.middleware import middleware_faults
 from agentgraph.agents.prebuilt.plans import PLAN_VALUES, Planned
-from agentgraph.agents.signals import BreakLoop
+from agentgraph.agents.signals import BreakLoop, Exit
 from agentgraph.agents.templates import bare_in, names_in, results_in, unreadable_in
 from agentgraph.errors import InvalidAgentError
 from agentgraph.safe_repr import LONGEST, cut, printable, shown
@@ -55,6 +61,7 @@ from agentgraph.tree.leaf_faults import (
 from agentgraph.tree.places import Place, Tree, lay_out
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what all providers take
 MOST_LEVELS = 100
 """How deep agents may be nested: most functions that walk over a tree are recursive."""
 _RESERVED = frozenset({"end"})  # a keyword of Mermaid, which cannot draw a node of this name
@@ -98,14 +105,13 @@ def _is_too_deep(root: Agent) -> bool:
 
 def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
     known: dict[str, Agent] = {}
+    keepers: dict[str, Agent] = {}
     for where, agent, around in _walk(root):
         if not is_agent(agent):
             it = unchecked(agent)
             yield f"{where}: {shown(it)} is not an agent; {_way_to_agent(it)}"
             continue
-        yield from (f"{where}: {fault}" for fault in _name_faults(agent.name))
-        if not isinstance(agent.description, str):
-            yield f"{where}: description={shown(agent.description)} is not a text; say what it is for"
+        yield from (f"{where}: {fault}" for fault in _common_faults(agent))
         namesake = known.setdefault(_shown_name(agent), agent)
         if unchecked(namesake) != unchecked(agent) and not _are_parts(agent, namesake):
             yield (
@@ -115,16 +121,37 @@ def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
         if sum(check.repeats for check in checks_of(agent)) > 1:
             yield f"{where}: it has two validated(...) checks; combine them into one"
         inner = unchecked(agent)
+        if (key := active_key(inner)) is not None:
+            other = keepers.setdefault(key, agent)
+            if other.name != agent.name:
+                yield (
+                    f"{where}: {shown(other.name)} and {shown(agent.name)} would both keep who is "
+                    f"active in the value {shown(key)}; rename one"
+                )
         yield from (f"{where}: {fault}" for fault in _own_faults(inner, around))
         if merged is not None:
             yield from (f"{where}: {fault}" for fault in _shared_keys(inner, merged))
 
 
+def _common_faults(agent: Agent) -> Iterator[str]:
+    """Yield what is wrong with the options that all agents have."""
+    yield from _name_faults(agent.name)
+    if not isinstance(agent.description, str):
+        yield f"description={shown(agent.description)} is not a text; say what it is for"
+    for each in (unchecked(agent), *checks_of(agent)):
+        if not isinstance(each.limits, Limits | None):
+            yield f"limits={shown(each.limits)} are none; pass Limits, as in ag.Limits(model_calls=20)"
+
+
 def _way_to_agent(it: object) -> str:
     """Return how to make an agent of something that is none."""
     match it:
+        case type() if issubclass(it, BreakLoop | Exit):
+            return f"it is a class: write ag.{it.__name__}()"
         case type():
             return "it is a class: build an agent with ag.chat_agent, ag.human, ag.sequential, ..."
+        case Handoff():
+            return "a handoff stands in sub_agents= of a chat agent, or in the agents of a swarm"
         case BaseTool():
             return 'it is a tool: pass it in the tools of ag.chat_agent("name", model, tools=[...])'
         case BaseLanguageModel():
@@ -155,12 +182,14 @@ class _Around(NamedTuple):
     Attributes:
         where: The names of the enclosing agents, for messages: "report/refine".
         in_loop: Whether it can break out of an enclosing loop.
-        above: The chat agent that it may transfer back to.
+        beside: The agents above it and beside it that it may transfer to.
+        own: How others hand over to it; None where it is no sub-agent.
     """
 
     where: str = ""
     in_loop: bool = False
-    above: ChatAgent | None = None
+    beside: tuple[Handoff, ...] = ()
+    own: Handoff | None = None
 
 
 def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agent, _Around]]:  # noqa: B008
@@ -169,11 +198,23 @@ def _walk(agent: Agent, around: _Around = _Around()) -> Iterator[tuple[str, Agen
     yield where, agent, around
     inner = unchecked(agent)
     in_loop = around.in_loop or (is_agent(inner) and kind_of(inner).goes_round)
-    above = inner if isinstance(inner, ChatAgent) and not inner.sub_agents_return else None
     for child in sub_agents(inner):
-        yield from _walk(child, _Around(where, in_loop, above))
+        if isinstance(inner, ChatAgent | SwarmAgent) and is_agent(child):
+            own = handoff_to(inner, child)
+            yield from _walk(child, _Around(where, in_loop, _beside(child, inner, around), own))
+        else:
+            yield from _walk(child, _Around(where, in_loop))
     for child in called_agents(inner):
         yield from _walk(child, _Around(where, in_loop and isinstance(inner, EachAgent)))
+
+
+def _beside(child: Agent, parent: ChatAgent | SwarmAgent, around: _Around) -> tuple[Handoff, ...]:
+    """Return the agents above a sub-agent and beside it to which it may transfer."""
+    peers = [handoff_to(parent, peer) for peer in peers_of(parent, child.name)]
+    if isinstance(parent, SwarmAgent):
+        return (*peers, *around.beside)
+    above = () if parent.sub_agents_return else (around.own or Handoff(agent=parent),)
+    return (*above, *peers)
 
 
 def _shown_name(agent: Agent) -> str:
@@ -192,15 +233,26 @@ def _name_faults(name: object) -> Iterator[str]:
 
 
 def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
+    if isinstance(agent, Composite):
+        yield from _composite_faults(agent, around)
+        return
     match agent:
         case ChatAgent():
-            yield from chat_faults(agent, around.above, in_loop=around.in_loop)
+            yield from chat_faults(agent, around.beside, in_loop=around.in_loop)
+            yield from _handoff_faults(agent.by_handoff)
         case FunctionAgent():
             yield from function_faults(agent)
         case GraphAgent():
             yield from graph_faults(agent)
         case HumanAgent():
             yield from human_faults(agent)
+        case _:
+            assert_never(agent)
+    yield from _key_faults("output_key", agent.output_key)
+
+
+def _composite_faults(agent: Composite, around: _Around) -> Iterator[str]:
+    match agent:
         case SequentialAgent():
             yield from sub_agent_faults(agent)
         case LoopAgent():
@@ -211,12 +263,13 @@ def _own_faults(agent: Leaf | Composite, around: _Around) -> Iterator[str]:
             yield from workflow_faults(agent)
         case SwitchAgent():
             yield from switch_faults(agent, around.in_loop)
+        case SwarmAgent():
+            yield from swarm_faults(agent)
+            yield from _handoff_faults(agent.by_handoff)
         case EachAgent():
             yield from each_faults(agent)
         case _:
             assert_never(agent)
-    if isinstance(agent, Leaf):
-        yield from _key_faults("output_key", agent.output_key)
 
 
 def _key_faults(option: str, key: object) -> Iterator[str]:
@@ -272,13 +325,62 @@ def switch_faults(agent: SwitchAgent, in_loop: bool) -> Iterator[str]:
     if not agent.cases and not agent.faults:
         yield "a switch needs at least one case"
     yield from _source_faults("choose", agent.choose)
+    seen: set[object] = set()
     for key, _ in agent.cases:
         try:
-            hash(key)
+            if key in seen:
+                yield f"two cases have the key {shown(key)}; leave one out"
+            seen.add(key)
         except TypeError:
             yield f"the key {shown(key)} cannot be hashed; use a text, a number or a boolean"
     if has_case(agent, BreakLoop) and not in_loop:
         yield "a case is BreakLoop(), but no loop is around it; use SKIP or Exit()"
+
+
+def swarm_faults(agent: SwarmAgent) -> Iterator[str]:
+    """Yield what is wrong with a swarm."""
+    yield from agent.faults
+    if not agent.sub_agents:
+        yield "a swarm needs at least one agent"
+    for each in filter(is_agent, agent.sub_agents):
+        if not isinstance(unchecked(each), ChatAgent | FunctionAgent | GraphAgent | SwarmAgent):
+            yield (
+                f"{_shown_name(each)} is a {kind_of(unchecked(each)).name}; the agents of a swarm are "
+                "chat, function and graph agents, and swarms; put it in the sub_agents of one of these"
+            )
+    names = [each.name for each in agent.sub_agents if is_agent(each)]
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        yield f"{shown(name)} is in it twice; leave one out"
+    if agent.start is not None and agent.start not in names:
+        yield f"start={shown(agent.start)} is none of its agents; there are: {_listed(names)}"
+    for name, others in (agent.handoffs or {}).items():
+        for unknown in [each for each in (name, *others) if each not in names]:
+            yield f"handoffs= names {shown(unknown)}, which is none of its agents: {_listed(names)}"
+
+
+def _handoff_faults(given: Iterable[Handoff]) -> Iterator[str]:
+    """Yield what is wrong with how others hand over to the sub-agents of an agent."""
+    for each in given:
+        if not is_agent(each.agent):
+            continue  # reported at the place of the agent
+        to = f"the handoff to {_shown_name(each.agent)}"
+        if each.name is not None and not _is_tool_name(each.name):
+            yield f"{to}: name={shown(each.name)} is no name of a tool; use letters, digits, _ and -"
+        if not isinstance(each.description, str | None):
+            yield f"{to}: description={shown(each.description)} is not a text"
+        faults = word_faults("context", each.context, ("shared", "last"))
+        yield from (f"{to}: {fault}" for fault in faults)
+        if each.context == "last" and not hasattr(unchecked(each.agent), "history"):
+            kind = kind_of(unchecked(each.agent)).name
+            yield f"{to}: context='last' needs an agent with a history=; give it to those in the {kind}"
+
+
+def _is_tool_name(name: object) -> bool:
+    return isinstance(name, str) and _TOOL_NAME.fullmatch(name) is not None
+
+
+def _listed(names: Iterable[object]) -> str:
+    return ", ".join(map(shown, names)) or "none"
 
 
 def _source_faults(option: str, source: object) -> Iterator[str]:
@@ -421,26 +523,38 @@ def _names(place: Place) -> Iterator[str]:
     agent: Any = place.agent
     if any(isinstance(each.check, Planned) for each in place.checks):
         yield from PLAN_VALUES
-    if key := getattr(agent, "output_key", None):
-        yield key
-    templates: list[object] = []
+    yield from filter(None, (getattr(agent, "output_key", None), active_key(agent)))
+    yield from _named_values(agent)
+    for template in _templates(agent):
+        if isinstance(template, str):
+            yield from names_in(template)
+
+
+def _named_values(agent: Any) -> Iterator[str]:
+    """Yield the values that options of an agent name."""
     match agent:
-        case ChatAgent(instruction=instruction, middleware=middleware):
-            templates = [instruction]
+        case ChatAgent(middleware=middleware):
             for each in middleware:
                 yield from getattr(each.state_schema, "__annotations__", ())
-        case HumanAgent(prompt=prompt):
-            templates = [prompt]
+            yield from (tool.enabled for tool in agent_tools(agent) if isinstance(tool.enabled, str))
         case WorkflowAgent(steps=steps):
-            templates = [step.input for step in steps]
             yield from (step.when for step in steps if isinstance(step.when, str))
         case SwitchAgent(choose=str(choose)):
             yield choose
-        case EachAgent():
-            templates = [agent.input]
+        case EachAgent(over=over):
             yield from filter(None, (agent.as_, agent.errors_key))
-            if isinstance(agent.over, str):
-                yield agent.over
-    for template in templates:
-        if isinstance(template, str):
-            yield from names_in(template)
+            yield from [over] if isinstance(over, str) else ()
+
+
+def _templates(agent: Any) -> list[object]:
+    """Return the templates of an agent."""
+    match agent:
+        case ChatAgent(instruction=instruction):
+            return [instruction]
+        case HumanAgent(prompt=prompt):
+            return [prompt]
+        case WorkflowAgent(steps=steps):
+            return [step.input for step in steps]
+        case EachAgent():
+            return [agent.input]
+    return []

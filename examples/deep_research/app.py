@@ -81,7 +81,7 @@ compress = ag.chat_agent(
 report = ag.chat_agent(
     "report",
     MODEL,
-    instruction="Write the report in Markdown, with a list of sources.\nBrief: {brief}\nNotes: {notes}",
+    instruction="Write the report in Markdown, with its sources.\nBrief: {brief}\nNotes: {notes?}",
     retry=RETRY,
 )
 

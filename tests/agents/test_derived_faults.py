@@ -74,6 +74,18 @@ S: 3 {NO_AGENT}"""
             for mode, tool in (("tools", "a"), ("handoff", "transfer_to_a"))
         ),
         (ag.supervisor("S", scripted(), []), "S: a supervisor needs at least one worker"),
+        (
+            boss(output_mode="x", mode="handoff"),
+            "S: output_mode='x' is not known; use 'full' or 'last'",
+        ),
+        (
+            boss(output_mode="last"),
+            "S: output_mode='last' needs mode='handoff': of a worker that is a tool others see nothing",
+        ),
+        (
+            boss(ag.handoff(says("a"))),
+            "S: a handoff as a worker needs mode='handoff'; pass the agent itself",
+        ),
         (boss(mode="x"), "S: mode='x' is not known; use 'tools' or 'handoff'"),
         (
             boss(worker_history="x", mode="handoff"),

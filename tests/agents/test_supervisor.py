@@ -147,5 +147,5 @@ def test_its_tokens_are_streamed_under_its_name(drive: Drive) -> None:
     )
     events = drive.run(ag.Runner(tree), "Go.", stream=True)
     partial = [(event.address, event.text) for event in events if event.partial and event.text]
-    assert {address for address, _ in partial} == {"S[1.0]"}
+    assert {address for address, _ in partial} == {"S[2]"}
     assert "".join(text for _, text in partial) == "All done."

@@ -5,6 +5,7 @@ import pickle
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -42,6 +43,9 @@ def figures() -> Iterator[Figure]:
         ours, hand = _first_after_resume(folder)
         name = "first event after resume, 500 to 10 rounds"
         yield _grown(name, ours, hand, "the loop by hand", "times", 1.1)
+        back = _growth(partial(_paused, folder, at="s/l[{}]/b"))
+        name = "first event after a rewind, 500 to 10 rounds"
+        yield _grown(name, back, ours, "after a resume", "times", 1.5)
         yield from _chat_turns(folder)
         long, short = _bytes_an_event(10_000), _bytes_an_event(1_000)
         yield _grown("memory an event, 10,000 steps", long, short, "1,000 steps", "B", 1.1)
@@ -75,17 +79,19 @@ def _bytes_a_step(folder: Path, iterations: int) -> float:
 
 def _first_after_resume(folder: Path) -> list[float]:
     """Return how many times as long it takes after 500 rounds as after 10; and by hand."""
-    growth = []
-    for made in (_paused, _by_hand_again):
-        long, short = side_by_side(made(folder, 500), made(folder, 10), repeats=9)
-        growth.append(long / short)
-    return growth
+    return [_growth(partial(made, folder)) for made in (_paused, _by_hand_again)]
 
 
-def _paused(folder: Path, rounds: int) -> Contender:
-    """Pause a run at a person after its loop; each call goes on with a copy of its file."""
+def _growth(made: Callable[[int], Contender]) -> float:
+    long, short = side_by_side(made(500), made(10), repeats=9)
+    return long / short
+
+
+def _paused(folder: Path, rounds: int, at: str | None = None) -> Contender:
+    """Pause a run at a person after its loop; each call goes on with a copy of its file, or back."""
     tree = ag.sequential("s", [two(rounds), ag.human("boss", "Print it?")])
-    kept, copy = folder / f"paused-{rounds}.db", folder / f"resumed-{rounds}.db"
+    what = "back" if at else "paused"
+    kept, copy = folder / f"{what}-{rounds}.db", folder / f"{what}-again-{rounds}.db"
     with ag.sqlite_saver(kept) as saver:
         for _ in ag.Runner(tree, checkpointer=saver).run("hi", thread_id="t"):
             pass
@@ -95,7 +101,8 @@ def _paused(folder: Path, rounds: int) -> Contender:
         copied(kept, copy)
         with ag.sqlite_saver(copy) as saver:
             runner = ag.Runner(tree, checkpointer=saver)
-            yield lambda: _first(runner.resume("t", "yes"))
+            back = at and at.format(rounds - 3)
+            yield lambda: _first(runner.rewind("t", back) if back else runner.resume("t", "yes"))
 
     return contender
 

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Send
-from loops import THREAD, Saver
+from loops import THREAD, Opened, Saver, savers
 from measure import Contender, Figure, seconds, side_by_side
 
 import agentgraph as ag
@@ -21,7 +21,6 @@ from agentgraph.testing import ScriptedChatModel
 _FEW, _MANY, _REPEATS = 100, 1000, 3
 AIMS = {"a function": 2.5, "a chat agent": 4.5}
 """For each worker what an item may take, of what `Send` by hand takes for a function."""
-Opened = Callable[[], AbstractContextManager[Any]]
 
 
 class State(MessagesState):
@@ -34,12 +33,7 @@ class State(MessagesState):
 def figures() -> Iterator[Figure]:
     """Time an `each` of many items, beside `Send`, and beside one of few."""
     with TemporaryDirectory() as folder:
-        names = iter(range(1000))
-        savers: dict[str, Opened] = {
-            "memory": lambda: nullcontext(InMemorySaver()),
-            "SQLite": lambda: ag.sqlite_saver(Path(folder) / f"{next(names)}.db"),
-        }
-        for saver, opened in savers.items():
+        for saver, opened in savers(Path(folder)).items():
             for worker, aim in AIMS.items():
                 made, hand = ours(worker, _MANY, opened), by_hand(_MANY, opened)
                 took, theirs = side_by_side(made, hand, repeats=_REPEATS)

@@ -1,11 +1,16 @@
 """A loop of two agents that say sixty letters, three times over: ours, flat by hand, nested."""
 
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
+from pathlib import Path
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import _messages_delta_reducer
 from langgraph.graph.state import CompiledStateGraph
@@ -20,6 +25,8 @@ HELLO_ROUNDS = {**HELLO, "rounds": 0}
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Saver = BaseCheckpointSaver[Any] | None
+Opened = Callable[[], AbstractContextManager[Any]]
+"""Opens a saver."""
 
 
 class FlatState(TypedDict):
@@ -33,6 +40,15 @@ class NestedState(MessagesState):
     """LangGraph's own state for messages, and the loop's counter."""
 
     rounds: int
+
+
+def savers(folder: Path) -> Mapping[str, Opened]:
+    """Return what opens a new saver each time, by its name."""
+    numbers = count()
+    return {
+        "memory": lambda: nullcontext(InMemorySaver()),
+        "SQLite": lambda: ag.sqlite_saver(folder / f"{next(numbers)}.db"),
+    }
 
 
 def says(name: str) -> ag.Agent:

@@ -1,7 +1,7 @@
 """What a resume costs for each branch or tool call that had finished, when only a question is left."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,26 +11,19 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import task
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
-from loops import HELLO, TEXT, THREAD, says
+from loops import HELLO, TEXT, THREAD, Opened, savers, says
 from measure import Contender, Figure, seconds
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
 
 _FEW, _MANY, _REPEATS = 50, 800, 3
-Opened = Callable[[], AbstractContextManager[Any]]
-"""Opens a saver."""
 
 
 def figures() -> Iterator[Figure]:
     """Time resumes with many finished branches or calls, and with few."""
     with TemporaryDirectory() as folder:
-        names = iter(range(1000))
-        savers: dict[str, Opened] = {
-            "memory": lambda: nullcontext(InMemorySaver()),
-            "SQLite": lambda: ag.sqlite_saver(Path(folder) / f"{next(names)}.db"),
-        }
-        for saver, opened in savers.items():
+        for saver, opened in savers(Path(folder)).items():
             for name, made in (("branch", branches), ("tool call", calls), ("item", items)):
                 few, many = (
                     min(seconds(contender(made, n, opened)) for _ in range(_REPEATS))

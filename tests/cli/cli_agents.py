@@ -74,6 +74,15 @@ paging = ag.sequential("paging", [
     ag.human("boss", "Print it?"),
     ag.function_agent("last", lambda ctx: repr(ctx.values["page"])),
 ])
+branches = [ag.function_agent(n, lambda ctx: ag.SetValues(word=ctx.name)) for n in ("north", "south")]
+clashing = ag.sequential("clashing", [ag.parallel("pair", branches), asking.sub_agents[2]])
+told = ag.sequential("told", [
+    ag.each("letters", ag.sequential("read", [says("reads", lambda ctx: ctx.item.value), ag.switch(
+        "route", lambda ctx: ctx.item.value == "odd", {True: ag.human("clerk", "Well?"), False: ag.SKIP}
+    )]), "letters", key=str, output_key="kinds", max_concurrency=1),
+    ag.function_agent("sums", lambda ctx: ag.SetValues(total=len(ctx.values["kinds"]), _own=1)),
+    ag.function_agent("flow", lambda ctx: ctx.run("echo", "Bees?", key="bees"), agents=[echo]),
+])
 knowing = ag.sequential("knowing", [
     says("before", knows), ag.human("boss", "Well?"), says("after", knows)
 ])

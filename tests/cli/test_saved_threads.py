@@ -1,4 +1,4 @@
-"""The commands for saved threads (threads, show, delete, copy), and `run --stream`."""
+"""The commands for saved threads, and `run --stream`."""
 
 import json
 import re
@@ -49,6 +49,47 @@ def test_threads_are_listed_shown_copied_and_deleted(command: Commands) -> None:
         assert refused.code == REFUSED
         assert "thread 'two' is not known to this saver" in refused.err
     assert "thread 'three' exists already" in command("copy", "agents.py:asking", "one", "three").err
+
+
+def test_a_thread_goes_back_to_what_it_has_visited(command: Commands) -> None:
+    command("run", "agents.py:asking", "Go.", "--thread", "one", "--no-input")
+    command("resume", "agents.py:asking", "one", "--answer", "yes")
+    visits = command("visits", "agents.py:asking", "one").lines
+    assert [line.split("  ", 1)[1].rsplit(" ", 2)[0] for line in visits] == [
+        "turn 0  asking/first  first,",
+        "turn 0  asking/boss  boss,",
+        "turn 0  asking/printer  printer,",
+    ]
+    data = json.loads(command("visits", "agents.py:asking", "one", "--json").lines[1])
+    assert (data["address"], data["turn"], data["agent_name"]) == ("asking/boss", 0, "boss")
+
+    copied = command("copy", "agents.py:asking", "one", "two", "--at", "asking/boss")
+    assert copied.out == "Copied: thread one to two in agentgraph.db.\n"
+    back = command("rewind", "agents.py:asking", "one", "asking/boss", "--answer", "no")
+    assert back.lines[:4] == [
+        "asking: [discarded]",
+        "asking/boss: [asks] Print it?",
+        "asking/boss: no",
+        "asking/printer: no",
+    ]
+    assert back.code == 0
+    older = command("show", "agents.py:asking", "one").lines[-2].split(", ")
+    assert older[-1] == "parts at asking/boss"
+    head = older[0].removeprefix("Older line: ")
+    again = command("events", "agents.py:asking", "one", "--line", head).lines
+    assert again[-1] == "asking/printer: yes"
+
+    paused = command("rewind", "agents.py:asking", "one", data["step"], "--no-input")
+    assert (paused.code, paused.lines[-1]) == (PAUSED, "asking/boss: [asks] Print it?")
+    assert command("resume", "agents.py:asking", "two", "--no-input").code == PAUSED
+    for arguments, why in (
+        (["asking/nowhere"], "has not visited 'asking/nowhere'"),
+        (["asking/first", "--answer", "no"], "no pending question"),
+        (["asking/first", "--turn", "3"], "in turn 3"),
+    ):
+        refused = command("rewind", "agents.py:asking", "one", *arguments)
+        assert refused.code == REFUSED
+        assert why in refused.err
 
 
 def test_a_file_that_is_not_there_is_refused(command: Commands) -> None:

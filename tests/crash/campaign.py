@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import pytest
@@ -119,6 +120,39 @@ def for_item(name: str, world: World, during: Any = None) -> ag.Agent:
     return ag.function_agent(name, act)
 
 
+def for_call(name: str, world: World, during: Any = None) -> ag.Agent:
+    """Return a function agent for calls and items, whose effect is its address."""
+
+    def act(ctx: ag.Context) -> Iterator[str]:
+        yield f"{name} begins"
+        with world.doing(ctx.address):
+            if during is not None:
+                during()
+        yield f"{name} is done"
+
+    return ag.function_agent(name, act)
+
+
+def called(name: str, world: World) -> ag.Agent:
+    """Return a sequence of two functions for calls and items."""
+    return ag.sequential(name, [for_call(f"{name}1", world), for_call(f"{name}2", world)])
+
+
+def pair(name: str, world: World) -> ag.Agent:
+    """Return a sequence of two functions, the second of which emits as it goes."""
+    return ag.sequential(name, [leaf(f"{name}1", world), leaf(f"{name}2", world, shape="generator")])
+
+
+NEVER_WORKS = "it never works"
+
+
+def fails(name: str) -> ag.Agent:
+    def fail(ctx: ag.Context) -> str:
+        raise ValueError(f"{name}: {NEVER_WORKS}")
+
+    return ag.function_agent(name, fail)
+
+
 def chain(world: World, *agents: ag.Agent) -> ag.Agent:
     """Return a sequence with something done before and after."""
     return ag.sequential("s", [leaf("first", world), *agents, leaf("last", world)])
@@ -202,8 +236,11 @@ def ended(act: Callable[[], Any], patience: float = PATIENCE) -> BaseException |
     thread.start()
     thread.join(patience)
     if thread.is_alive():
-        faulthandler.dump_traceback()
-        raise AssertionError(f"it hangs: it has not ended after {patience} seconds")
+        with TemporaryFile("w+") as stacks:
+            faulthandler.dump_traceback(stacks)
+            stacks.seek(0)
+            where = stacks.read()
+        raise AssertionError(f"it hangs: it has not ended after {patience} seconds\n{where}")
     return raised[0] if raised else None
 
 

@@ -114,6 +114,26 @@ def argument(give: Giver, world: World) -> ag.Agent:
     return chain(world, ag.chat_agent(BAD, model(response), tools=[work]))
 
 
+def runs(how: str) -> Callable[[Giver, World], ag.Agent]:
+    """Return a function that runs an agent with the value as request or key, or is given it by one."""
+
+    def build(give: Giver, world: World) -> ag.Agent:
+        def fn(ctx: ag.Context) -> Any:
+            if how == "request":
+                return str(ctx.run("inner", give()))
+            if how == "key":
+                return str(ctx.run("inner", "Go.", key=give()))
+            return ag.SetValues(w=ctx.run("inner", "Go.").values.get("v"))
+
+        def inner(ctx: ag.Context) -> Any:
+            return ag.SetValues(v=give()) if how == "reply" else "inner"
+
+        agents = [ag.function_agent("inner", inner)]
+        return chain(world, ag.function_agent(BAD, fn, agents=agents))
+
+    return build
+
+
 def reply(give: Giver, world: World) -> ag.Agent:
     def response(sent: Any) -> Any:
         return AIMessage("said", response_metadata={"v": give()})
@@ -199,6 +219,9 @@ ENTRANCES: dict[str, Entrance] = {
     "response_metadata": Entrance(
         gives(lambda value: AIMessage("said", response_metadata={"v": value})), said(metadata_of)
     ),
+    "request of a call": Entrance(runs("request")),
+    "key of a call": Entrance(runs("key")),
+    "values of a call": Entrance(runs("reply"), value),
     "reply of a model": Entrance(reply, said(metadata_of)),
     "argument of a call": Entrance(
         argument, said(lambda message: message.tool_calls[0]["args"]["v"]), live_as_given=True

@@ -337,6 +337,23 @@ def agent_tool(inner: InnerRun) -> ag.Agent:
     return caller([ag.agent_tool(ag.function_agent("inner", inner))], "inner", name="outer")
 
 
+def runs(inner: InnerRun) -> ag.Agent:
+    """Return a function that runs an agent, and then has the inner run itself."""
+
+    def fn(ctx: ag.Context) -> str:
+        return f"{ctx.run('a', 'Go.')} {inner()} {ctx.run('says', 'Go.')}"
+
+    return ag.function_agent("outer", fn, agents=[ag.function_agent("a", inner), says()])
+
+
+def runs_gathered(inner: InnerRun) -> ag.Agent:
+    async def fn(ctx: ag.Context) -> str:
+        calls = (ctx.run("a", "Go.", key=each) for each in "xy")
+        return " ".join(await asyncio.gather(*calls, inner.wait()))
+
+    return ag.function_agent("outer", fn, agents=[ag.function_agent("a", inner)])
+
+
 def in_pool(inner: InnerRun) -> ag.Agent:
     def fn(ctx: ag.Context) -> str:
         with ThreadPoolExecutor(1) as pool:
@@ -487,6 +504,8 @@ PLACES: dict[str, Build] = {
     "workflow": workflow,
     "run in a run": inner_twice,
     "agent tool": agent_tool,
+    "runs agents": runs,
+    "runs agents, gathered": runs_gathered,
     "thread pool": in_pool,
     "to_thread": to_thread,
     "gather": gathered,

@@ -1,6 +1,7 @@
 """Trees to be left at every event; some of their functions wait at a gate, to be in the middle."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from campaign import World, chain, for_item, leaf, model
@@ -65,6 +66,28 @@ def each(world: World) -> ag.Agent:
 
     work = ag.sequential("x", [for_item("x1", world), for_item("x2", world, world.wait)])
     return chain(world, ag.each("files", work, over, max_concurrency=2, output_key="out"))
+
+
+def runs(world: World) -> ag.Agent:
+    """Return a function that runs agents one after the other; the second one waits."""
+
+    def fn(ctx: ag.Context) -> Iterator[str]:
+        yield ctx.run("x", "One.")
+        yield ctx.run("slow", "Two.", key="k")
+
+    agents = [leaf("x", world), slow("slow", world)]
+    return chain(world, ag.function_agent("flow", fn, agents=agents), leaf("after", world))
+
+
+def gathered(world: World) -> ag.Agent:
+    """Return a function that runs agents at the same time; one waits, one waits on the event loop."""
+
+    async def fn(ctx: ag.Context) -> str:
+        calls = (ctx.run(name, "Go.") for name in ("x", "slow", "waits"))
+        return ", ".join(await asyncio.gather(*calls))
+
+    agents = [leaf("x", world), slow("slow", world), waits("waits", world)]
+    return chain(world, ag.function_agent("flow", fn, agents=agents))
 
 
 def nested(world: World) -> ag.Agent:
@@ -233,6 +256,8 @@ TREES = {
     "nested": Tree(nested, 3, 1),
     "each": Tree(each, 7, 2),
     "workflow": Tree(workflow, 3, 1),
+    "runs": Tree(runs, 3, 1),
+    "gathered": Tree(gathered, 2, 2, again=("waits",)),
     "tools": Tree(tools, 3, 2, again=("aslow",)),
     "stack": Tree(stack, 6, 1),
     "hook": Tree(lambda world: stack(world, "after_model"), 3, 1, again=AFTER_MODEL),

@@ -1,15 +1,18 @@
 """Trees whose saver fails: in each, somebody else would collect, retry, undo or be told a failure."""
 
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from campaign import World, chain, for_item, leaf
+from campaign import NEVER_WORKS, World, chain, fails, for_item, leaf, pair
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import RetryPolicy
+from running_trees import RUNNING
+from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
@@ -23,18 +26,6 @@ RETRY = RetryPolicy(max_attempts=3, initial_interval=0.001, jitter=False, retry_
 def again() -> ToolRetryMiddleware:
     """Return a middleware that makes each call that fails once more, and then tells the model."""
     return ToolRetryMiddleware(max_retries=1, retry_on=(Exception,), initial_delay=0.0, jitter=False)
-
-
-def pair(name: str, world: World) -> ag.Agent:
-    """Return a sequence of two functions, the second of which emits as it goes."""
-    return ag.sequential(name, [leaf(f"{name}1", world), leaf(f"{name}2", world, shape="generator")])
-
-
-def fails(name: str) -> ag.Agent:
-    def fail(ctx: ag.Context) -> str:
-        raise ValueError(f"{name} never works")
-
-    return ag.function_agent(name, fail)
 
 
 def answering(world: World, response: Callable[[list[BaseMessage]], Any]) -> ScriptedChatModel:
@@ -105,7 +96,7 @@ def each(on_error: str) -> Build:
 
         def check(ctx: ag.Context) -> None:
             if on_error in ("collect", "first") and not ctx.item.value:
-                raise ValueError("it never works")
+                raise ValueError(NEVER_WORKS)
 
         inner = [for_item("x1", world), ag.function_agent("x2", check), for_item("x3", world)]
         if on_error == "first":  # else it depends on the time how far the one that fails gets
@@ -325,6 +316,60 @@ def asks_beside_transfers(world: World) -> ag.Agent:
     return ag.parallel("fork", [supervised("handoff")(world), asking])
 
 
+def sets(name: str, world: World, **values: Any) -> ag.Agent:
+    """Return a function that only sets values, and counts that it does, by its address."""
+
+    def fn(ctx: ag.Context) -> ag.SetValues:
+        world.add(ctx.address)
+        return ag.SetValues(**values)
+
+    return ag.function_agent(name, fn)
+
+
+def values(world: World) -> ag.Agent:
+    """Return functions that only set values: in a loop, branches, steps, items, a call and a tool."""
+    branches = ag.parallel("fork", [sets("a", world, a=1), sets("b", world, b=2, _private=3)])
+    steps = [sets("step", world, c=4), ag.step(sets("after", world, d=5), depends_on=["step"])]
+    items = ag.each("files", sets("item", world, e=6), lambda ctx: ["x", "y"])
+    tool = ag.agent_tool(sets("inner", world, g=8), description="Sets.")
+    return chain(
+        world,
+        ag.loop("l", [sets("again", world, n=[1])], max_iterations=2),
+        branches,
+        ag.workflow("fork_steps", steps),
+        items,
+        caller("writer", world, [tool], "inner"),
+    )
+
+
+def local_values(world: World) -> ag.Agent:
+    """Return lanes that keep values of their own, and say what they see of them in the end."""
+
+    def shows(name: str) -> ag.Agent:
+        return ag.function_agent(name, lambda ctx: f"{sorted(ctx.values.items())}")
+
+    def lane(name: str) -> ag.Agent:
+        kept = [
+            sets(f"{name}1", world, scratch=[name]),
+            sets(f"{name}2", world, scratch=["2"], word=name),
+        ]
+        return ag.sequential(name, [*kept, shows(f"{name}3")])
+
+    branches = ag.parallel("fork", [lane("a"), lane("b")])
+    items = ag.each("files", lane("c"), lambda ctx: ["x", "y"], key=str)
+    return chain(world, sets("begin", world, scratch=["0"]), branches, items, shows("shows"))
+
+
+class Values(TypedDict, total=False):
+    """What the lanes of `local_values` keep."""
+
+    scratch: Annotated[list[str], operator.add, ag.LOCAL]
+    word: Annotated[str, ag.LOCAL]
+
+
+DECLARED: dict[str, Any] = {"local values": Values}
+"""The schemas of the trees that need one."""
+
 TREES: dict[str, Build] = {
     "loop": loop,
     "switch": switch,
@@ -354,6 +399,9 @@ TREES: dict[str, Build] = {
     "planned": planned,
     "planned side by side": planned_side_by_side,
     **{f"supervised {each}": supervised(each) for each in ("tools", "handoff")},
+    **RUNNING,
+    "values": values,
+    "local values": local_values,
     "asks": asks,
     "asks in a tool": asks_in_a_tool,
     "asks beside transfers": asks_beside_transfers,

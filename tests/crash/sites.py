@@ -1,5 +1,6 @@
 """Trees in which one call fails once: each site is a place where users' code runs."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NotRequired
@@ -65,6 +66,59 @@ def item(on_error: str, shape: str) -> Build:
         return chain(world, ag.each("files", failing, lambda ctx: ["a"], on_error=on_error))
 
     return build
+
+
+def running(shape: str) -> Build:
+    """Return a function that runs agents, and fails after its first call."""
+
+    def build(fault: Fault, world: World) -> ag.Agent:
+        def plain(ctx: ag.Context) -> str:
+            one = ctx.run("x", "One.")
+            fault()
+            return f"{world.add(BAD)}: {one}, {ctx.run('y', 'Two.', key='k')}"
+
+        async def coroutine(ctx: ag.Context) -> str:
+            one = await ctx.run("x", "One.")
+            fault()
+            return f"{world.add(BAD)}: {one}, {await ctx.run('y', 'Two.', key='k')}"
+
+        fn = {"plain": plain, "coroutine": coroutine}[shape]
+        return chain(world, ag.function_agent("flow", fn, agents=[leaf("x", world), leaf("y", world)]))
+
+    return build
+
+
+def called(shape: str, *, catches: bool = False) -> Build:
+    """Return a function that runs an agent that fails, between others; it may catch that."""
+
+    def build(fault: Fault, world: World) -> ag.Agent:
+        def fn(ctx: ag.Context) -> str:
+            one = ctx.run("x", "One.")
+            try:
+                two = str(ctx.run("failing", "Two."))
+            except Exception as error:
+                if not catches:
+                    raise
+                two = type(error).__name__
+            return f"{one}, {two}, {ctx.run('y', 'Three.')}"
+
+        failing = ag.sequential("failing", [leaf("before", world), leaf(BAD, world, fault, shape)])
+        agents = [leaf("x", world), failing, leaf("y", world)]
+        return chain(world, ag.function_agent("flow", fn, agents=agents))
+
+    return build
+
+
+def gathered(fault: Fault, world: World) -> ag.Agent:
+    """Return a function that runs agents at the same time, one of which fails."""
+
+    async def fn(ctx: ag.Context) -> str:
+        calls = (ctx.run(name, "Go.", key=name) for name in ("failing", "beside"))
+        return ", ".join(await asyncio.gather(*calls))
+
+    beside = leaf("beside", world, lambda: fault.over.wait(10))
+    failing = ag.sequential("failing", [leaf("before", world), leaf(BAD, world, fault)])
+    return chain(world, ag.function_agent("flow", fn, agents=[failing, beside]))
 
 
 def nested(fault: Fault, world: World) -> ag.Agent:
@@ -316,6 +370,13 @@ SITES: dict[str, Site] = {
         for each in SHAPES
     },
     "nested branch": Site(nested),
+    **{f"runs {each}": Site(running(each)) for each in SHAPES},
+    **{f"is run {each}": Site(called(each)) for each in SHAPES},
+    **{
+        f"is run and caught {each}": Site(called(each, catches=True), is_ordinary, LOST)
+        for each in SHAPES
+    },
+    "is run beside another": Site(gathered),
     "step": Site(step, wraps=ag.StepFailedError),
     "until": Site(hook(until, gives=True)),
     "choose": Site(hook(switch, gives=True)),

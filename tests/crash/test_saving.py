@@ -8,20 +8,33 @@ import asyncio
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from copy import copy
 from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from campaign import EXAMPLES, WAYS, Heard, Watched, World, check_again, ended, in_turn, line, shown
+from campaign import (
+    EXAMPLES,
+    NEVER_WORKS,
+    WAYS,
+    Heard,
+    Watched,
+    World,
+    check_again,
+    ended,
+    in_turn,
+    line,
+    shown,
+)
 from helpers import THREAD
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from saved_trees import FULL, TREES
+from saved_trees import DECLARED, FULL, TREES
 
 import agentgraph as ag
 
-STEP = 1 if EXAMPLES else 13
+STEP = 1 if EXAMPLES else 19
 """Each call fails; without examples, each 13th one."""
 MOST_CALLS = 8
 """After so many runs and resumes a thread has come to its end."""
@@ -68,7 +81,8 @@ class Faults:
     """
 
     def __init__(self, how: str, fail_at: int) -> None:
-        self.how, self.fail_at, self.calls, self.times = HOW[how], fail_at, 0, 0
+        self.how = HOW[how]._replace(error=copy(HOW[how].error))  # an error keeps all its frames
+        self.fail_at, self.calls, self.times = fail_at, 0, 0
 
     def put_on(self, saver: Any, prefix: str) -> None:
         """Have the methods of a saver fail; with the prefix "a" the async ones."""
@@ -149,7 +163,7 @@ class Failing(Watched):
 
     def __init__(self, tree: str, way: str, folder: Path, faults: Faults) -> None:
         folder.mkdir()
-        self.world = World()
+        self.world, self.values = World(), DECLARED.get(tree)
         super().__init__(TREES[tree](self.world), way, folder)
         self.faults, self.prefix, self.runs = faults, "" if way.startswith("sync") else "a", False
         self.parts: list[Heard] = []
@@ -157,7 +171,7 @@ class Failing(Watched):
     def runner(self, saver: Any) -> ag.Runner:
         if self.runs:
             self.faults.put_on(saver, self.prefix)
-        return super().runner(saver)
+        return ag.Runner(self.tree, checkpointer=saver, values=self.values)
 
     def call(self, method: str, *args: Any, **options: Any) -> Heard:
         self.runs = not (self.faults.times and self.faults.how.again < 2)
@@ -214,8 +228,9 @@ class Failing(Watched):
 
 
 def blamed(parts: Sequence[Heard]) -> set[str]:
-    """Return the addresses of the agents that failed."""
-    return {event.address for part in parts for event in part.events if event.kind == "error"}
+    """Return the addresses of the agents that failed; those that never work may lose before they do."""
+    errors = [event for part in parts for event in part.events if event.kind == "error"]
+    return {event.address for event in errors if NEVER_WORKS not in (event.error or "")}
 
 
 def check_failing(whole: Failing, driven: Failing, fails: set[str], text: str = "Go.") -> None:
@@ -266,7 +281,7 @@ def test_a_listing_that_fails_in_a_resume_is_nobodys_failure(way: str, tmp_path:
     assert driven.faults.times == 1
 
 
-ASKING = ("each asks", "asks", "asks in a tool", "asks beside transfers")
+ASKING = ("each asks", "runs asking", "asks", "asks in a tool", "asks beside transfers")
 ALONE = [name for name in TREES if name not in {*ASKING, "undone"}]
 """The trees that a graph runs without a `Runner` to the end."""
 
@@ -301,7 +316,9 @@ class Alone:
 
     def __init__(self, tree: str, durability: str, drive: str, faults: Faults) -> None:
         self.world, self.faults, self.saver = World(), faults, InMemorySaver()
-        self.graph = ag.compile_agent(TREES[tree](self.world), checkpointer=self.saver)
+        self.graph = ag.compile_agent(
+            TREES[tree](self.world), checkpointer=self.saver, values=DECLARED.get(tree)
+        )
         self.durability, self.prefix = durability, "a" if drive == "async" else ""
 
     def finish(self) -> list[BaseException]:

@@ -134,7 +134,7 @@ def test_a_cached_transfer_hands_over(drive: Drive, cache: Cache, ran: Ran) -> N
     miss, hit = heard(drive, runner, "1"), heard(drive, runner, "2")
     assert ran == ["a"]
     assert lines(hit) == lines(miss)
-    assert lines(hit)[-3:] == ["desk[1]/a: Hm.", "desk[1]/a: [transfer_to] desk", "desk[1.0]: Bye."]
+    assert lines(hit)[-3:] == ["desk[1]/a: Hm.", "desk[1]/a: [transfer_to] desk", "desk[2]: Bye."]
 
 
 def test_a_cached_transfer_to_an_agent_that_is_gone_is_not_used(cache: Cache, ran: Ran) -> None:
@@ -144,8 +144,8 @@ def test_a_cached_transfer_to_an_agent_that_is_gone_is_not_used(cache: Cache, ra
         replies = [calls(call("transfer_to_a")), "Bye."]
         return run(chat("desk", *replies, sub_agents=[a], sub_agents_return=returns), cache)[3:]
 
-    assert said(returns=False) == ["desk[1]/a: [transfer_to] desk", "desk[1.0]: Bye."]
-    assert said(returns=True) == ["desk[1]/a: Hm.", "desk[1.0]: Bye."]
+    assert said(returns=False) == ["desk[1]/a: [transfer_to] desk", "desk[2]: Bye."]
+    assert said(returns=True) == ["desk[1]/a: Hm.", "desk[2]: Bye."]
 
 
 def test_until_is_asked_after_a_hit(drive: Drive, cache: Cache, ran: Ran) -> None:

@@ -41,7 +41,7 @@ def silent(topic: str):  # type: ignore[no-untyped-def]
     """Do something."""
 
 
-def swarm(name: str) -> ag.Agent:
+def crowd(name: str) -> ag.Agent:
     """Return an agent of LangChain's that may hand over to the agent `boss`."""
     return ag.graph_agent(name, create_agent(scripted(), [create_handoff_tool(agent_name="boss")]))
 

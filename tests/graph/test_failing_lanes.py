@@ -5,15 +5,18 @@ The cases without concurrency are in `tests/transcripts/branches.txt` and `workf
 
 import asyncio
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
-from helpers import Async, Drive, asks, failing, fails, in_turn, lines, says, sees
+from helpers import Async, Drive, asks, chat, failing, fails, in_turn, lines, says, sees
 
 import agentgraph as ag
 from agentgraph.errors import StepFailedError
 from agentgraph.graph.nodes.schedule import Schedule
+from agentgraph.testing import call, calls
 
 PATIENCE = 20
 
@@ -23,7 +26,8 @@ def decides(future: Any) -> bool:
     if future.cancelled() or future.exception() is not None:
         return True
     result = future.result()
-    return "failed" in result or result["signal"] or result["messages"][-1].text == "b"
+    won = [message.text for message in result["messages"][-1:]] == ["b"]
+    return "failed" in result or result["signal"] or won
 
 
 @pytest.fixture
@@ -221,7 +225,7 @@ def test_a_question_beside_a_failure_stays_pending(drive: Drive) -> None:
     assert resume(drive, runner, "Me.") == ["w/b: b", "w/s/h: Me."]
 
 
-def test_a_question_beside_a_final_failure_is_never_asked(
+def test_a_question_beside_a_final_failure_is_void(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, hold = threading.Event(), Schedule.hold
@@ -233,9 +237,76 @@ def test_a_question_beside_a_final_failure_is_never_asked(
 
     monkeypatch.setattr(Schedule, "hold", holding)
     runner, *_ = run(drive, asking_beside(asked, is_final=True))
-    assert runner.pending("t") == []
+    assert (runner.pending("t"), "interrupted" in kinds(runner)) == ([], False)
     failing(drive.resume(runner, "t"), StepFailedError)
-    assert runner.pending("t") == []
+    assert (runner.pending("t"), "interrupted" in kinds(runner)) == ([], False)
+
+
+def kinds(runner: ag.Runner) -> list[str]:
+    return [event.kind for event in runner.events("t")]
+
+
+@pytest.mark.parametrize("kind", ["parallel", "workflow", "first"])
+def test_what_undoes_a_step_is_not_stopped_by_the_failure_of_another_lane(
+    drive: Drive, seen: threading.Event, kind: str
+) -> None:
+    begun = threading.Event()
+    undo = does("undo_j", begun.set, waiting(seen), lambda: "undo_j")
+    steps = [
+        ag.step(says("i"), compensate=says("undo_i")),
+        ag.step(says("j"), depends_on=["i"], compensate=undo),
+        ag.step(fails("k"), depends_on=["j"]),
+    ]
+    inner = ag.workflow("inner", steps)
+    beside = does("b", waiting(begun), in_turn("b" if kind == "first" else ValueError("no")))
+    forks = {
+        "parallel": lambda: ag.parallel("p", [inner, beside]),
+        "workflow": lambda: ag.workflow("p", [ag.step(inner, compensate=says("undo")), beside]),
+        "first": lambda: ag.parallel("p", [inner, beside], on_error="first"),
+    }
+    _, said, _ = run(drive, forks[kind]())
+    assert [line for line in said if "undo_" in line and "error" not in line] == [
+        *["p/inner/undo_j: undo_j", "p/inner/undo_i: undo_i"],
+    ]
+
+
+def test_a_step_that_an_earlier_run_left_is_undone_though_another_one_fails_before_it_goes_on() -> None:
+    """LangGraph runs one lane at a time in the second run: the step that was left comes last."""
+    begun, ledger = asyncio.Event(), list[str]()
+
+    async def play() -> Any:
+        async def bad(ctx: ag.Context) -> str:
+            if not begun.is_set():
+                await begun.wait()
+                await asyncio.Event().wait()
+            raise ValueError("no")
+
+        async def long(ctx: ag.Context) -> Any:
+            ledger.append("long")
+            if not begun.is_set():
+                yield ag.Custom("begun")
+                begun.set()
+                await asyncio.Event().wait()
+            yield "long"
+
+        steps = [
+            ag.function_agent("bad", bad),
+            ag.step(ag.function_agent("long", long), compensate=says("undo")),
+        ]
+        runner = ag.Runner(ag.workflow("w", steps))
+        async with aclosing(runner.arun("Go.", thread_id="t")) as events:
+            async for _ in events:
+                await begun.wait()
+                break
+        said = []
+        with pytest.raises(StepFailedError) as caught:
+            async for event in runner.aresume("t", config={"max_concurrency": 2}):
+                said += lines([event])
+        return said, caught.value
+
+    said, error = asyncio.run(play())
+    assert (ledger, error.undone) == (["long", "long"], ("long",))
+    assert [line for line in said if "error" not in line][-2:] == ["w/long: long", "w/undo: undo"]
 
 
 def test_questions_are_pending_in_the_order_in_which_the_steps_are_joined(drive: Drive) -> None:
@@ -270,6 +341,89 @@ def test_with_first_a_loser_on_the_event_loop_is_cancelled() -> None:
     _, said, _ = run(Async, ag.sequential("s", [race, sees("last")]))
     assert said == ["s/p/fast: fast", "s/last: saw Go. | [fast] said: fast"]
     assert cancelled == ["slow"]
+
+
+def endless(told: list[str], begun: threading.Event) -> ag.Agent:
+    """Return a sync generator that never ends by itself, and tells how it is closed."""
+
+    def fn(ctx: ag.Context) -> Iterator[ag.Custom]:
+        begun.set()
+        until = time.monotonic() + PATIENCE
+        try:
+            while time.monotonic() < until:
+                yield ag.Custom("still")
+                time.sleep(0.005)
+            told.append("by itself")
+        except GeneratorExit:
+            told.append("closed")
+            raise
+
+    return ag.function_agent("slow", fn)
+
+
+def _in_a_parallel(slow: ag.Agent, fast: ag.Agent) -> ag.Agent:
+    return ag.parallel("p", [ag.sequential("inner", [slow, says("after")]), fast], on_error="first")
+
+
+def _in_items(slow: ag.Agent, fast: ag.Agent) -> ag.Agent:
+    worker = ag.switch("w", lambda ctx: ctx.item.number, {0: slow, 1: fast})
+    return ag.each("p", worker, lambda ctx: ["a", "b"], on_error="first")
+
+
+def _as_a_tool(slow: ag.Agent, fast: ag.Agent) -> ag.Agent:
+    caller = chat("boss", calls(call("slow", request="x")), tools=[ag.agent_tool(slow)])
+    return ag.parallel("p", [caller, fast], on_error="first")
+
+
+@pytest.mark.parametrize("race", [_in_a_parallel, _in_items, _as_a_tool])
+def test_with_first_a_generator_that_lost_is_closed_at_its_next_yield(
+    race: Callable[[ag.Agent, ag.Agent], ag.Agent], drive: Drive
+) -> None:
+    told: list[str] = []
+    begun = threading.Event()
+    fast = does("fast", waiting(begun), lambda: "fast")
+    runner, said, _ = run(drive, ag.sequential("s", [race(endless(told, begun), fast), sees("last")]))
+    assert said[-1] == "s/last: saw Go. | [fast] said: fast"
+    assert told == ["closed"]
+    assert [event.text for event in runner.events("t") if event.text][-2:] == [
+        "fast",
+        "saw Go. | [fast] said: fast",
+    ]
+
+
+def test_a_generator_of_a_call_that_is_given_up_is_closed_too(drive: Drive) -> None:
+    told: list[str] = []
+
+    async def fn(ctx: ag.Context) -> str:
+        try:
+            async with asyncio.timeout(None) as limit:
+                slow = asyncio.create_task(ctx.run("slow", "x"))
+                await asyncio.to_thread(begun.wait, PATIENCE)
+                limit.reschedule(0)
+                return str(await slow)
+        except TimeoutError:
+            return "late"
+
+    begun = threading.Event()
+    agent = ag.function_agent("flow", fn, agents=[endless(told, begun)])
+    _, said, _ = run(drive, agent)
+    assert (said[-1], told) == ("flow: late", ["closed"])
+
+
+def test_a_generator_beside_a_failure_ends_and_is_kept(drive: Drive) -> None:
+    begun = threading.Event()
+
+    def fn(ctx: ag.Context) -> Iterator[str]:
+        for number in range(3):
+            begun.set()
+            yield f"{number}"
+            time.sleep(0.05)
+
+    bad = does("bad", waiting(begun), in_turn(ValueError("bad"), "bad"))
+    runner, *_ = run(drive, ag.parallel("p", [ag.function_agent("long", fn), bad]))
+    assert not any("long" in line for line in resume(drive, runner))
+    kept = [line for line in lines(runner.events("t")) if "long" in line]
+    assert kept == [f"p/long: {number}" for number in range(3)]
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3])

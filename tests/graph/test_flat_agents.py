@@ -396,7 +396,7 @@ def test_a_handoff_tool_of_its_leads_to_another_agent(drive: Drive) -> None:
         "boss[1]/ann/model: [calls] back({})",
         "boss[1]/ann/tools: Transferred to boss.",
         "boss[1]/ann/tools: [transfer_to] boss",
-        "boss[1.0]: So.",
+        "boss[2]: So.",
     ]
 
 

@@ -102,3 +102,25 @@ def test_the_annotation_of_a_list_names_what_its_items_may_do(drive: Drive) -> N
         "s/a: the function gave BreakLoop, which its return annotation does not name; add it, as in "
         "`-> str | BreakLoop`, so that the graph has an edge for it"
     )
+
+
+def test_a_function_knows_how_often_it_has_asked(disk: Disk) -> None:
+    def quiz(ctx: ag.Context) -> list[str | ag.Ask]:
+        said = f"{ctx.asked} of 2: {ctx.answer}."
+        return [said, ag.Ask(f"Question {ctx.asked + 1}?")] if ctx.asked < 2 else [said]
+
+    inner = ag.function_agent("inner", quiz)
+    tree = ag.sequential(
+        "s",
+        [
+            ag.loop("twice", [ag.function_agent("quiz", quiz)], max_iterations=2),
+            ag.each("all", inner, lambda ctx: ["a"]),
+        ],
+    )
+    heard = disk.run(tree)
+    while heard[-1].kind == "interrupted":
+        heard = disk.resume(tree, f"answer {len(disk.heard)}")
+    asked = [(event.address, event.text[:4]) for event in disk.heard if event.kind == "message"]
+    at = ["s/twice[0]/quiz", "s/twice[1]/quiz", "s/all/inner(0)"]
+    assert asked == [(address, f"{number} of") for address in at for number in range(3)]
+    assert disk.events(tree) == disk.heard

@@ -5,7 +5,19 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, chat, failing, lines, middleware, passes, says, scripted, texts
+from helpers import (
+    Disk,
+    Drive,
+    chat,
+    echo,
+    failing,
+    lines,
+    middleware,
+    passes,
+    says,
+    scripted,
+    texts,
+)
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, tool
@@ -13,6 +25,7 @@ from langgraph.graph import END
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, Send, interrupt
+from langgraph_supervisor.handoff import create_forward_message_tool
 from langgraph_supervisor.handoff import create_handoff_tool as supervisor_handoff
 from langgraph_swarm import create_handoff_tool as swarm_handoff
 from typing_extensions import TypedDict
@@ -93,7 +106,7 @@ def test_a_handoff_tool_transfers_there_and_back(disk: Disk, make: Any, done: st
         "boss[1]/bob: Back.",
         f"boss[1]/bob: {done.format('boss')}",
         "boss[1]/bob: [transfer_to] boss",
-        "boss[1.0]: So he says.",
+        "boss[2]: So he says.",
     ]
     assert disk.events(tree) == disk.heard
     assert [each["function"]["name"] for each in boss.tools] == ["transfer_to_bob"]
@@ -141,7 +154,7 @@ def test_beside_a_handoff_other_tools_run_and_of_two_the_last_is_carried_out(
     asked = calls(call("transfer_to_ann"), call("add", a=1, b=2), call("transfer_to_bob"))
     tools, workers = [make("ann"), make("bob"), add], [chat("ann"), ag.chat_agent("bob", bob)]
     events = lines(drive.run(ag.Runner(chat("boss", asked, tools=tools, sub_agents=workers)), "Go."))
-    assert events[-2:] == ["boss: [transfer_to] bob", "boss[2]/bob: Bob."]
+    assert events[-2:] == ["boss: [transfer_to] bob", "boss[1]/bob: Bob."]
     assert "boss: 3" in events
     assert "human: [boss] add returned: 3" in sent(bob)
     if make is not by_hand:  # only such a tool does not say before it runs that it hands over
@@ -162,7 +175,7 @@ def test_a_handoff_to_an_agent_that_is_not_there_goes_back_to_the_model(
     ]
 
 
-GOTO: list[Any] = [END, ["bob", "ann"], [Send("bob", {}), Send("ann", {})], (), ""]
+GOTO: list[Any] = [["bob", "ann"], [Send("bob", {}), Send("ann", {})], (), ""]
 
 
 @pytest.mark.parametrize("goto", GOTO, ids=str)
@@ -188,7 +201,7 @@ def test_a_handoff_tool_of_a_foreign_agent_transfers(disk: Disk, make: Any, done
         "boss[1]/bob: Three.",
         f"boss[1]/bob: {done.format('boss')}",
         "boss[1]/bob: [transfer_to] boss",
-        "boss[1.0]: So he says.",
+        "boss[2]: So he says.",
     ]
     assert disk.events(tree) == disk.heard
     assert sent(boss, 1) == [
@@ -238,3 +251,65 @@ def test_a_tool_that_gives_the_whole_history_again_says_only_what_is_new(drive: 
     kept = ["human: Go.", "ai: first", "ai: ", "tool: Noted.", "ai: And more.", "ai: Done."]
     assert texts(state_of(runner)["messages"]) == kept
     assert list(runner.events("t")) == events
+
+
+@kinds
+@pytest.mark.parametrize("group", ["a swarm", "peers"])
+def test_a_handoff_tool_transfers_to_a_peer(disk: Disk, make: Any, done: str, group: str) -> None:
+    ann = scripted(calls(call("transfer_to_bob")))
+    members = [ag.chat_agent("ann", ann, tools=[make("bob")]), chat("bob", "Bob here.")]
+    if group == "a swarm":
+        tree: ag.Agent = ag.swarm("team", members)
+        first, second = "team[0]/ann", "team[1]/bob"
+    else:
+        tree = chat("boss", calls(call("transfer_to_ann")), sub_agents=members, peers=True)
+        first, second = "boss[1]/ann", "boss[2]/bob"
+    assert lines(disk.run(tree))[-3:] == [
+        f"{first}: {done.format('bob')}",
+        f"{first}: [transfer_to] bob",
+        f"{second}: Bob here.",
+    ]
+    assert disk.events(tree) == disk.heard
+    named = [each["function"]["name"] for each in ann.tools]
+    assert sorted(named) == sorted(
+        {"transfer_to_bob", *(["transfer_to_boss"] if group == "peers" else [])}
+    )
+
+
+@pytest.mark.parametrize("mode", ["tools", "handoff"])
+@pytest.mark.parametrize("has_own", [False, True])
+def test_a_supervisor_forwards_by_its_own_tool_and_by_that_of_langgraph_supervisor(
+    disk: Disk, mode: Any, has_own: bool
+) -> None:
+    ask = call("find", request="x") if mode == "tools" else call("transfer_to_find")
+    model = scripted(calls(ask), calls(call("forward_message", from_agent="find")))
+    find = chat("find", calls(call("echo", text="a")), "Bees hum.", tools=[echo])
+    tools = [] if has_own else [create_forward_message_tool("boss")]
+    boss = ag.supervisor(
+        "boss", model, [find], mode=mode, tools=tools, forward=has_own, output_key="answer"
+    )
+    said = disk.run(ag.sequential("s", [boss, says("last")]))
+    assert [event.text for event in said][-3:] == ["Done.", "Bees hum.", "last"]
+    assert said[-2].message.type == "ai"
+    with ag.Runner(ag.sequential("s", [boss, says("last")]), checkpointer=disk.path) as runner:
+        assert runner.thread("t").values == {"answer": "Bees hum."}
+        assert list(runner.events("t")) == said
+
+
+def test_a_command_to_the_end_ends_the_agent_with_what_it_says(drive: Drive) -> None:
+    @tool
+    def stop() -> Command[Any]:
+        "Stop."
+        update = {"messages": [AIMessage("That is all.")], "reason": "done"}
+        return Command(goto=END, graph=Command.PARENT, update=update)
+
+    tree = ag.sequential("s", [chat("ann", calls(call("stop")), tools=[stop]), says("last")])
+    runner = ag.Runner(tree)
+    assert lines(drive.run(runner, "Go.", thread_id="t")) == [
+        "s/ann: [calls] stop({})",
+        "s/ann: [values] reason",
+        "s/ann: Done.",
+        "s/ann: That is all.",
+        "s/last: last",
+    ]
+    assert state_of(runner)["values"] == {"reason": "done"}

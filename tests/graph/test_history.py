@@ -28,8 +28,8 @@ from agentgraph.graph.history import (
 )
 from agentgraph.graph.stamps import speaker_at, stamped
 from agentgraph.testing import ScriptedChatModel, call, pairing_faults
-from agentgraph.tree.addresses import RunPaths
 from agentgraph.tree.places import lay_out
+from agentgraph.tree.run_paths import RunPaths
 
 legal = ag.sequential("legal", [agent("law"), agent("tax")])
 refine = ag.loop("refine", [agent("critic"), agent("editor")], max_iterations=9)
@@ -98,7 +98,7 @@ def talk(text: str) -> list[BaseMessage]:
 
 def seen(messages: list[BaseMessage], at: str = "boss", policy: Any = "shared") -> list[BaseMessage]:
     address = f"report/{at}"
-    return visible(messages, policy, speaker_at(address), address, PATHS.of)
+    return visible(messages, policy, speaker_at(address), address, PATHS.said_at)
 
 
 CASES = [*cases(Path(__file__).with_name("histories.txt"))]
@@ -116,7 +116,7 @@ TALK = talk("user: Bees?\nwriter: Buzz.\nrefine[0]/critic: Short.\nuser: Wasps?\
 
 
 def test_no_run_path_is_computed_unless_the_policy_is_path() -> None:
-    def never(address: str) -> Any:
+    def never(address: str, message: object) -> Any:
         raise AssertionError("not to be asked")
 
     for policy in ("shared", "own", "last", "input", unchanged):
@@ -185,6 +185,13 @@ THOUGHTS = [
     {"type": "redacted_thinking", "data": "x"},
     {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
 ]
+SEARCHED = [
+    {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "bees"}},
+    {"type": "server_tool_use", "id": "2", "name": "web_search", "input": {"query": "bees"}},
+    {"type": "web_search_tool_result", "tool_use_id": "2", "content": []},
+    {"type": "mcp_call", "id": "3", "output": "x"},
+    {"type": "server_tool_result", "tool_call_id": "4", "output": "x", "status": "success"},
+]
 
 
 def blocks(*items: Any) -> list[Any]:
@@ -207,6 +214,10 @@ QUOTED: dict[str, tuple[BaseMessage, Any]] = {
         blocks("[writer] said:", LOOKING, CALLED),
     ),
     "words without the thoughts": (AIMessage([*THOUGHTS, LOOKING]), blocks("[writer] said:", LOOKING)),
+    "words without what the provider's search found, and its citations": (
+        AIMessage([*SEARCHED, {**LOOKING, "annotations": [{"type": "url_citation"}], "id": "msg_1"}]),
+        blocks("[writer] said:", LOOKING),
+    ),
     "a call without the thoughts": (AIMessage([*THOUGHTS], tool_calls=[SEARCH]), blocks(CALLED)),
 }
 

@@ -152,9 +152,13 @@ def test_of_the_agents_that_a_function_runs_only_those_in_flight_run_again(
     assert (said, z) == ("s/flow: one two no q q last", "s/z: z")
     started = Counter(killed.ledger("start"))
     again = {at for at, times in started.items() if times > 1}
-    assert again <= {f"s/flow/{hang_at}", *(f"s/flow/pair(a)/{y}" for y in "pq")}
+    beside = {f"s/flow/pair(a)/{y}" for y in "pq"}
+    assert again <= {f"s/flow/{hang_at}", *beside}
     assert started.keys() == {*(f"s/flow/{at}" for at in CALLS), "s/z"}
-    assert Counter(killed.ledger("end")) == Counter(started.keys())
+    ended = Counter(killed.ledger("end"))
+    assert ended.keys() == started.keys()
+    # what runs beside may have ended a moment before the kill, and not be saved
+    assert {at for at, times in ended.items() if times > 1} <= again & beside
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -172,6 +176,22 @@ def test_steps_whose_results_were_not_saved_yet_do_not_run_again(
     killed.check_ran(*STEPS, *undone, twice="wf/d")
     assert killed.resume(code) == [last] * bool(code)  # nothing runs again
     killed.check_ran(*STEPS, *undone, twice="wf/d")
+
+
+def test_what_undid_a_step_does_not_run_again_if_results_of_steps_were_not_saved_yet(
+    program: Commands,
+) -> None:
+    killed = Killed(program, "failing", "wf/undo_a").kill()
+    with closing(sqlite3.connect(killed.folder / "runs.db", timeout=30)) as database:
+        found = "instr(value, CAST('{}' AS BLOB)) > 0".format
+        database.execute(
+            "DELETE FROM writes WHERE channel = '__return__' "
+            f"AND NOT ({found('undo_')} OR {found('failed')} OR {found('wf/c')})"
+        )
+        assert database.execute("SELECT changes()").fetchone() == (3,)
+        database.commit()
+    killed.resume(FAILED)
+    killed.check_ran(*STEPS, *UNDONE, twice="wf/undo_a")
 
 
 def test_a_run_that_is_interrupted_by_the_keyboard_is_resumed(program: Commands) -> None:

@@ -5,15 +5,18 @@ import pstats
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import langgraph.types
 import pytest
 from helpers import Async, Drive, Sync, collect, fresh, says, scripted, unvoided
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.types import interrupt
+from langgraph.types import interrupt as interrupted
 
 import agentgraph as ag
 from agentgraph.events.translation import STREAM_MODES
@@ -100,9 +103,23 @@ def asked(value: str) -> str:
     return str(interrupt(value))
 
 
+UNSEEN = {"ask": asked}
+"""Where no name leads from an agent's function to LangGraph's `interrupt`."""
+
+
 @both
-def test_questions_that_a_helper_asks_have_the_address_of_the_item(drive: Drive) -> None:
-    runner = ag.Runner(files(lambda ctx: asked(ctx.item.value) + asked("And?")))
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda ctx: asked(ctx.item.value) + asked("And?"),
+        lambda ctx: UNSEEN["ask"](ctx.item.value) + UNSEEN["ask"]("And?"),
+    ],
+    ids=["helper", "unseen"],
+)
+def test_questions_that_a_helper_asks_have_the_address_of_the_item(
+    fn: Callable[..., Any], drive: Drive
+) -> None:
+    runner = ag.Runner(files(fn))
     heard = list(drive.run(runner, "Go.", **named("a", "b")))
     assert lines(heard) == ["files/read(0): interrupted", "files/read(1): interrupted"]
     heard += drive.resume(runner, "t", {"files/read(1)": "B"})
@@ -111,6 +128,47 @@ def test_questions_that_a_helper_asks_have_the_address_of_the_item(drive: Drive)
     assert [each.id for each in runner.events("t")] == [each.id for each in unvoided(heard)]
     messages = [each.text for each in runner.graph.get_state(CONFIG).values["messages"]]
     assert messages == ["Go.", "AA2", "BB2"]
+
+
+class Helpers:
+    def asks(self, ctx: ag.Context) -> str:
+        return asked(ctx.item.value)
+
+
+def in_closures() -> Callable[..., Any]:
+    def far(ctx: ag.Context) -> str:
+        return asked(ctx.item.value)
+
+    def near(ctx: ag.Context) -> str:
+        return far(ctx)
+
+    return near
+
+
+@both
+@pytest.mark.parametrize(
+    "helper",
+    [
+        *(in_closures(), Helpers().asks, partial(lambda ctx: asked(ctx.item.value))),
+        lambda ctx: interrupted(ctx.item.value),
+        lambda ctx: langgraph.types.interrupt(ctx.item.value),
+    ],
+    ids=["closure", "method", "partial", "other name", "module"],
+)
+def test_what_comes_before_the_question_of_a_helper_runs_as_often_as_in_langgraph(
+    helper: Callable[..., Any], drive: Drive
+) -> None:
+    calls: list[str] = []
+
+    def read(ctx: ag.Context) -> str:
+        calls.append(ctx.item.value)
+        return f"{helper(ctx)}."
+
+    runner = ag.Runner(files(read, output_key="out"))
+    list(drive.run(runner, "Go.", **named("a")))
+    assert calls == ["a"]
+    list(drive.resume(runner, "t", "Yes"))
+    assert (calls, runner.thread("t").values["out"]) == (["a", "a"], ["Yes."])
 
 
 @both

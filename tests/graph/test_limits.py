@@ -37,7 +37,7 @@ def test_a_turn_has_fifty_transfers_by_default_and_any_number_without_a_bound() 
         events.extend(runner.run("Go.", thread_id="t"))
     assert caught.value.value == 50
     assert transfers(events) == 50
-    assert lines(runner.resume("t", limits=ag.Limits(transfers=None)))[-1].endswith(": Done.")
+    assert lines(runner.resume("t", limits=ag.Limits(transfers=1000)))[-1].endswith(": Done.")
 
 
 def test_a_reached_limit_is_an_error_that_says_where_and_can_be_pickled() -> None:
@@ -46,8 +46,8 @@ def test_a_reached_limit_is_an_error_that_says_where_and_can_be_pickled() -> Non
         graph.invoke({"messages": ["Go."]})
     for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
         fields = (error.agent_name, error.address, error.limit, error.value)
-        assert fields == ("ann", "ann[1.0]", "transfers", 2)
-        assert str(error).startswith("ann[1.0]: the agent 'ann' reached Limits.transfers")
+        assert fields == ("ann", "ann[2]", "transfers", 2)
+        assert str(error).startswith("ann[2]: the agent 'ann' reached Limits.transfers")
 
 
 def test_without_transfers_the_state_has_no_count() -> None:
@@ -62,7 +62,7 @@ def test_a_limit_that_is_not_a_positive_whole_number_is_refused(value: Any) -> N
     with pytest.raises(ag.AgentGraphError) as caught:
         ag.Limits(transfers=value)
     assert str(caught.value) == (
-        f"Limits(transfers={value!r}): pass a whole number above 0, or None for no bound"
+        f"Limits(transfers={value!r}): pass a whole number above 0, or None for no limit of its own"
     )
 
 
@@ -137,7 +137,7 @@ def test_a_transfer_with_hooks_after_it_is_counted_once(drive: Drive) -> None:
         middleware=[middleware(after_agent=lambda state: None)],
     )
     events = [*drive.run(ag.Runner(there, limits=ag.Limits(transfers=2)), "Go.")]
-    assert lines(events)[-1] == "a[1.0]: Done."
+    assert lines(events)[-1] == "a[2]: Done."
 
 
 def test_the_limit_of_a_runner_inside_a_tool_is_a_failure_of_that_tool() -> None:

@@ -1,62 +1,27 @@
 """Functions that run agents: `ctx.run`, its replies, and what happens where a call pauses or fails."""
 
 import asyncio
+import operator
 import threading
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from helpers import Disk, Drive, asks, chat, check_heard, fails, fresh, lines, says
+from helpers import Disk, Drive, asks, chat, check_heard, fails, lines, says
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import RetryPolicy
 from pydantic import BaseModel
+from running import RAN, Function, call, echo, flow, pending, turn
 
 import agentgraph as ag
 from agentgraph.show.lines import tree_lines
-
-Function = Callable[[ag.Context], Any]
-
-
-def echo(name: str, **options: Any) -> ag.Agent:
-    """Return an agent that says what it is asked, and counts in `ran` how often it runs."""
-
-    def fn(ctx: ag.Context) -> str:
-        RAN.append(ctx.address)
-        return f"{name}: {ctx.messages[-1].text}"
-
-    return ag.function_agent(name, fn, **options)
-
-
-RAN: list[str] = []
 
 
 @pytest.fixture(autouse=True)
 def nothing_ran() -> None:
     RAN.clear()
-
-
-def flow(fn: Function, *agents: ag.Agent, **options: Any) -> ag.Agent:
-    return ag.function_agent("flow", fn, agents=agents, **options)
-
-
-def call(disk: Disk, agent: ag.Agent, method: str, *args: Any, **options: Any) -> Any:
-    return fresh(disk.drive, disk.path, agent, method, *args, **options)
-
-
-def pending(disk: Disk, agent: ag.Agent) -> list[ag.Interrupt]:
-    with ag.sqlite_saver(disk.path) as saver:
-        return ag.Runner(agent, checkpointer=saver).pending("t")
-
-
-def turn(disk: Disk, agent: ag.Agent, **answers: Any) -> list[str]:
-    """Run a turn, answer its questions by address (`__` for `/`), one at a time; return all lines."""
-    events = call(disk, agent, "run", "Go.", thread_id="t")
-    for answer in answers.values():
-        question = pending(disk, agent)[0]
-        events += call(disk, agent, "resume", "t", {question.address: answer})
-    check_heard(events, call(disk, agent, "events", "t"))
-    return lines(events)
 
 
 def test_a_reply_is_a_text_with_data_values_and_messages(drive: Drive) -> None:
@@ -225,6 +190,69 @@ def test_a_failure_that_ends_the_function_is_tried_again_from_the_failed_step(di
     assert RAN == ["flow/echo(0)", "flow/team(1)/work"]
 
 
+async def in_little_time(ctx: ag.Context) -> str:
+    try:
+        return str(await asyncio.wait_for(ctx.run("team", "x"), 0.05))
+    except TimeoutError:
+        return f"It took too long, {await ctx.run('echo', 'y')}"
+
+
+def test_a_call_that_nobody_awaits_any_more_is_stopped_and_the_function_goes_on(disk: Disk) -> None:
+    agent = flow(in_little_time, ag.sequential("team", [slow("one"), slow("two")]), echo("echo"))
+    assert sorted(turn(disk, agent)) == [
+        "flow/echo(1): echo: y",
+        "flow/team(0)/one: one",
+        "flow/team(0): [error] TimeoutError('the function does not await it any more')",
+        "flow: It took too long, echo: y",
+    ]
+    assert RAN == ["flow/echo(1)"]
+
+
+def test_of_calls_side_by_side_one_that_fails_stops_the_others_and_is_what_comes_out(
+    disk: Disk,
+) -> None:
+    async def fn(ctx: ag.Context) -> str:
+        return " ".join(await asyncio.gather(ctx.run("team", "x"), ctx.run("shaky", "y")))
+
+    team = ag.sequential("team", [slow("one"), echo("two")])
+    agent = flow(fn, team, fails("shaky"))
+    with pytest.raises(ValueError, match="shaky failed, time 1"):
+        call(disk, agent, "run", "Go.", thread_id="t")
+    assert RAN == []
+    assert lines(call(disk, agent, "resume", "t"))[-1] == "flow: two: [one] said: one shaky"
+
+
+def test_what_fails_after_a_pause_is_reported_when_the_function_is_called_again(disk: Disk) -> None:
+    def shaky(ctx: ag.Context) -> str:
+        RAN.append(ctx.address)
+        time.sleep(0.2)
+        if len(RAN) == 1:
+            raise ValueError("shaky failed")
+        return "works"
+
+    async def fn(ctx: ag.Context) -> str:
+        return " ".join(await asyncio.gather(ctx.run("shaky", "y"), ctx.run("boss", "x")))
+
+    agent = flow(fn, ag.function_agent("shaky", shaky), asks("boss"))
+    assert lines(call(disk, agent, "run", "Go.", thread_id="t")) == ["flow/boss(1): [asks] Well?"]
+    with pytest.raises(ValueError, match="shaky failed"):
+        call(disk, agent, "resume", "t", "yes")
+    assert RAN == ["flow/shaky(0)"]
+    assert lines(call(disk, agent, "resume", "t"))[-1] == "flow: works yes"
+    errors = [line for line in lines(call(disk, agent, "events", "t")) if "[error]" in line]
+    assert errors == ["flow/shaky(0): [error] ValueError('shaky failed')"]
+
+
+def slow(name: str) -> ag.Agent:
+    """Return an agent that takes its time, in a thread that nobody can cancel."""
+
+    def fn(ctx: ag.Context) -> str:
+        time.sleep(0.2)
+        return name
+
+    return ag.function_agent(name, fn)
+
+
 def test_a_retry_runs_again_only_what_failed(drive: Drive) -> None:
     def fn(ctx: ag.Context) -> str:
         return f"{ctx.run('echo', 'one')} {ctx.run('shaky', 'x')}"
@@ -267,6 +295,10 @@ REFUSED: dict[str, tuple[Function, str]] = {
     "no key": (
         lambda ctx: ctx.run("echo", "r", key=1.5),
         "flow: ctx.run('echo'): key=1.5 is neither a text nor a whole number",
+    ),
+    "a key that cannot be saved": (
+        lambda ctx: ctx.run("echo", "r", key="\udcff"),
+        "flow: ctx.run('echo'): key='\\udcff' has a lone surrogate, which is not a character",
     ),
     "a key twice": (
         lambda ctx: [str(ctx.run("echo", x, key="k")) for x in "ab"],
@@ -374,6 +406,27 @@ def test_values_with_a_reducer_are_merged(drive: Drive) -> None:
     runner = ag.Runner(flow(_both, echo("echo", output_key="e")), values=Collected)
     list(drive.run(runner, "Go.", thread_id="t"))
     assert sorted(runner.thread("t").values["e"].split(";")) == ["", "echo: a", "echo: b"]
+
+
+class Ordered(TypedDict):
+    all: Annotated[list[str], operator.add]
+    last: Annotated[str, lambda old, new: new]
+
+
+def test_values_of_calls_side_by_side_are_merged_in_the_order_of_the_calls(drive: Drive) -> None:
+    def write(ctx: ag.Context) -> ag.SetValues:
+        text = ctx.messages[-1].text
+        time.sleep({"a": 0.2, "b": 0.1}.get(text, 0))
+        return ag.SetValues(all=[text], last=text)
+
+    async def fn(ctx: ag.Context) -> ag.SetValues:
+        await asyncio.gather(*(ctx.run("write", x, key=x) for x in "abc"))
+        return ag.SetValues(all=["own"])
+
+    agent = flow(fn, ag.function_agent("write", write))
+    runner = ag.Runner(agent, values=Ordered)
+    list(drive.run(runner, "Go.", thread_id="t"))
+    assert runner.thread("t").values == {"all": ["a", "b", "c", "own"], "last": "c"}
 
 
 def test_what_the_agents_said_is_no_part_of_the_history(drive: Drive) -> None:

@@ -22,6 +22,12 @@ class State(TypedDict):
     word: str
 
 
+def finder(config: RunnableConfig) -> Callable[[str, int], Any]:
+    """Return a function that returns what the task of a name and a call number gave, or MISSING."""
+    results, task_id = saved_results(config)
+    return lambda name, number: results.get(task_id(name, number), MISSING)
+
+
 def graph_of(
     look: Callable[[Callable[[str, int], Any]], None],
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
@@ -36,7 +42,7 @@ def graph_of(
         return {"said": word.upper()}
 
     def node(state: State) -> State:
-        look(saved_results(get_config()))
+        look(finder(get_config()))
         small("a").result()
         large("b").result()
         return {"word": interrupt("ok?")}
@@ -65,4 +71,4 @@ def test_nothing_is_found_where_langgraph_runs_finished_tasks_again() -> None:
 
 
 def test_nothing_is_found_where_no_node_runs() -> None:
-    assert saved_results({"configurable": {}})("small", 0) is MISSING
+    assert finder({"configurable": {}})("small", 0) is MISSING

@@ -76,6 +76,7 @@ def made(head: str) -> Schedule:
         on_error=next((each for each in ("wait", "collect", "first") if each in words), "fail"),
         in_steps="steps" in words,
         is_final="final" in words,
+        is_over="over" in words,
         at_once=next((int(each[0]) for each in words if each.endswith("at once")), None),
     )
 

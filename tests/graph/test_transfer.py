@@ -3,6 +3,7 @@
 What a run with transfers emits is in `tests/transcripts/transfers.txt` and `transfers_and_tools.txt`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -60,15 +61,15 @@ def test_a_function_whose_annotation_names_no_transfer_may_not_transfer(drive: D
 
 @pytest.mark.parametrize(
     ("hops", "said"),
-    [((2,), "s/P[2]/D s/P/D"), ((1, 0, 2), "s/P[1.0.2]/D s/P/C/P/D"), (None, "s/P[2]/D s/P/D")],
+    [(["D"], "s/P[1]/D s/P/D"), ("CPD", "s/P[3]/D s/P/C/P/D"), (None, "s/P[1]/D s/P/D")],
 )
-def test_a_command_may_jump_to_a_sub_agent(hops: tuple[int, ...] | None, said: str) -> None:
+def test_a_command_may_jump_to_a_sub_agent(hops: Sequence[str] | None, said: str) -> None:
     child = ag.function_agent("D", lambda ctx: f"{ctx.address} {ctx.run_path}")
     group = chat("P", "Done.", sub_agents=[chat("C"), child])
     runner = ag.Runner(ag.sequential("s", [group, says("z")]))
     list(runner.run("Go.", thread_id="t"))
     config: Any = {"configurable": {"thread_id": "t"}}
     position = runner.graph.get_state(config).values["position"]
-    update = {"position": {**position, "next": "D", "cursor": [hops]}} if hops else None
+    update = {"position": {**position, "next": "D", "cursor": [[*hops]]}} if hops else None
     state = runner.graph.invoke(Command(goto="D", update=update), config)
     assert [message.text for message in state["messages"][-2:]] == [said, "z"]

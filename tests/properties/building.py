@@ -1,5 +1,6 @@
 """Specs built as agents, which record what they see."""
 
+import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -63,8 +64,8 @@ def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:
         case specs.Loop():
             until = spec.until and (lambda ctx: record.until(spec, ctx))
             return ag.loop(spec.name, inner, max_iterations=spec.max_iterations, until=until)
-        case specs.Switch():
-            return _switch(spec, inner, record)
+        case specs.Switch() | specs.Swarm():
+            return _chosen(spec, inner, record)
         case specs.Each():
             return _each(spec, *inner, record)
         case specs.Flow():
@@ -94,10 +95,17 @@ def _flow(spec: specs.Flow) -> Callable[[ag.Context], Any]:
     async def async_flow(ctx: ag.Context) -> str:
         return " | ".join([await ctx.run(name, request, key=key) for name, request, key in made])
 
-    return async_flow if spec.is_async else flow
+    async def gathered(ctx: ag.Context) -> str:
+        calls = (ctx.run(name, request, key=key) for name, request, key in made)
+        return " | ".join(await asyncio.gather(*calls))
+
+    return {"function": flow, "async function": async_flow, "gathered": gathered}[spec.kind]
 
 
-def _switch(spec: specs.Switch, inner: list[ag.Agent], record: Record) -> ag.Agent:
+def _chosen(spec: specs.Switch | specs.Swarm, inner: list[ag.Agent], record: Record) -> ag.Agent:
+    if isinstance(spec, specs.Swarm):
+        start = inner[spec.start].name
+        return ag.swarm(spec.name, inner, start=start, sticky=spec.sticky)
     signals = {"skip": ag.SKIP, "break_loop": ag.BreakLoop(), "exit": ag.Exit()}
     ways = [inner[way] if isinstance(way, int) else signals[way] for way in spec.ways]
     if spec.by == "value":
@@ -149,6 +157,8 @@ def _chat(spec: specs.Chat, inner: list[ag.Agent], record: Record, known: dict[s
         tools=[*(_tool(name, spec, record) for name in spec.tools), *agents],
         sub_agents=inner[:subs],
         sub_agents_return=spec.sub_agents_return,
+        peers=spec.peers,
+        sticky=spec.sticky,
         max_iterations=spec.max_iterations,
         on_max_iterations="answer",
         return_directly=spec.return_directly,

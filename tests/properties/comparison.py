@@ -43,7 +43,7 @@ def check(thread: Thread, ignored: Callable[[ag.AgentEvent], bool] = lambda even
         lane.write(case.values)
         expected = expected_events(case.tree, lane, turn.text)
         ends.append(len(lane.events))
-        assert errors(turn.events) == errors_in(expected)
+        check_errors(turn.events, expected, case.tree)
         check_chunks(turn.events, case.tree, streamed=case.stream)
         check_pending(turn, expected)
     heard = [event for turn in turns for event in turn.events]
@@ -63,6 +63,22 @@ def check_events(heard: Sequence[ag.AgentEvent], expected: Sequence[specs.Event]
     left = [event for event in unvoided(whole(heard)) if event.kind != "error"]
     wanted = [each for each in expected if each.kept and each.kind not in UNKEPT]
     assert [plain(event) for event in settled(left, wanted)] == wanted
+
+
+def check_errors(
+    heard: Sequence[ag.AgentEvent], expected: Sequence[specs.Event], tree: specs.Spec
+) -> None:
+    """Compare the errors of a turn.
+
+    That of a wrap of tool calls may be lost if another lane fails while LangChain tells tracers of it,
+    in a thread; the call runs again on a resume in any case.
+    """
+    said, wanted = errors(heard), errors_in(expected)
+    unsaid = {error for _, error in wanted - said}
+    chats = [spec for spec in specs.walk(tree) if isinstance(spec, specs.Chat)]
+    wraps = [each for chat in chats for each in chat.middleware if each.place == "wrap_tool_call"]
+    assert said <= wanted
+    assert unsaid <= {acts.fails(wrap) for wrap in wraps}
 
 
 def check_translated(tree: specs.Spec, events: Sequence[ag.AgentEvent], passed: Passed) -> None:

@@ -109,6 +109,13 @@ class Thread(Session):
         chosen = some_of(questions, self.choices)
         return self.resume(*as_argument(chosen, questions, self.choices), **options)
 
+    def some_answers(self, questions: Sequence[ag.Interrupt]) -> tuple[Any, ...]:
+        """Return the answers to some questions as the argument of a resume."""
+        return as_argument(some_of(questions, self.choices), questions, self.choices)
+
+    def visits(self) -> list[ag.Visit]:
+        return list(self.use(lambda runner: runner.visits(self.id), lambda r: r.avisits(self.id)))
+
     def finish(self) -> None:
         """Answer and resume until the turn has ended."""
         for _ in range(MOST_RESUMES):

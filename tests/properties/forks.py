@@ -121,7 +121,7 @@ def results(each: specs.Each, items: Sequence[Item], begins: Sequence[int]) -> A
     gave = [item.gave(each.agent, begin) for item, begin in zip(items, begins, strict=True)]
     if each.on_error == "first":
         return next(iter(gave), None)
-    if each.shape == "keys" or any(item.key is not None for item in items):
+    if each.shape != "list":
         return dict(zip([item.key for item in items], gave, strict=True))
     return gave
 

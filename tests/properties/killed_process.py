@@ -55,12 +55,7 @@ def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
         if has_input:
             count("saved")
 
-    for kind, names in (
-        (SqliteSaver, ("put", "put_writes")),
-        (AsyncSqliteSaver, ("aput", "aput_writes")),
-    ):
-        for name in names:
-            setattr(kind, name, _counted(getattr(kind, name), partial(count_save, name)))
+    count_saves(count_save)
     thread = Thread(case, Async if mode == "async" else Sync, at / "threads.db")
     thread.passed = [Passed(earlier) for earlier in range(number)]
     thread.record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))
@@ -75,6 +70,17 @@ def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
     error = thread.error
     conflicts = list(error.names) if isinstance(error, ag.ValueConflictError) else []
     (at / "ended").write_text(json.dumps({"failed": error is not None, "conflicts": conflicts}))
+    os._exit(0)  # for Python to tear all modules down takes as long as a request
+
+
+def count_saves(count: Callable[[str], None]) -> None:
+    """Have each save of a SQLite saver of this process call a function with the method's name."""
+    for kind, names in (
+        (SqliteSaver, ("put", "put_writes")),
+        (AsyncSqliteSaver, ("aput", "aput_writes")),
+    ):
+        for name in names:
+            setattr(kind, name, _counted(getattr(kind, name), partial(count, name)))
 
 
 def _counted(save: Any, count: Callable[[], None]) -> Any:

@@ -18,7 +18,8 @@ class Here(NamedTuple):
     """An activation: its run path, its address, the nearest iteration, and if there is a loop to end.
 
     `above` is the chat agent that handed over to it, if it can hand back; `tries` are the addresses
-    of its attempts if it was sent back; `number` is that of the item that it runs for.
+    of its attempts if it was sent back; `number` is that of the item that it runs for; `peers` are
+    those beside it that it may hand over to.
     """
 
     path: specs.Path
@@ -28,6 +29,7 @@ class Here(NamedTuple):
     above: str | None = None
     tries: tuple[str, ...] = ()
     number: int | None = None
+    peers: tuple[str, ...] = ()
 
     @property
     def step(self) -> int | None:
@@ -36,7 +38,7 @@ class Here(NamedTuple):
 
     def inside(self, path: specs.Path, address: str) -> "Here":
         """Return the activation of another agent that it runs."""
-        return self._replace(path=path, address=address, above=None, tries=(), number=None)
+        return Here(path, address, self.iteration, self.in_loop)
 
     def at_node(self, name: str, visit: int) -> "Here":
         """Return a visit of a node of the graph that it is."""
@@ -154,8 +156,8 @@ class Lane:
         self.written.append(values)
 
     def join(self, written: Sequence[Mapping[str, Any]]) -> None:
-        """Write what another lane wrote, in order."""
-        for values in written:
+        """Write what another lane wrote, in order, but for what stays there."""
+        for values in map(handed_back, written):
             self.write(values)
 
     def settle(
@@ -177,7 +179,7 @@ class Lane:
             self.write(dict.fromkeys(found, specs.SETTLED))
 
     def see(self, written: Sequence[Mapping[str, Any]]) -> None:
-        """Take over what another lane wrote, for the agents of this one."""
+        """Take over what was written, for the agents of this lane."""
         for values in written:
             added = {k: self.values[k] + v for k, v in values.items() if k == ADDED}
             self.values |= {**values, **added}
@@ -242,7 +244,7 @@ class Lane:
 def place(address: str) -> str:
     """Return the place of an address, whatever its iterations, attempts and transfers are.
 
-    >>> place("loop[0]/boss{1}[2.0]/writer#2")
+    >>> place("loop[0]/boss{1}[2]/writer#2")
     'loop/boss/writer#2'
     """
     return re.sub(r"\[[^\]]*\]|\{[^}]*\}", "", address)
@@ -308,4 +310,10 @@ def is_transfer(message: specs.Rendered) -> bool:
 
 def targets(spec: specs.Chat, here: Here) -> list[str]:
     """Return the names of those that a chat agent may hand over to."""
-    return [*(child.name for child in spec.sub_agents), *([here.above] if here.above else [])]
+    above = [here.above] if here.above else []
+    return [*(child.name for child in spec.sub_agents), *above, *here.peers]
+
+
+def handed_back(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what leaves a lane of the values that were written there."""
+    return {name: value for name, value in values.items() if not name.endswith(specs.ACTIVE)}

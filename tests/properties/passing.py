@@ -147,6 +147,7 @@ class Passed(BaseCallbackHandler):
         """Check that each run has its visits, and that all have ended.
 
         Where a border fails, a node runs again, and has its failure; one that is stopped may not begin.
+        A function that is an item and asks has another run, in the graph that it goes on in.
         """
         assert list(self._open.values()) == []
         models = Counter(run.parent for run in self.runs.values() if run.kind == "model")
@@ -154,12 +155,19 @@ class Passed(BaseCallbackHandler):
         tools = {key for key, run in self.runs.items() if run.name in ("say", "act")}
         assert tools == {visit.run for visit in self.visits if visit.caller == "tool"}
         visited, once = {visit.run for visit in self.visits}, Counter[str]()
+        items = {each.agent.name for each in by_name.values() if isinstance(each, specs.Each)}
+        called = {
+            run.address for key, run in self.runs.items() if key in visited and run.agent in items
+        }
         nodes = {key: run for key, run in self.runs.items() if run.is_node and key not in self._failed}
         for key, run in nodes.items():
-            if isinstance(by_name.get(run.agent), (*FORKS, specs.Flow, specs.Human, specs.Switch)):
+            if isinstance(
+                by_name.get(run.agent), (*FORKS, specs.Flow, specs.Human, specs.Switch, specs.Swarm)
+            ):
                 once[run.address] += 1
             elif run.work.startswith("middleware") or not run.work:
-                assert key in visited, run
+                goes_on = getattr(by_name.get(run.agent), "sticky", False)  # at a sub-agent
+                assert key in visited or run.address in called or goes_on, run
         assert set(once.values()) <= {1}
 
     def on_chain_start(self, serialized: Any, inputs: Any, **run: Any) -> None:

@@ -15,7 +15,7 @@ import scripts
 import specs
 from calling import Result, decided, ends, tool
 from forks import CollectedError, as_text, collect, in_order, items_of, joined, results, staying
-from lanes import Here, Lane, Said, targets
+from lanes import Here, Lane, Said, handed_back, targets
 from stacks import ChatEnding, Stack
 
 
@@ -31,32 +31,14 @@ def run(spec: specs.Spec, here: Here, lane: Lane) -> str | None:
     """Run an activation, and return the signal that it ends with."""
     if not isinstance(spec, specs.Sequential | specs.Loop | specs.Checked):
         lane.text = None
-    match spec:
-        case specs.Sequential():
-            _, signal = in_turn(spec, here, lane)
-        case specs.Loop():
-            signal = loop(spec, here, lane)
-        case specs.Parallel():
-            lane.visited.add(here.address)
-            signal = parallel(spec, here, lane)
-        case specs.Workflow():
-            lane.visited.add(here.address)
-            signal = workflow(spec, here, lane)
-        case specs.Switch():
-            signal = switch(spec, here, lane)
-        case specs.Each():
-            lane.visited.add(here.address)
-            signal = each(spec, here, lane)
-        case specs.Checked():
-            signal = checked(spec, here, lane)
-        case specs.Flow():
-            signal = flow(spec, here, lane)
-        case specs.Chat():
-            signal = group(spec, here, lane)
-        case specs.Function(is_graph=True):
-            signal = graph(spec, here, lane)
-        case _:
-            signal = leaf(spec, here, lane)
+    if isinstance(spec, specs.Parallel | specs.Workflow | specs.Each):
+        lane.visited.add(here.address)
+    if isinstance(spec, specs.Sequential):
+        _, signal = in_turn(spec, here, lane)
+    elif isinstance(spec, specs.Function) and spec.is_graph:
+        signal = graph(spec, here, lane)
+    else:
+        signal = RUNS.get(type(spec), leaf)(spec, here, lane)
     return None if signal == "break_loop" and not here.in_loop else signal
 
 
@@ -111,6 +93,54 @@ def switch(spec: specs.Switch, here: Here, lane: Lane) -> str | None:
         return run(child, here.inside((*here.path, (child.name, here.iteration)), address), lane)
     lane.emit(here, "chosen", way)
     return None if way == "skip" else way
+
+
+def swarm(spec: specs.Swarm, here: Here, lane: Lane) -> str | None:
+    """Run the active agent, and those that one hands over to after the other, until one just ends."""
+    lane.visited.add(here.address)
+    members = {agent.name: agent for agent in spec.sub_agents}
+    before = active_in(spec, lane)
+    active = before if before and spec.sticky else spec.sub_agents[spec.start].name
+    if before != active:
+        lane.write({spec.active_key: active})
+    path = here.path
+    for hops in count():
+        path = (*path, (active, here.iteration))
+        at = here.inside(path, f"{here.address}[{hops}]/{active}")
+        others = [name for name in members if name != active]
+        signal = run(members[active], at._replace(peers=(*others, *here.peers)), lane)
+        target = (signal or "").removeprefix("transfer_to_")
+        if target not in others:
+            return signal
+        active = target
+        now_active(spec, members[target], lane)
+    raise AssertionError("they do not hand over for ever")
+
+
+def active_in(spec: specs.Swarm | specs.Chat, lane: Lane) -> str | None:
+    """Return the name of the agent that is active by the values of the lane."""
+    names = [each[spec.active_key] for each in lane.written if spec.active_key in each]
+    return names[-1] if names else None
+
+
+TRANSFERRING = (specs.Chat, specs.Function, specs.Flow)
+"""The agents that may transfer."""
+
+
+def now_active(around: Any, target: Any, lane: Lane) -> None:
+    """Write that an agent is active, for those who keep that: the one around it, and itself.
+
+    A chat agent keeps itself in the place of one that cannot transfer back.
+    """
+    chats = [each for each in (around, target) if isinstance(each, specs.Chat) and each.sticky]
+    swarms = [around] if isinstance(around, specs.Swarm) else []
+    keeping = {each.active_key: target.name for each in (*chats, *swarms)}
+    while isinstance(target, specs.Checked):
+        target = target.agent
+    if isinstance(around, specs.Chat) and not isinstance(target, TRANSFERRING):
+        keeping = dict.fromkeys(keeping, around.name)
+    if keeping:
+        lane.write(keeping)
 
 
 def each(spec: specs.Each, here: Here, lane: Lane) -> str | None:
@@ -196,7 +226,7 @@ def workflow(spec: specs.Workflow, here: Here, lane: Lane) -> str | None:
         )
         for up in earlier[name]:
             own.history += said[up]
-            own.see(ended[up].written)
+            own.see([handed_back(each) for each in ended[up].written])
         if not scripts.runs(step, own.values, own.history):
             ended[name], said[name], texts[name] = own, [], ""
             continue
@@ -264,15 +294,26 @@ def leaf(spec: specs.Function | specs.Human, here: Here, lane: Lane) -> str | No
 
 
 def flow(spec: specs.Flow, here: Here, lane: Lane) -> None:
-    """Run a function that runs agents; their values are the function's once it has ended."""
+    """Run a function that runs agents; their values are the function's once it has ended.
+
+    Of calls side by side, the questions of those that have numbers come first.
+    """
     lane.visited.add(here.address)
-    own, said, numbers = lane.fork(), [], count()
-    for n, (i, keyed) in enumerate(spec.calls):
-        call = f"k{n}" if keyed else next(numbers)
+    own, said, numbers = lane.fork(), dict[int, str](), count()
+    beside: dict[int, Lane] = {}
+    made = [(n, i, f"k{n}" if keyed else next(numbers)) for n, (i, keyed) in enumerate(spec.calls)]
+    if spec.kind == "gathered":
+        made.sort(key=lambda each: isinstance(each[2], str))
+    for n, i, call in made:
         args = json.dumps({"request": f"Call {n}"})
-        said.append(agent(spec.agents[i][0], "input", here, own, args, call))
+        if spec.kind == "gathered":
+            beside[n] = lane.fork(specs.Strand(here.address, n))
+        said[n] = agent(spec.agents[i][0], "input", here, beside.get(n, own), args, call)
     lane.join(own.written)
-    text = " | ".join(said)
+    for _, each in sorted(beside.items()):
+        lane.join(each.written)
+    lane.settle(here, {n: each.written for n, each in beside.items()}, lambda one, other: True)
+    text = " | ".join(said[n] for n in sorted(said))
     lane.say(spec.name, here, ("ai", text, spec.name))
     lane.write({spec.output_key: text} if spec.output_key else {})
 
@@ -320,13 +361,23 @@ def group(spec: specs.Chat, here: Here, lane: Lane) -> str | None:
     That hands back to the nearest one above whose sub-agents return, if there is any.
     """
     way: list[Any] = [spec]
-    hops: list[int] = []
+    hops = 0
     asked: list[int] = []
     path = here.path
     while True:
-        began = here.address + (f"[{'.'.join(map(str, hops))}]" if hops else "")
+        began = here.address + (f"[{hops}]" if hops else "")
         address = "/".join([began, *(each.name for each in way[1:])])
         at = here._replace(path=path, address=address, above=None)
+        if getattr(way[-1], "sticky", False) and isinstance(way[-1], specs.Chat):
+            active = active_in(way[-1], lane)
+            if child := [each for each in way[-1].sub_agents if each.name == active]:
+                lane.visited.add(address)
+                hops, way = hops + 1, [*way, *child]
+                path = (*path, (child[0].name, here.iteration))
+                continue
+        if way[1:] and isinstance(way[-1], specs.Chat):
+            others = [each.name for each in way[-2].sub_agents if way[-2].peers and each != way[-1]]
+            at = at._replace(peers=tuple(others))
         asked, begin = [*asked, 0][: len(way)], len(lane.history)
         signal = member(way, at, lane, asked[-1])
         own = [said.message[0] for said in lane.history[begin:] if said.address == address]
@@ -335,17 +386,29 @@ def group(spec: specs.Chat, here: Here, lane: Lane) -> str | None:
             return signal
         moves = [f"transfer_to_{each.name}" for each in getattr(way[-1], "sub_agents", ())]
         if signal in moves:
-            hops.append(moves.index(signal) + 1)
+            hops += 1
             way.append(way[-1].sub_agents[moves.index(signal)])
+            now_active(way[-2], way[-1], lane)
             path = (*path, (way[-1].name, here.iteration))
+            continue
+        if (target := (signal or "").removeprefix("transfer_to_")) in at.peers:
+            if not way[1:]:
+                return signal
+            hops += 1
+            (way[-1],) = (each for each in way[-2].sub_agents if each.name == target)
+            now_active(way[-2], way[-1], lane)
+            asked[-1] = 0
+            path = (*path, (target, here.iteration))
             continue
         returns = [True] if signal else [each.sub_agents_return for each in way[-2::-1]]
         if True not in returns:
             return None
+        hops += 1
         for _ in range(returns.index(True) + 1):
-            hops.append(0)
             way.pop()
             path = (*path, (way[-1].name, here.iteration if way[1:] else here.step))
+        if signal:
+            now_active(way[-1], way[-1], lane)
 
 
 def member(way: Sequence[Any], here: Here, lane: Lane, asked: int) -> str | None:
@@ -510,3 +573,17 @@ def agent(inner: specs.Spec, history: str, here: Here, lane: Lane, args: str, nu
     run(inner, Here(path, f"{here.address}/{inner.name}({number})", here.iteration), inside)
     lane.join(inside.written)
     return inside.last_text(before)
+
+
+RUNS: dict[type, Callable[[Any, Here, Lane], str | None]] = {
+    specs.Loop: loop,
+    specs.Parallel: parallel,
+    specs.Workflow: workflow,
+    specs.Switch: switch,
+    specs.Swarm: swarm,
+    specs.Each: each,
+    specs.Checked: checked,
+    specs.Flow: flow,
+    specs.Chat: group,
+}
+"""How the kinds of agents run; the others are leaves."""

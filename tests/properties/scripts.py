@@ -114,7 +114,8 @@ def _resolved(does: specs.Does, address: str, sent: Sequence[specs.Rendered]) ->
     targets = re.findall(r"^- (transfer_to_\w+):", str(sent[0][1]), re.MULTILINE)
     if not number.isdigit():
         return does
-    chosen = targets and address.count(".") < MOST_HOPS
+    hops = max(map(int, re.findall(r"\[(\d+)\]", address)), default=0)  # or an iteration
+    chosen = targets and hops <= MOST_HOPS
     return (targets[int(number) % len(targets)] if chosen else "nope"), ()
 
 

@@ -26,6 +26,8 @@ NODES = ("first", "ask", "then")
 """The nodes of each graph."""
 UNDECLARED = ("u", "w")
 """The values that are not declared: those who write one side by side conflict."""
+ACTIVE = "_active"
+"""The end of the names of values that say who is active in a swarm, or a sticky chat agent."""
 SETTLED = "settled"
 """The value that settles each conflict."""
 
@@ -104,6 +106,8 @@ class Chat:
     agents: tuple[tuple["Spec", Literal["input", "shared"]], ...] = ()
     sub_agents: tuple["Spec", ...] = ()
     sub_agents_return: bool = False
+    peers: bool = False
+    sticky: bool = False
     approve: tuple[str, ...] = ()
     return_directly: tuple[str, ...] = ()
     exit_tool: bool = False
@@ -113,6 +117,11 @@ class Chat:
     max_iterations: int = 3
     middleware: tuple[Middleware, ...] = ()
 
+    @property
+    def active_key(self) -> str:
+        """The value that says who is active; it stays in its lane."""
+        return f"{self.name}{ACTIVE}"
+
     def stack(self, place: Place) -> list[Middleware]:
         """Return its middleware at a place, in the order in which it is called."""
         stack = [each for each in self.middleware if each.place == place]
@@ -121,15 +130,15 @@ class Chat:
 
 @dataclass(frozen=True)
 class Flow:
-    """A function that runs agents, one call after the other, and says what they said last.
+    """A function that runs agents, and says what they said last.
 
-    Some calls have a key, which is the number of the call and the address of the function.
+    It makes one call after the other, or gathers all of them. Some calls have a key, their number.
     """
 
     name: str
     agents: tuple[tuple["Spec", Literal["input"]], ...]
     calls: tuple[tuple[int, bool], ...]
-    is_async: bool = False
+    kind: Literal["function", "async function", "gathered"] = "function"
     history: Policy = "shared"
     output_key: str | None = None
 
@@ -215,6 +224,21 @@ class Switch:
 
 
 @dataclass(frozen=True)
+class Swarm:
+    """A swarm, which begins at the agent of a number, or if it is sticky where it ended last."""
+
+    name: str
+    sub_agents: tuple["Spec", ...]
+    start: int = 0
+    sticky: bool = True
+
+    @property
+    def active_key(self) -> str:
+        """The value that says who is active; it stays in its lane."""
+        return f"{self.name}{ACTIVE}"
+
+
+@dataclass(frozen=True)
 class Each:
     """An each, whose items are in a value, or made of an iteration or a number of messages.
 
@@ -265,7 +289,7 @@ class Checked:
 
 
 Leaf = Function | Chat | Human
-Spec = Leaf | Flow | Sequential | Parallel | Workflow | Loop | Switch | Each | Checked
+Spec = Leaf | Flow | Sequential | Parallel | Workflow | Loop | Switch | Swarm | Each | Checked
 
 
 class Strand(NamedTuple):

@@ -110,7 +110,9 @@ def _lane(
     first = [said for said in history if said.agent is None][:1]
     keys = {message.id: said.key for message, said in zip(messages, history, strict=True)}
     kept = _of_middleware(begun.get("middleware", {}), keys, tree)
-    return Lane(history=history, values=dict(begun["values"]), input=first, kept=kept)
+    values = dict(begun["values"])
+    active = {name: value for name, value in values.items() if name.endswith(specs.ACTIVE)}
+    return Lane(history=history, values=values, input=first, kept=kept, written=[active])
 
 
 def _of_middleware(records: Any, keys: dict[Any, Any], tree: ag.Agent) -> dict[str, Kept]:

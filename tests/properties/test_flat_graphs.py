@@ -139,7 +139,7 @@ WRAPPED: dict[str, Callable[[ag.Agent], ag.Agent]] = {
 
 
 @pytest.mark.parametrize("lane", list(WRAPPED))
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(nodes=NODES, starts=STARTS, drive=DRIVES, has_output=st.booleans())
 def test_it_comes_to_the_same(
     lane: str, nodes: list[Node], starts: str, drive: Drive, has_output: bool

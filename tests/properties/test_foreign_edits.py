@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, Tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, interrupt
-from test_spine import DRIVES
+from test_spine import DRIVES, EXAMPLES
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -141,6 +141,8 @@ def edit(stage: Stage, n: int, seen: list[Any]) -> list[Any]:
     return []
 
 
+FEW, MANY = 15, 300
+"""How many stories each test tells: few in `make test`, many in `make properties`."""
 LANES: dict[str, Callable[[ag.Agent], ag.Agent]] = {
     "root": lambda agent: ag.sequential(
         "s", [ag.function_agent("a", lambda ctx: AIMessage("Before.", id="a")), agent]
@@ -168,7 +170,11 @@ def run_to_the_end(session: Session) -> list[ag.AgentEvent]:
 
 @pytest.mark.parametrize("is_flat", [False, True], ids=["inside", "flat"])
 @pytest.mark.parametrize("lane", list(LANES))
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=MANY if EXAMPLES >= MANY else FEW,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(stages=STAGES, drive=DRIVES)
 def test_what_is_heard_and_what_is_kept_agree(
     lane: str, is_flat: bool, stages: list[Stage], drive: Drive

@@ -25,7 +25,8 @@ import agentgraph as ag
 
 ALL = 1000
 """From so many examples on each save is tried, and the thread goes on to its end."""
-STEPS = {"alone": 3, "beside": 6, "items": 7} if EXAMPLES < ALL else defaultdict(lambda: 1)
+FEW = {"alone": 5, "beside": 11, "items": 17, "calls": 17}
+STEPS = FEW if EXAMPLES < ALL else defaultdict(lambda: 1)
 """Each how-manyth save is tried: from another one on in each case."""
 MOST_KILLS = 8
 
@@ -40,7 +41,7 @@ def forker() -> Iterator[Forker]:
         yield started
 
 
-class _Killed(Thread):
+class Killed(Thread):
     """A thread in a folder with two turns, each request to which is made by a process of its own.
 
     Attributes:
@@ -54,10 +55,10 @@ class _Killed(Thread):
         self.turns_begun = self.kills = 0
         self.ended: dict[str, Any] | None = {"failed": False, "conflicts": []}
 
-    def copied(self, folder: Path) -> "_Killed":
+    def copied(self, folder: Path) -> "Killed":
         """Return the same thread in another folder."""
         copytree(self.folder, folder)
-        made = _Killed(self.case, folder, self._forker, self._mode)
+        made = Killed(self.case, folder, self._forker, self._mode)
         made.heard, made._number, made.ended = [*self.heard], self._number, self.ended
         made.turns_begun = self.turns_begun
         made.choices.setstate(self.choices.getstate())
@@ -90,6 +91,14 @@ class _Killed(Thread):
             check_heard(self.heard, self.events())
         self.look()
         return True
+
+    def rewind(self, death: Death, to: ag.Visit, **options: Any) -> None:
+        """Go back to a visit; if that is not killed, compare what was heard."""
+        self._ask(death, "rewind", self.id, to.address, turn=to.turn, **options)
+        self.kills += self.ended is None
+        if self.ended is not None:
+            check_heard(self.heard, self.events())
+        self.turns_begun = len(self.look().turns)
 
     def look(self) -> ag.Thread:
         """Return what is on the thread; it is listed as that."""
@@ -128,7 +137,7 @@ def test_what_killed_processes_gave_is_what_the_thread_gives(
     choices = random.Random(case.seed)
     deaths = [(choices.choice(("saved", "heard")), choices.randint(1, 25)) for _ in range(MOST_KILLS)]
     with TemporaryDirectory() as folder:
-        killed = _Killed(case, Path(folder), forker, mode)
+        killed = Killed(case, Path(folder), forker, mode)
         killed.finish(*deaths)
     event(f"killed {killed.kills} times")
 
@@ -159,16 +168,18 @@ ITEMS = specs.Each(
     output_key="out",
     errors_key="bad",
 )
+CALLS = specs.Flow("flow", ((ITEMS.agent, "input"),), ((0, False), (0, True)), "gathered")
 TREES = {
     "alone": specs.Sequential("s", (FIRST, BOSS, TRIES)),
     "beside": specs.Sequential("s", (FIRST, BOSS, PAIR, TRIES)),
     "items": specs.Sequential("s", (FIRST, ITEMS, TRIES)),
+    "calls": specs.Sequential("s", (FIRST, CALLS, TRIES)),
 }
 """Of the requests the first asks, the second fails, the third ends the turn. Where something may run
 beside others, LangGraph streams a step before it is saved; else it saves it first."""
 
 
-def _check_said(killed: _Killed) -> None:
+def _check_said(killed: Killed) -> None:
     """Check that what the user said is there, also where nothing else was saved."""
     left, wanted = killed.look(), {f"hello {number + 1}" for number in range(killed.turns_begun)}
     assert {each.text for turn in left.turns for each in turn.messages} == wanted
@@ -181,10 +192,11 @@ def _check_said(killed: _Killed) -> None:
 def test_a_kill_after_any_save_of_a_request_loses_nothing(
     forker: Forker, tree: str, mode: str, before: int, tmp_path: Path
 ) -> None:
-    begun = _Killed(Case(TREES[tree], {}, 0), tmp_path / "begun", forker, mode)
+    begun = Killed(Case(TREES[tree], {}, 0), tmp_path / "begun", forker, mode)
     begun.folder.mkdir()
     for _ in range(before):
         begun.request(UNHARMED)
+        _check_said(begun)
     first = 1 + (before + (mode == "async")) % STEPS[tree]
     for after in range(first, 100, STEPS[tree]):
         killed = begun.copied(tmp_path / str(after))
@@ -194,6 +206,8 @@ def test_a_kill_after_any_save_of_a_request_loses_nothing(
             for death in (("saved", after), UNHARMED, UNHARMED):
                 killed.request(death)
                 _check_said(killed)
+                if not killed.kills:
+                    break
         if not killed.kills:
             assert after > first
             return

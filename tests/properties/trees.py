@@ -66,7 +66,7 @@ class _Growing:
         kinds = ["leaf"] if depth < DEPTH else []
         kinds += ["again"] if self.made else []
         if depth and self.leaves < MOST_LEAVES:
-            kinds += ["sequential", "parallel", "workflow", "loop", "switch", "each", "each"]
+            kinds += ["sequential", "parallel", "workflow", "loop", "switch", "swarm", "each", "each"]
             kinds += ["caller", "caller", "flow"]
         kind = self.pick(*kinds)
         if kind == "again":
@@ -76,7 +76,7 @@ class _Growing:
         elif kind == "flow":
             agent = self.flow(depth - 1)
         else:
-            made = {"caller": self.caller, "each": self.each}.get(kind)
+            made = {"caller": self.caller, "each": self.each, "swarm": self.swarm}.get(kind)
             agent = made(depth - 1) if made else self.composite(kind, depth - 1)
         transfers = isinstance(agent, specs.Chat) and agent.sub_agents
         if not transfers and (refusals := self.pick(*[None] * 8, 0, 1, 2)) is not None:
@@ -176,6 +176,22 @@ class _Growing:
         before = specs.Function(self.name("lister"), "function", writes)
         return specs.Sequential(self.name("sequential"), (before, made))
 
+    def swarm(self, depth: int) -> specs.Swarm:
+        """Draw a swarm: most of its agents can hand over, and one may be a swarm."""
+        self.leaves += 1
+        name, members = self.name("swarm"), list[specs.Spec]()
+        for _ in range(self.pick(1, 2, 2, 3)):
+            kind = self.pick("caller", "caller", "caller", "leaf", *["swarm"] * (depth > 0))
+            if kind == "caller":
+                members.append(self.caller(depth, below=True))
+            elif kind == "swarm":
+                members.append(self.swarm(depth - 1))
+            elif not isinstance(leaf := self.leaf(), specs.Human):
+                members.append(leaf)
+        members = members or [self.caller(depth)]
+        start = self.pick(*range(len(members)))
+        return specs.Swarm(name, tuple(members), start, self.pick(True, True, False))
+
     def leaf(self) -> specs.Leaf:
         """Draw a leaf; one that has an output key is in one place only."""
         self.leaves += 1
@@ -229,13 +245,16 @@ class _Growing:
         errors = "raise" if fragile or (not self.calm and self.pick(False, True)) else "return"
         called = [*names, *(agent.name for agent, _ in agents), *moving, "nope"]
         calls = st.tuples(st.sampled_from(called), self.does(errors))
+        returns = bool(sub_agents) and self.pick(False, True)
         return replace(
             plain,
             scripts=tuple(self.rounds(calls) for _ in range(self.pick(1, 2))),
             tools=tools,
             agents=agents,
             sub_agents=sub_agents,
-            sub_agents_return=bool(sub_agents) and self.pick(False, True),
+            sub_agents_return=returns,
+            peers=bool(sub_agents) and self.pick(False, True),
+            sticky=bool(sub_agents) and not returns and self.pick(False, True),
             approve=() if self.calm else self.some([*names, *moves]),
             return_directly=self.some(names),
             exit_tool=exits,
@@ -257,7 +276,8 @@ class _Growing:
         )
         name = self.name("flow")
         inner = tuple((agent, "input") for agent in agents.values())
-        return specs.Flow(name, inner, calls, self.pick(False, True), "shared", self.key(name))
+        kind = self.pick("function", "async function", "gathered", "gathered")
+        return specs.Flow(name, inner, calls, kind, "shared", self.key(name))
 
     def rounds(self, calls: st.SearchStrategy[specs.Does]) -> tuple[tuple[specs.Does, ...], ...]:
         """Draw the tool calls of the messages of an activation."""
@@ -409,7 +429,10 @@ def _may_ask(spec: specs.Spec) -> bool:
 def _is_plain(spec: specs.Spec) -> bool:
     """Return whether nothing in an agent runs at the same time as something else."""
     forks = (specs.Parallel, specs.Workflow, specs.Each)
-    return not any(isinstance(each, forks) or getattr(each, "tools", ()) for each in specs.walk(spec))
+    return not any(
+        isinstance(each, forks) or getattr(each, "tools", ()) or getattr(each, "kind", "") == "gathered"
+        for each in specs.walk(spec)
+    )
 
 
 def _may_stop(spec: specs.Spec) -> bool:
@@ -429,7 +452,7 @@ def _activations(spec: specs.Spec) -> int:
         return 1 + sum(_activations(spec.agents[i][0]) for i, _ in spec.calls)
     if not hasattr(spec, "sub_agents"):
         return 1
-    times = getattr(spec, "refusals", 0) + 1
+    times = 3 if isinstance(spec, specs.Swarm) else getattr(spec, "refusals", 0) + 1
     if isinstance(spec, specs.Each):
         times = len(scripts.LISTS[-1])
     if isinstance(spec, specs.Loop):

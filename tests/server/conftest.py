@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for file in ("graphs.py", "random_graph.py", "remote_graphs.py"):
         shutil.copy(TESTS / "server" / file, folder)
     config = json.loads((TESTS.parent / "langgraph.json").read_text())
-    names = ("everything", "planned", "failing", "rounds", "asking", "cached")
+    names = ("everything", "planned", "failing", "rounds", "asking", "cached", "by_data", "limited")
     config["graphs"].update({name: f"./graphs.py:{name}_graph" for name in names})
     for name in ("asking", "counting", "reporting", "failing", "stopping"):
         config["graphs"][f"remote_{name}"] = f"./remote_graphs.py:remote_{name}"

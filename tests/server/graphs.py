@@ -1,6 +1,7 @@
 """Trees that a LangGraph server runs in the tests, and that run here to compare."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from itertools import count
 
 from langchain.agents import create_agent
@@ -119,6 +120,78 @@ rounds = ag.loop(
 )
 
 
+def sort(ctx: ag.Context) -> ag.SetValues:
+    """Only sets values, one of which is data of JSON that has no order."""
+    return ag.SetValues(
+        words={"a": "ants", "b/c": "bees", "d": "mud"}, route={"by": ["loud"], "n": None}
+    )
+
+
+def check(ctx: ag.Context) -> str | ag.Ask:
+    """Asks about the bees, and fails with the mud."""
+    if ctx.item is None or ctx.item.value == "mud":
+        raise ValueError("mud is no insect")
+    if ctx.item.value == "bees" and not ctx.answered:
+        return ag.Ask({"print": ctx.item.value})
+    return f"{ctx.item.number} {ctx.item.key} {ctx.item.value} {ctx.answer}"
+
+
+def hear(ctx: ag.Context) -> list[str | ag.SetValues]:
+    heard = ctx.messages[-1].text
+    return [ag.SetValues(ears={"open": True}), f"I hear {heard}."]
+
+
+def doubt(ctx: ag.Context) -> str:
+    raise ValueError("I doubt it")
+
+
+async def investigate(ctx: ag.Context) -> AsyncIterator[str | ag.SetValues]:
+    """Runs agents: by keys at the same time, one that asks, and one whose failure it catches."""
+    told = await asyncio.gather(*(ctx.run("ear", each, key=each) for each in ("ants", "bees/wasps")))
+    yield " | ".join(told)
+    try:
+        yield await ctx.run("doubt", "Is it so?")
+    except ValueError as error:
+        yield f"{error}."
+    reply = await ctx.run("desk", "Print it?")
+    yield ag.SetValues(answer=reply.data, said=[message.text for message in reply.messages])
+    yield reply
+
+
+by_data = ag.sequential(
+    "by_data",
+    [
+        ag.function_agent("sort", sort),
+        ag.each(
+            "files",
+            ag.sequential("work", [ag.function_agent("check", check), says("note", "Noted.")]),
+            "words",
+            on_error="collect",
+            output_key="notes",
+            errors_key="failed",
+        ),
+        ag.switch(
+            "loud",
+            lambda ctx: ctx.values["route"]["by"][0],
+            {"loud": says("crier", "Hear!"), "quiet": ag.SKIP},
+        ),
+        ag.switch("skip", lambda ctx: len(ctx.values["failed"]), {1: ag.SKIP, 0: ag.Exit()}),
+        ag.function_agent(
+            "investigate",
+            investigate,
+            agents=[
+                ag.function_agent("ear", hear),
+                ag.function_agent("doubt", doubt),
+                ag.sequential(
+                    "desk",
+                    [says("before", "One moment."), ag.human("clerk", "Print?", output_key="ok")],
+                ),
+            ],
+        ),
+    ],
+)
+
+
 def post(messages: list[BaseMessage]) -> str | AIMessage:
     if any(message.type == "tool" for message in messages):
         return "Posted."
@@ -142,7 +215,20 @@ cached = ag.parallel(
     [ag.function_agent("number", number, cache_policy=CachePolicy()), says("other", "Hm.")],
 )
 
-trees = (everything, planned, failing, rounds, asking)
+
+def limited_part(number: int) -> ag.Agent:
+    model = ScriptedChatModel(responses=lambda messages: "Fine.")
+    return ag.loop(f"round{number}", [ag.chat_agent(f"talker{number}", model)], max_iterations=2)
+
+
+limited_graph = ag.compile_agent(
+    ag.parallel("limited", [limited_part(number) for number in range(3)]),
+    limits=ag.Limits(model_calls=4, on_limit="ask"),
+)
+
+trees = (everything, planned, failing, rounds, asking, by_data)
 graphs = {tree.name: ag.compile_agent(tree) for tree in trees}
 cached_graph = ag.compile_agent(cached, cache=InMemoryCache())
-everything_graph, planned_graph, failing_graph, rounds_graph, asking_graph = graphs.values()
+everything_graph, planned_graph, failing_graph, rounds_graph, asking_graph, by_data_graph = (
+    graphs.values()
+)

@@ -112,6 +112,27 @@ def test_a_branch_is_answered_while_the_questions_of_a_remote_graph_wait(on_thre
     )
 
 
+def test_items_choices_and_calls_run_in_a_remote_graph(on_thread: Thread) -> None:
+    def tree(far: Far) -> ag.Agent:
+        return ag.sequential("s", [far("by_data"), says("last", "End.")])
+
+    events = on_thread(tree, "run", "Go.")
+    (bees,) = asked(events)
+    assert (bees.address, bees.value) == ("s/far", {"print": "bees"})
+    events += (second := on_thread(tree, "resume", {bees.id: "yes"}))
+    (clerk,) = asked(second)
+    assert (clerk.address, clerk.value) == ("s/far", "Print?")
+    events += on_thread(tree, "resume", {clerk.id: "no"})
+    assert transcript(messages(events)) == [
+        "s/far: Hear!",
+        "s/far: I hear ants. | I hear bees/wasps.",
+        "s/far: I doubt it.",
+        "s/far: no",
+        "s/far/last: End.",
+    ]
+    assert messages(on_thread(tree, "events")) == messages(events)
+
+
 def test_each_place_and_each_call_always_finds_a_thread_of_its_own_on_the_server(
     on_thread: Thread,
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import cached, everything, failing, planned, rounds
+from graphs import by_data, cached, everything, failing, planned, rounds
 from langgraph.pregel.remote import RemoteGraph
 from langgraph.types import Command
 from langgraph_sdk import get_client, get_sync_client
@@ -120,6 +120,19 @@ def test_a_run_on_the_server_gives_the_same_events_as_one_here(server: str, stre
     assert cursors == sorted(set(cursors))
     kinds = {"message", "custom", "break_loop", "interrupted", "error"}
     assert kinds <= {event.kind for event in away}
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+def test_items_choices_calls_and_values_on_the_server_are_those_of_a_run_here(
+    server: str, stream: Stream
+) -> None:
+    at_home = here(by_data, "yes", "no")
+    away = there(server, by_data, "yes", "no", stream=stream)
+    assert by_address(away) == by_address(at_home)
+    assert {"values", "chosen", "error", "interrupted"} <= {event.kind for event in away}
+    asked = [event.address for event in away if event.kind == "interrupted"]
+    assert asked == ["by_data/files/work(1:b%2Fc)/check", "by_data/investigate/desk(1)/clerk"]
+    assert transcript(away)[-1].endswith("/skip/investigate: no")
 
 
 def test_a_plan_on_the_server_gives_the_same_events_as_one_here(server: str) -> None:
@@ -238,6 +251,16 @@ def test_a_client_decides_on_tool_calls_without_ids(client: SyncLangGraphClient,
     done: Any = client.runs.wait(thread, "asking", command={"resume": {"decisions": decisions}})
     results = [(each["type"], each.get("status")) for each in done["messages"][2:]]
     assert results == [("tool", "error"), ("tool", "success"), ("ai", None)]
+
+
+def test_branches_that_reach_a_limit_there_ask_once_and_go_on(
+    client: SyncLangGraphClient, thread: str
+) -> None:
+    client.runs.wait(thread, "limited", input=GO)
+    (question,) = client.threads.get_state(thread)["interrupts"]
+    assert question["value"].endswith("which is 4 for a turn. May it be 4 more?")
+    done: Any = client.runs.wait(thread, "limited", command={"resume": {question["id"]: True}})
+    assert [each["content"] for each in done["messages"][1:]] == ["Fine."] * 6
 
 
 @pytest.mark.parametrize("name", GRAPHS)

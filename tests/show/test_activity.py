@@ -1,12 +1,13 @@
 """The state of each agent in a live tree, fed by hand and from what LangGraph streams."""
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import says, scripted
+from helpers import fails, says, scripted
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.types import Command
 from walking import NAMES, cases, par, rounds, seq
@@ -314,3 +315,46 @@ def test_a_jump_without_a_position_has_an_address() -> None:
     streamed.changes.clear()
     streamed.go(Command(goto="b", update={"messages": [("user", "Again.")]}))
     assert "+ s/l[0]/b" in streamed.changes
+
+
+def test_each_call_of_a_function_has_a_row_below_its_agent() -> None:
+    def fn(ctx: ag.Context) -> str:
+        one = ctx.run("find", "bees", key="bees")
+        with suppress(ValueError):
+            ctx.run("broken", "x")
+        return f"{one} {ctx.run('find', 'wasps')} {ctx.run('team', 'y', key='t')}"
+
+    team = seq("team", says("a"), ag.human("boss", "Well?"))
+    agents = [says("find", "Found."), fails("broken"), team]
+    streamed = Streamed(ag.function_agent("flow", fn, agents=agents))
+    calls = [
+        "├─ find: done | 2x | Found.",
+        "│  · find(bees): done | Found.",
+        "│  · find(1): done | Found.",
+        "├─ broken: failed | [error] ValueError('broken failed, time 1')",
+        "│  · broken(0): failed | [error] ValueError('broken failed, time 1')",
+    ]
+    assert streamed.go(GO) == [
+        "flow: asks",
+        *calls,
+        "└─ team: asks",
+        "   · team(t): asks | [asks] Well?",
+        "   ├─ a: done | a",
+        "   └─ boss: asks | [asks] Well?",
+    ]
+    assert streamed.go(Command(resume="yes")) == [
+        "flow: done | Found. Found. yes",
+        *calls,
+        "└─ team: done",
+        "   · team(t): done | yes",
+        "   ├─ a: done | a",
+        "   └─ boss: done | yes",
+    ]
+
+
+def test_of_many_calls_only_those_that_have_not_ended_well_have_rows() -> None:
+    def fn(ctx: ag.Context) -> str:
+        return str([ctx.run("find", "x") for _ in range(30)][-1])
+
+    streamed = Streamed(ag.function_agent("flow", fn, agents=[says("find", "Found.")]))
+    assert streamed.go(GO) == ["flow: done | Found.", "└─ find: done | 30x | Found."]

@@ -382,6 +382,20 @@ def test_the_turn_before_is_not_shown(watch: Watch) -> None:
     assert screen.states() == "s done, a done, b done, c done"
 
 
+def test_a_thread_that_goes_back_shows_what_is_kept(watch: Watch) -> None:
+    screen, runner = Recorded(), ag.Runner(seq("s", says("a"), ag.human("b", "?"), says("c")))
+    watch(runner, "Go.", thread_id="t", console=screen)
+    watch(runner, thread_id="t", answers="yes", console=screen)
+    asked = watch(runner, thread_id="t", at="s/b", console=screen)
+    assert [event.kind for event in asked] == ["discarded", "interrupted"]
+    assert screen.states() == "s asks, a done, b asks, c waiting"
+    done = watch(runner, thread_id="t", at="s/b", answers="no", console=screen)
+    assert (done.status, done.text) == ("done", "c")
+    assert screen.states() == "s done, a done, b done, c done"
+    with pytest.raises(ag.UnknownAddressError):
+        watch(runner, thread_id="t", at="s/d", console=screen)
+
+
 def test_a_question_that_nobody_waits_for_any_more_is_not_pending(watch: Watch) -> None:
     first = seq("first", ag.human("a", "A?"), says("b"))
     tree = par("p", first, ag.human("c", "C?"), on_error="first")

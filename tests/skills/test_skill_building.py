@@ -2,6 +2,7 @@
 
 import inspect
 import operator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ NAMES = {
     **{name: getattr(ag, name) for name in ag.__all__},
     **{"CRITIC": CRITIC, "MODEL": MODEL, "OTHER": OTHER, "search": search, "fetch": fetch},
     **{"plan_execute": plan_execute, "RetryPolicy": RetryPolicy, "ValueIs": ValueIs},
+    "replace": replace,
 }
 
 

@@ -340,7 +340,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a limit that is a text": (
         {"config": {"recursion_limit": "9"}},
-        "config: 'recursion_limit' must be a number of steps, got '9'",
+        "config: 'recursion_limit' must be a number of steps from 1 on, got '9'",
+    ),
+    "no thread at all": (
+        {"config": {"max_concurrency": 0}},
+        "config: 'max_concurrency' must be a number of tasks from 1 on, got 0",
     ),
 }
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import sqlite3
+import threading
+import time
 from collections.abc import Callable, Iterator
 from inspect import signature
 from typing import Any
@@ -15,7 +17,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, MessagesState, StateGraph
 
 import agentgraph as ag
-from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure
+from agentgraph.graph.guarded_saver import GuardedSaver, Order, SaverFailure
+from agentgraph.graph.internals import RETURN
 from agentgraph.testing import call, calls
 
 FULL = "database or disk is full"
@@ -225,6 +228,50 @@ def invoked(drive: Drive, graph: Any, given: Any, durability: Any) -> Any:
     return asyncio.run(graph.ainvoke(given, THREAD, durability=durability))
 
 
+class Late(InMemorySaver):
+    """A saver that needs long for what the first item wrote, and then fails."""
+
+    is_due = True
+
+    def put_writes(self, config: RunnableConfig, writes: Any, *args: Any) -> None:
+        if self._fails(writes):
+            time.sleep(0.3)
+            raise sqlite3.OperationalError(FULL)
+        super().put_writes(config, writes, *args)
+
+    async def aput_writes(self, config: RunnableConfig, writes: Any, *args: Any) -> None:
+        if self._fails(writes):
+            await asyncio.sleep(0.3)
+            raise sqlite3.OperationalError(FULL)
+        super().put_writes(config, writes, *args)
+
+    def _fails(self, writes: Any) -> bool:
+        fails = self.is_due and any(name == RETURN and "file 0" in str(each) for name, each in writes)
+        self.is_due = self.is_due and not fails
+        return fails
+
+
+@pytest.mark.parametrize("graph", ["a runner", "a graph"])
+def test_what_tasks_gave_is_saved_before_what_their_node_made_of_it(drive: Drive, graph: str) -> None:
+    def read(ctx: ag.Context) -> ag.SetValues:
+        return ag.SetValues(**{f"v{ctx.item.number}": f"file {ctx.item.number}"})
+
+    tree = ag.sequential(
+        "s", [ag.each("all", ag.function_agent("read", read), lambda ctx: ["a", "b"]), says("last")]
+    )
+    runner = ag.Runner(tree, checkpointer=Late())
+    with pytest.raises(ag.SaverError, match=FULL):
+        if graph == "a runner":
+            list(drive.run(runner, "Go.", thread_id="t"))
+        elif drive is Sync:
+            runner.graph.invoke({"messages": [("user", "Go.")]}, THREAD)
+        else:
+            asyncio.run(runner.graph.ainvoke({"messages": [("user", "Go.")]}, THREAD))
+    list(drive.resume(runner, "t"))
+    said = lines(runner.events("t"))
+    assert sorted(said) == ["s/all/read(0): [values] v0", "s/all/read(1): [values] v1", "s/last: last"]
+
+
 # The guard itself.
 
 
@@ -262,6 +309,29 @@ def test_a_guarded_saver_lists_and_deletes_as_the_one_inside() -> None:
     assert guard.get(THREAD) == saver.get(THREAD)
     guard.delete_thread("t")
     assert [*guard.list(None)] == []
+
+
+def test_a_sync_call_on_an_event_loop_does_not_wait_for_what_needs_the_loop() -> None:
+    class Waiting(InMemorySaver):
+        async def aput_writes(self, config: RunnableConfig, writes: Any, *args: Any) -> None:
+            began.set()
+            await ends.wait()
+
+    began, ends = asyncio.Event(), asyncio.Event()
+    guard = GuardedSaver(Waiting(), "t", order=Order())
+    at: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": "", "checkpoint_id": "1"}}
+
+    async def both() -> None:
+        first = asyncio.create_task(guard.aput_writes(at, [], "1"))
+        await began.wait()
+        guard.put_writes(at, [("a", 1)], "2")
+        ends.set()
+        await first
+
+    thread = threading.Thread(target=lambda: asyncio.run(both()), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive(), "it waits for ever"
 
 
 def test_a_guarded_saver_stays_failed_with_all_its_copies() -> None:

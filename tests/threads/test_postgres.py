@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from helpers import Async, Drive, Sync, asks, lines, says, unvoided
+from helpers import Async, Drive, Sync, asks, chat, invokes, lines, says, unvoided
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.types import Command
@@ -81,6 +81,34 @@ def test_values_are_read_as_they_were_written(postgres: str, drive: Drive) -> No
             outs.append(graph.get_state(thread).values["values"])
     assert all(each == outs[0] for each in outs)
     assert (len(outs[0]["log"]), outs[0]["notes"]) == (41, ["n"] * 40)
+
+
+@pytest.mark.parametrize("drive", [Sync, Async])
+def test_what_is_spent_is_counted_over_resumes_and_a_person_gives_leave(
+    postgres: str, drive: Drive
+) -> None:
+    limits = ag.Limits(model_calls=3, on_limit="ask")
+    branches = [ag.sequential(f"s{n}", [invokes(f"f{n}", "1"), chat(f"w{n}", "2")]) for n in range(2)]
+    tree, name = ag.parallel("p", branches), f"spent {drive.__name__}"
+
+    async def arun(**given: Any) -> ag.Result:
+        async with AsyncPostgresSaver.from_conn_string(postgres) as saver:
+            await saver.setup()
+            return await ag.Runner(tree, checkpointer=saver, limits=limits).ainvoke(
+                thread_id=name, **given
+            )
+
+    def run(**given: Any) -> ag.Result:
+        if drive is Async:
+            return asyncio.run(arun(**given))
+        with PostgresSaver.from_conn_string(postgres) as saver:
+            saver.setup()
+            return ag.Runner(tree, checkpointer=saver, limits=limits).invoke(thread_id=name, **given)
+
+    first = run(messages="Go.")
+    assert (first.spent.model_calls, first.spent.steps, len(first.pending)) == (3, 4, 1)
+    second = run(answers=True)
+    assert (second.status, second.spent.model_calls, second.spent.steps) == ("done", 4, 4)
 
 
 def test_threads_are_listed_copied_and_deleted(postgres: str) -> None:
@@ -185,3 +213,49 @@ def use(
                 heard.append(event)
 
     asyncio.run(hear())
+
+
+def going_back(uri: str) -> list[list[str]]:
+    with PostgresSaver.from_conn_string(uri) as saver:
+        saver.setup()
+        runner = ag.Runner(TREE, checkpointer=saver)
+        heard = [*runner.run("Go.", thread_id="back"), *runner.resume("back", "yes")]
+        first = list(runner.events("back"))
+        came = []
+        for at, options in (("s/p/boss", {"answers": "no"}), ("s/c", {}), ("s/p/a", {})):
+            new = list(runner.rewind("back", at, **options))
+            heard += new
+            came.append(lines(new))
+            assert unvoided(heard) == list(runner.events("back"))
+        heard += runner.resume("back", "maybe") if runner.pending("back") else []
+        oldest = runner.thread("back").lines[-1].head
+        assert list(runner.events("back", line=oldest)) == first
+        runner.copy("back", "copy", at="s/c")
+        return [*came, lines(runner.resume("copy"))]
+
+
+async def agoing_back(uri: str) -> list[list[str]]:
+    async with AsyncPostgresSaver.from_conn_string(uri) as saver:
+        await saver.setup()
+        runner = ag.Runner(TREE, checkpointer=saver)
+        heard = [event async for event in runner.arun("Go.", thread_id="aback")]
+        heard += [event async for event in runner.aresume("aback", "yes")]
+        came = []
+        for at, options in (("s/p/boss", {"answers": "no"}), ("s/c", {}), ("s/p/a", {})):
+            new = [event async for event in runner.arewind("aback", at, **options)]
+            heard += new
+            came.append(lines(new))
+            assert unvoided(heard) == [event async for event in runner.aevents("aback")]
+        await runner.acopy("aback", "acopy", at="s/c")
+        return [*came, lines([event async for event in runner.aresume("acopy")])]
+
+
+@pytest.mark.parametrize("drive", [Sync, Async])
+def test_threads_go_back_and_are_copied_up_to_a_visit(postgres: str, drive: Drive) -> None:
+    came = going_back(postgres) if drive is Sync else asyncio.run(agoing_back(postgres))
+    assert came == [
+        ["s: [discarded]", "s/p/boss: [asks] Well?", "s/p/boss: no", "s/c: c"],
+        ["s: [discarded]", "s/c: c"],
+        ["s: [discarded]", "s/p/a: a", "s/c: c"],
+        ["s: [discarded]", "s/c: c"],
+    ]

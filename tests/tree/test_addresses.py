@@ -25,7 +25,6 @@ from walking import (
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.tree.addresses import (
     Cursor,
-    RunPaths,
     address,
     attempts,
     is_inside,
@@ -34,6 +33,7 @@ from agentgraph.tree.addresses import (
 )
 from agentgraph.tree.places import lay_out
 from agentgraph.tree.position import advance, earlier_cursors, start
+from agentgraph.tree.run_paths import Chains, RunPaths, with_names
 
 
 def test_the_steps_of_a_run_path_have_the_iteration_of_the_nearest_loop() -> None:
@@ -111,10 +111,13 @@ def test_an_address_that_the_tree_cannot_have_is_none(text: str) -> None:
 def test_the_addresses_of_agents_as_tools_have_the_number_of_the_call() -> None:
     inner = rounds(2, "search", group("find", group("deep"), tools=[y]))
     tree = lay_out(seq("s", group("writer", tools=[inner])))
-    deep, inmost = (named(tree, "deep"), (3, 1, (1,))), (named(tree, "y"), (3, 1, (1, 0), 7))
+    deep, inmost = (
+        (named(tree, "deep"), (3, 1, ("deep",))),
+        (named(tree, "y"), (3, 1, ("deep", "find"), 7)),
+    )
     assert address(*deep) == "s/writer/search(3)[1]/find[1]/deep"
     assert str(RunPaths(tree).at(*deep)) == "s/writer/search/find/find/deep"
-    assert address(*inmost) == "s/writer/search(3)[1]/find[1.0]/y(7)"
+    assert address(*inmost) == "s/writer/search(3)[1]/find[2]/y(7)"
     assert str(RunPaths(tree).at(*inmost)) == "s/writer/search/find/find/deep/find/y"
 
 
@@ -122,12 +125,12 @@ search = leaf("search")
 more = group("more", group("deep", tools=[search]), tools=[search])
 TRIAGE = group("triage", group("bills"), more, rounds(9, "rounds", a), tools=[search])
 REACHED = """
-triage  triage[1]/bills  triage[1.0]  triage[1.0.1]/bills  triage[2.1]/more/deep  triage[2.1.0]/more
-triage[1.0.2.1.0.0]  triage[2.1]/more/deep/search(3)  triage[3]/rounds[4]/a  triage/search(0)
-triage[1.0]/search(12)  triage[2.0.2]/more/search(2)  triage/search(3.1)
+triage  triage[1]/bills  triage[2]  triage[3]/bills  triage[2]/more/deep  triage[3]/more
+triage[6]  triage[2]/more/deep/search(3)  triage[3]/rounds[4]/a  triage/search(0)
+triage[2]/search(12)  triage[3]/more/search(2)  triage/search(3.1)
 """
 NOT_REACHED = """
-triage/bills  triage[1]  triage[0]  triage[2]/bills  triage[1.0]/bills  triage[4]  triage[4.0]
+triage/bills  triage[1]  triage[0]  triage/more/deep  triage[1]/more/deep  triage[1.0]  triage[2][2]
 triage[1]/bills[1]  triage[1.]/bills  triage[.1]/bills  triage[1,0]  triage[01.x]  triage/search
 triage/search()  triage/search(-1)  triage(0)  triage[1]/bills(0)  triage[1]/bills/search(0)
 triage[1]/search(0)  triage/search(0)[0]  triage/search(0.0)
@@ -145,6 +148,30 @@ def test_an_address_with_transfers_and_calls_is_read_back(text: str) -> None:
     assert path.names[-1] == found[0].name
 
 
+def test_a_chain_of_transfers_is_known_to_who_learned_it_from_others() -> None:
+    tree, chains = lay_out(rounds(2, "l", TRIAGE)), Chains()
+    paths, deep = RunPaths(tree), named(tree, "deep")
+    chains.completed(3, deep, (1, ("bills", "triage", "more", "deep")))
+    known = {
+        "l[1]/triage[4]/more/deep": "l/triage/triage/bills/triage/more/deep",
+        "l[1]/triage[2]": "l/triage/triage/bills/triage",
+        "l[1]/triage[5]/more": "l/triage/triage/bills/triage/more/deep/more",
+        "l[1]/triage[4]/more/deep/search(0)": "l/triage/triage/bills/triage/more/deep/search",
+        "l[0]/triage[3]/bills": "l/triage/bills",  # two transfers of another chain are unknown
+    }
+    assert {text: str(paths.of(text, 3, chains)) for text in known} == known
+    assert str(paths.of("l[1]/triage[2]", 2, chains)) == "l/triage/triage/triage"
+    assert str(paths.of("l[1]/triage[2]/search(0)", 2, chains)) == "l/triage/triage/triage/search"
+
+
+def test_a_return_over_several_levels_is_one_transfer() -> None:
+    w = group("w", group("d"), sub_agents_return=True)
+    tree, chains = lay_out(group("s", w, sub_agents_return=True)), Chains()
+    chains.completed(0, tree.root, (("w", "d", "w/s"),))
+    assert str(RunPaths(tree).of("s[3]", 0, chains)) == "s/w/d/w/s"
+    assert with_names(tree.root, ((None, None, "s"),), [["d", "w/s"]]) == ((None, "d", "w/s"),)
+
+
 @pytest.mark.parametrize("text", NOT_REACHED.split())
 def test_an_address_to_which_no_transfers_and_calls_lead_is_none(text: str) -> None:
     tree = lay_out(TRIAGE)
@@ -155,10 +182,12 @@ def test_an_address_to_which_no_transfers_and_calls_lead_is_none(text: str) -> N
 def test_where_a_chat_agent_was_before_others_returned_to_it() -> None:
     w = group("w", d, sub_agents_return=True)
     tree = lay_out(group("s", a, w, sub_agents_return=True))
-    hops = (1, 0, 2, 1, 0, 1, 0, 0)  # to a and back, to w, which goes to d and back twice, and back
-    assert earlier_cursors(tree.root, (hops,)) == [((1, 0),), ((),)]
-    assert earlier_cursors(named(tree, "w"), (hops[:-1],)) == [((1, 0, 2, 1, 0),), ((1, 0, 2),)]
-    assert earlier_cursors(lay_out(group("s", a)).root, (hops[:2],)) == []
+    hops = ("a", "s", "w", "d", "w", "d", "w", "s")
+    assert earlier_cursors(tree, tree.root, (hops,)) == [(hops[:2],), ((),)]
+    assert earlier_cursors(tree, named(tree, "w"), (hops[:-1],)) == [(hops[:5],), (hops[:3],)]
+    assert earlier_cursors(tree, tree.root, (("w", "d", "w/s"),)) == [((),)]
+    other = lay_out(group("s", a))
+    assert earlier_cursors(other, other.root, (hops[:2],)) == []
 
 
 # attempts
@@ -189,5 +218,5 @@ def test_all_attempts_and_what_is_inside_one() -> None:
 
 def test_a_checked_sub_agent_is_settled_where_it_was_transferred_to() -> None:
     tree = lay_out(group("s", checked(group("w", d)), sub_agents_return=True))
-    assert settled(tree, named(tree, "w"), ((1, 1), 0)) == ((1,), 0)
-    assert settled(tree, tree.root, ((1, 1),)) == ((),)
+    assert settled(tree, named(tree, "w"), (("w", "d"), 0)) == (("w",), 0)
+    assert settled(tree, tree.root, (("w", "d"),)) == ((),)

@@ -34,9 +34,10 @@ from walking import (
 
 from agentgraph import Agent, Ask, human
 from agentgraph.agents.signals import Capabilities
-from agentgraph.tree.addresses import Cursor, RunPaths, address, cursor_at, parse_address
+from agentgraph.tree.addresses import Cursor, address, cursor_at, parse_address
 from agentgraph.tree.places import Place, Tree, lay_out, targets
 from agentgraph.tree.position import advance, capabilities_at, next_stops, start
+from agentgraph.tree.run_paths import Chains, RunPaths
 
 
 @pytest.mark.parametrize(("expression", "expected"), cases(Path(__file__).with_name("runs.txt")))
@@ -49,11 +50,19 @@ def test_a_run(expression: str, expected: str) -> None:
 
 def stops_of(tree: Tree, endings: Any) -> Iterator[str]:
     """Yield a line for each stop of a run: its address, its run path, and what may follow it."""
-    paths = RunPaths(tree)
+    paths, chains = RunPaths(tree), Chains()
     for place, cursor, _ in walk(tree, endings):
-        assert parse_address(tree, address(place, cursor)) == (place, cursor)
+        assert read_back(tree, place, cursor, chains) == (place, cursor)
         ways = sorted(stop.node if stop else "END" for stop in next_stops(tree, place))
         yield f"{address(place, cursor)} | {paths.at(place, cursor)} | {', '.join(ways)}"
+
+
+def read_back(tree: Tree, place: Place, cursor: Cursor, chains: Chains) -> tuple[Place, Cursor]:
+    """Return what a reader makes of an address that has learned where transfers led."""
+    assert chains.completed(0, place, cursor) == cursor
+    found = parse_address(tree, address(place, cursor))
+    assert found is not None
+    return found[0], chains.completed(0, *found)
 
 
 class Until(Endings):
@@ -172,13 +181,13 @@ def test_a_run_takes_only_edges_that_are_drawn_and_visits_each_address_once(
     agent: Agent, data: Any
 ) -> None:
     tree, visited = lay_out(agent), []
-    paths = RunPaths(tree)
+    paths, chains = RunPaths(tree), Chains()
     for place, cursor, following in walk(tree, Drawn(tree, data)):
         stops = next_stops(tree, place)
         assert following.place in stops
         assert len(stops) == len(set(stops))
         assert following.place is None or len(following.cursor) == len(following.place.counts)
-        assert parse_address(tree, address(place, cursor)) == (place, cursor)
+        assert read_back(tree, place, cursor, chains) == (place, cursor)
         assert paths.at(place, cursor).names[-1] == place.name
         visited.append(address(place, cursor))
     assert len(set(visited)) == len(visited)

@@ -1,7 +1,7 @@
 """A plan-and-execute agent: a planner, and then a loop of an executor and a replanner."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
@@ -19,6 +19,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.builders import chat_agent, function_agent, sequential
 from agentgraph.agents.context import Context
+from agentgraph.agents.limits import Limits
 from agentgraph.agents.prebuilt.plans import (
     Approval,
     Executed,
@@ -41,6 +42,29 @@ depend on each other are done at the same time."""
 _PLAN = "Reply with the plan as JSON alone: "
 _REPLAN = """Reply with JSON alone. If the question can be answered now: {{"answer": "..."}}. Else the
 steps that are still to be done: """
+_TYPED_PLAN = """The steps of the plan are tasks that can be done by themselves, in the order in which
+they are to be done."""
+_TYPED_PARALLEL_PLAN = """The steps of the plan are tasks that can be done by themselves; depends_on
+names the steps whose results one needs. Steps that do not depend on each other are done at the same
+time."""
+_TYPED_REPLAN = """If the question can be answered now, answer it; else give the steps that are still
+to be done. """
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_TASKS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "task": {"type": "string"}, "depends_on": _TEXTS},
+        "required": ["name", "task", "depends_on"],
+    },
+}
+_ANSWER = {
+    "title": "answer",
+    "description": "The answer to the question.",
+    "type": "object",
+    "properties": {"answer": {"type": "string"}},
+    "required": ["answer"],
+}
 PLANNER = "Make a plan that answers the question."
 EXECUTOR = "You carry out one step of a plan that is to answer this question: {question}"
 REPLANNER = """The question: {question}
@@ -61,6 +85,8 @@ def plan_execute(
     on_error: Literal["fail", "wait", "collect"] = "fail",
     max_concurrency: int | None = None,
     approve_plan: bool = False,
+    typed_plan: bool = False,
+    limits: Limits | None = None,
 ) -> CheckedAgent:
     """Make an agent that plans, carries out the plan step by step, and plans again after each.
 
@@ -111,15 +137,25 @@ def plan_execute(
         max_concurrency: How many of the parallel steps run at once; None for all.
         approve_plan: Whether a person must approve the plan: the answer is `true`, or a list of steps
             that replaces it.
+        typed_plan: Whether the planner and the replanner, if they are models, or chat agents without an
+            `output_schema`, give plans as structured answers: by the provider's structured output or
+            by a tool call, as with `output_schema`. Some models plan better so.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it. If the planner makes no valid plan, the run raises
         `CheckFailedError`.
     """
     steps = _PARALLEL_STEPS if parallel else _STEPS
-    plans = _instructed(_agent("planner", planner), PLANNER, f"{_PLAN}{steps}")
+    form, again = f"{_PLAN}{steps}", f"{_REPLAN}{steps}"
+    planning, replanning = _agent("planner", planner), _agent("replanner", replanner, history="own")
+    if typed_plan:
+        form = _TYPED_PARALLEL_PLAN if parallel else _TYPED_PLAN
+        again, plan = f"{_TYPED_REPLAN}{form}", _plan_schema(_TASKS if parallel else _TEXTS)
+        planning, replanning = _typed(planning, plan), _typed(replanning, {"oneOf": [_ANSWER, plan]})
+    plans = _instructed(planning, PLANNER, form)
     executes = _instructed(_agent("executor", executor), EXECUTOR, _STEP, unless="{step")
-    replans = _instructed(_agent("replanner", replanner, history="own"), REPLANNER, f"{_REPLAN}{steps}")
+    replans = _instructed(replanning, REPLANNER, again)
     if parallel:
         executing = _in_parallel(name, executes, on_error, max_concurrency)
     else:
@@ -134,7 +170,7 @@ def plan_execute(
     )
     asks = [function_agent(f"{name}_approval", Approval(name))] if approve_plan else []
     inner: list[Agent] = [_checked(plans, Planned(name, parallel), repeats=True), *asks, loop]
-    whole = sequential(name, inner, description=description)
+    whole = sequential(name, inner, description=description, limits=limits)
     return _checked(whole, Finished(name, max_iterations), keeps=True)
 
 
@@ -143,6 +179,23 @@ def _agent(role: str, part: Agent | Model, history: HistoryPolicy = "shared") ->
     if isinstance(part, Runnable | str) or callable(part):
         return chat_agent(role, part, history=history)
     return part
+
+
+def _plan_schema(steps: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "title": "plan",
+        "description": "The steps that are to be done.",
+        "type": "object",
+        "properties": {"steps": steps},
+        "required": ["steps"],
+    }
+
+
+def _typed(agent: Agent, schema: dict[str, Any]) -> Agent:
+    """Return a chat agent whose answer fits a schema, if it has none of its own; others unchanged."""
+    if not isinstance(agent, ChatAgent) or agent.output_schema is not None:
+        return agent
+    return replace(agent, output_schema=schema)
 
 
 def _instructed(agent: Agent, task: str, form: str, unless: str | None = None) -> Agent:

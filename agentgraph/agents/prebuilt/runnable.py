@@ -19,6 +19,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.builders import function_agent
 from agentgraph.agents.context import Context
+from agentgraph.agents.limits import Limits
 from agentgraph.agents.schemas import plain
 from agentgraph.agents.signals import Custom, SetValues
 from agentgraph.errors import AgentGraphError
@@ -41,6 +42,7 @@ def runnable_agent(
     retry: Retry = None,
     timeout: Timeout = None,
     cache_policy: Caching = None,
+    limits: Limits | None = None,
 ) -> FunctionAgent:
     """Make an agent that calls a LangChain runnable, such as `prompt | model | parser`.
 

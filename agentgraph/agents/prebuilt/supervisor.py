@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool
 
 from agentgraph.agents.agents import (
     Agent,
     Approval,
     ChatAgent,
+    Handoff,
     HistoryPolicy,
     Instruction,
     Middleware,
@@ -24,19 +26,21 @@ from agentgraph.agents.agents import (
 from agentgraph.agents.builders import agent_tool, as_tuple, chat_agent
 from agentgraph.agents.context import Context, Entry
 from agentgraph.agents.functions import is_async, takes_two
-from agentgraph.agents.limits import word_faults
-from agentgraph.agents.tools import TRANSFER_PREFIX
+from agentgraph.agents.limits import Limits, word_faults
+from agentgraph.agents.tools import FORWARD, TRANSFERRED, Answer, CallId
 
-_OWN = ("workers", "mode", "worker_history")
+_OWN = ("workers", "mode", "worker_history", "output_mode", "forward")
 """The options of `supervisor` that `chat_agent` does not have."""
 
 
 def supervisor(
     name: str,
     model: Model,
-    workers: Iterable[Agent],
+    workers: Iterable[Agent | Handoff],
     *,
     mode: Literal["tools", "handoff"] = "tools",
+    output_mode: Literal["full", "last"] = "full",
+    forward: bool = False,
     description: str = "",
     instruction: Instruction = "",
     tools: Iterable[Tool] = (),
@@ -54,6 +58,7 @@ def supervisor(
     timeout: Timeout = None,
     model_input: ModelInput | None = None,
     middleware: "Iterable[Middleware]" = (),
+    limits: Limits | None = None,
 ) -> ChatAgent:
     """Make an agent whose model decides which worker does what, until it answers by itself.
 
@@ -78,8 +83,12 @@ def supervisor(
 
     Args:
         workers: The workers, which may be composites and supervisors; at least one. The model reads
-            their descriptions.
+            their descriptions. With `mode="handoff"` a `handoff(worker, ...)` says more.
         mode: Whether the supervisor calls workers as tools, or hands over to them.
+        output_mode: With `mode="handoff"`, how much of what a worker said others see: "full", all,
+            or "last", its last message. Events and the saved history have all.
+        forward: Whether the model has a tool `forward_message(from_agent)`, which makes the last
+            message of a worker, unchanged, the answer of the supervisor.
         worker_history: With `mode="tools"`, whether workers see only their request ("input"), or
             what the supervisor sees, and then their request ("shared").
 
@@ -94,23 +103,53 @@ def supervisor(
     """
     options = {key: value for key, value in locals().items() if key not in _OWN}
     agents = as_tuple(workers)
-    names = [str(getattr(each, "name", each)) for each in agents]
+    names = [str(getattr(each, "name", each)) for each in map(_worker, agents)]
     options["model_input"] = with_reminder(model_input, names)
+    options["tools"] = tools = (*as_tuple(tools), *([forward_tool(names)] if forward else []))
     if mode == "handoff":
         options |= {"sub_agents": agents, "sub_agents_return": True}
     else:
-        called = (agent_tool(each, history=worker_history) for each in agents)
-        options["tools"] = (*called, *as_tuple(tools))
-    made = chat_agent(**options)
-    return replace(made, faults=tuple(_faults(agents, mode, worker_history)))
+        called = (agent_tool(_worker(each), history=worker_history) for each in agents)
+        options["tools"] = (*called, *tools)
+    faults = tuple(_faults(agents, mode, worker_history, output_mode))
+    return replace(chat_agent(**options), output_mode=output_mode, faults=faults)
 
 
-def _faults(workers: Sequence[Agent], mode: object, worker_history: object) -> Iterator[str]:
+def _worker(given: Agent | Handoff) -> Agent:
+    return given.agent if isinstance(given, Handoff) else given
+
+
+def _faults(
+    workers: Sequence[Agent | Handoff], mode: object, worker_history: object, output_mode: object
+) -> Iterator[str]:
     if not workers:
         yield "a supervisor needs at least one worker"
     yield from word_faults("mode", mode, ("tools", "handoff"))
+    yield from word_faults("output_mode", output_mode, ("full", "last"))
+    if mode == "tools" and output_mode == "last":
+        yield "output_mode='last' needs mode='handoff': of a worker that is a tool others see nothing"
     if mode == "handoff":
         yield from word_faults("worker_history", worker_history, ("input", "shared"))
+    elif any(isinstance(each, Handoff) for each in workers):
+        yield "a handoff as a worker needs mode='handoff'; pass the agent itself"
+
+
+def forward_tool(workers: Sequence[str]) -> BaseTool:
+    """Return the tool by which a supervisor forwards the last message of one of its workers."""
+
+    def forward_message(from_agent: str, tool_call_id: CallId, ctx: Context) -> Answer | ToolMessage:
+        turns = worker_turns(ctx.entries, ctx.name, workers)
+        said = [turn.result for turn in turns if turn.worker == from_agent]
+        if said:
+            return Answer(said[-1])
+        names = ", ".join(dict.fromkeys(turn.worker for turn in turns)) or "none"
+        text = f"Error: {from_agent} has said nothing since the user's input; said by: {names}."
+        return ToolMessage(text, tool_call_id=tool_call_id, status="error")
+
+    about = "Answers the user with the last message of a worker, unchanged. Workers: "
+    return StructuredTool.from_function(
+        forward_message, name=FORWARD, description=about + ", ".join(workers), return_direct=True
+    )
 
 
 PATIENCE = 3
@@ -171,9 +210,10 @@ def worker_turns(entries: Sequence[Entry], me: str, workers: Sequence[str]) -> l
         if entry.agent_name is None:
             turns.clear()
         elif entry.agent_name == me:
-            name = (message.name or "").removeprefix(TRANSFER_PREFIX)
+            to = message.additional_kwargs.get(TRANSFERRED)
+            name = to or message.name or ""
             named = isinstance(message, ToolMessage) and name in workers
-            handed_over = named and name != message.name
+            handed_over = named and to is not None
             if named:
                 turns.append(WorkerTurn(name, "" if handed_over else str(message.text)))
         elif handed_over:

@@ -11,7 +11,7 @@ from typing_extensions import TypeForm
 from agentgraph.agents.agents import Agent, CheckedAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.functions import is_async, is_hook, takes_two
-from agentgraph.agents.limits import limit_faults
+from agentgraph.agents.limits import Limits, limit_faults
 from agentgraph.agents.schemas import output_fault, read_json, typed
 from agentgraph.agents.signals import CheckResult
 from agentgraph.safe_repr import said, shown
@@ -20,7 +20,9 @@ Check: TypeAlias = Callable[..., bool | str | None] | TypeForm[Any] | dict[str, 
 """A type or a JSON schema for the last text; or a function of it, or of a `Context` and it."""
 
 
-def validated(agent: Agent, check: Check, *, max_attempts: int = 3) -> CheckedAgent:
+def validated(
+    agent: Agent, check: Check, *, max_attempts: int = 3, limits: Limits | None = None
+) -> CheckedAgent:
     """Make an agent that runs again until its last message passes a check.
 
     What was wrong is added to the history as a message of the agent, which it sees in its next
@@ -48,13 +50,20 @@ def validated(agent: Agent, check: Check, *, max_attempts: int = 3) -> CheckedAg
             other exception fails the run: what the agent said is saved, and a resume calls the check
             again. The check may ask a person with LangGraph's `interrupt()`.
         max_attempts: The maximum number of attempts, at least 1.
+        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
         The agent; `compile_agent` checks it. If the last attempt fails, the run raises
         `CheckFailedError`; each resume then allows one more attempt.
     """
     faults = tuple(_faults(check, max_attempts))
-    return CheckedAgent(agent=agent, check=TextCheck(check, max_attempts), repeats=True, faults=faults)
+    return CheckedAgent(
+        agent=agent,
+        check=TextCheck(check, max_attempts),
+        repeats=True,
+        limits=limits,
+        faults=faults,
+    )
 
 
 @dataclass(frozen=True, slots=True)

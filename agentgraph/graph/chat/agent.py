@@ -1,6 +1,6 @@
 """What the nodes of one chat agent share: LangChain's nodes, the model, tools and middleware."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from functools import cached_property, wraps
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
 from langgraph.prebuilt import ToolNode
 
-from agentgraph.agents.agents import AgentTool, ChatAgent
+from agentgraph.agents.agents import AgentTool, ChatAgent, agent_tools
 from agentgraph.agents.budgets import Summarized, Trimmed
 from agentgraph.agents.context import Context
 from agentgraph.agents.functions import may_give_command
@@ -21,6 +21,8 @@ from agentgraph.agents.tools import (
     Passed,
     WrappedTool,
     function_of,
+    is_enabled,
+    is_long_running,
     provider_tools,
     run_tools,
     transfers_text,
@@ -32,7 +34,7 @@ from agentgraph.graph.chat.middleware import Approval, Summarizing
 from agentgraph.graph.chat.models import Instructing, Models, UseStandIn
 from agentgraph.graph.chat.output import restored, saved_answer, wanted_by, write_value
 from agentgraph.graph.chat.step import Channels, Step
-from agentgraph.graph.failures import is_fatal
+from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import FlatGraph
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
@@ -51,6 +53,8 @@ class BuiltAgent:
         node_context: The place of the agent.
         agent: The agent.
         tools: The tools that it runs.
+        long_running: The names of the tools whose real results come later.
+        switched: The agents as tools that the model may not be offered.
         middleware: Its middleware, including ours for approval and summaries.
         wraps_model: Whether middleware wraps model calls.
         wraps_tools: Whether middleware wraps tool calls.
@@ -68,7 +72,9 @@ class BuiltAgent:
 
     def __init__(self, node_context: NodeContext) -> None:
         self.node_context, self.agent = node_context, cast(ChatAgent, node_context.place.agent)
-        self.tools = run_tools(self.agent, node_context.target_agents)
+        self.tools = run_tools(self.agent, node_context.handoffs)
+        self.long_running = frozenset(tool.name for tool in self.tools if is_long_running(tool))
+        self.switched = [tool for tool in agent_tools(self.agent) if tool.enabled is not None]
         self.middleware = self._all_middleware()
         self.wraps_model = any_has(self.middleware, "wrap_model_call")
         self.wraps_tools = any_has(self.middleware, "wrap_tool_call")
@@ -77,7 +83,7 @@ class BuiltAgent:
         has_format = self.wanted is not None and self.wanted.response_format is not None
         self.takes_node = self.wraps_model or has_format
         self.models = Models(self.agent)
-        self._transfers = transfers_text(without_tools(self.agent, node_context.target_agents))
+        self._transfers = transfers_text(without_tools(self.agent, node_context.handoffs))
         self.runs_tools, self.tools_node = node_context.place.has_tools, node_context.place.nodes.tools
         self.keeps_record = bool(self.middleware) or any(map(_may_command, self.agent.tools))
         policy = self.agent.history
@@ -101,7 +107,7 @@ class BuiltAgent:
         """LangChain's graph of the agent; built when first used."""
         agent, middleware = self.agent, list(self.middleware)
         is_chosen = not isinstance(agent.model, Runnable)
-        if self.wraps_model and (is_chosen or not self._is_fixed):
+        if self.wraps_model and (is_chosen or self.switched or not self._is_fixed):
             middleware = [Instructing(), *middleware]
         graph: object = create_agent(
             cast(Any, None if is_chosen else agent.model),
@@ -154,7 +160,9 @@ class BuiltAgent:
 
     def end(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
         """End the activation."""
-        if "target" in how:
+        if "leaving" in how:
+            activation.leave(how["leaving"])
+        elif "target" in how:
             activation.transfer(how["target"], is_granted=how.get("granted", False))
         elif "signal" in how:
             activation.signal(how["signal"])
@@ -193,6 +201,17 @@ class BuiltAgent:
         node = pregel_node.bound if pregel_node else ToolNode([guarded(tool) for tool in self.tools])
         wrap_inside(node, prepare)
         return node
+
+    def disabled(self, context: Context) -> Set[str]:
+        """Return the names of the tools that the model is not offered now."""
+        return {tool.agent.name for tool in self.switched if not self._is_enabled(tool, context)}
+
+    def _is_enabled(self, tool: AgentTool, context: Context) -> bool:
+        try:
+            return is_enabled(tool, context)
+        except Exception as error:
+            add_note(error, f"It was `enabled` of the agent tool {tool.agent.name!r} that failed.")
+            raise
 
     def system(self, context: Context) -> SystemMessage | None:
         """Return the system message of one step.
@@ -238,20 +257,42 @@ def guarded(tool: BaseTool) -> BaseTool:
     """
     if isinstance(tool, WrappedTool):
         return tool.with_inner(lambda inner: _PassesErrors(guarded(inner)))
-    if not isinstance(tool, StructuredTool):
+    called = type(tool)._arun
+    if called is BaseTool._arun:
         return tool
+    if not isinstance(tool, StructuredTool) or called is not StructuredTool._arun:
+        return _guarded_class(tool)
     fn, coroutine = tool.func, tool.coroutine
 
     def call(*args: object, **kwargs: object) -> object:
         with Contained(in_task=True):
             return fn(*args, **kwargs)  # type: ignore[misc]
 
+    functions = {
+        "func": fn and wraps(fn)(call),
+        "coroutine": coroutine and _guarded_coroutine(coroutine),
+    }
+    return tool.model_copy(update=functions)
+
+
+def _guarded_coroutine(coroutine: Callable[..., Awaitable[object]]) -> Callable[..., object]:
+    @wraps(coroutine)
     async def acall(*args: object, **kwargs: object) -> object:
         with Contained(in_task=True), stoppable():
-            return await coroutine(*args, **kwargs)  # type: ignore[misc]
+            return await coroutine(*args, **kwargs)
 
-    functions = {"func": fn and wraps(fn)(call), "coroutine": coroutine and wraps(coroutine)(acall)}
-    return tool.model_copy(update=functions)
+    return acall
+
+
+def _guarded_class(tool: BaseTool) -> BaseTool:
+    """Return a tool whose class has the functions: a copy that calls those of the tool itself.
+
+    No field of the model holds them. They may keep something on the tool.
+    """
+    copied = tool.model_copy()
+    object.__setattr__(copied, "_run", tool._run)
+    object.__setattr__(copied, "_arun", _guarded_coroutine(tool._arun))
+    return copied
 
 
 class _PassesErrors(Runnable[Any, Any]):
@@ -284,10 +325,3 @@ def _passed(error: Exception) -> Passed:
 def steers(error: Exception) -> bool:
     """Return whether an exception steers the run, so that no tool, retry or model may handle it."""
     return isinstance(error, GraphBubbleUp) or is_fatal(error) or is_invalid_resume(error)
-
-
-def is_guarded(tool: object) -> bool:
-    """Return whether a call of a tool needs no further guard: its function has one, or is sync."""
-    tool = tool.inner if isinstance(tool, WrappedTool) else tool
-    is_sync = isinstance(tool, BaseTool) and type(tool)._arun is BaseTool._arun
-    return isinstance(tool, StructuredTool) or is_sync

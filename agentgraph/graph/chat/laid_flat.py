@@ -20,6 +20,7 @@ from langgraph.prebuilt import ToolNode, ToolRuntime
 
 from agentgraph.errors import LangChainChangedError
 from agentgraph.graph.foreign.flat_graph import FlatGraph
+from agentgraph.graph.nodes.stopping import keep_outcome
 
 _OF_TOOL_NODES = ("_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one")
 """What is used of a `ToolNode`."""
@@ -121,7 +122,9 @@ def wrap_inside(node: Any, ready: Callable[[object], object]) -> None:
 
     async def ainner(request: object, execute: Callable[[object], Awaitable[object]]) -> object:
         made = ready(request)
-        return made if isinstance(made, ToolMessage) else await execute(made)
+        result = made if isinstance(made, ToolMessage) else await execute(made)
+        keep_outcome()
+        return result
 
     node._wrap_tool_call = _wrapped(node._wrap_tool_call, inner)
     node._awrap_tool_call = _wrapped(node._awrap_tool_call, ainner)

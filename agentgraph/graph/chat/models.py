@@ -17,13 +17,13 @@ Each layer costs time. Without wrapping middleware and response format, only `As
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import langchain.chat_models.base
 from langchain.agents.middleware import AgentMiddleware
@@ -40,7 +40,12 @@ from langchain_core.messages import (
     ToolMessage,
     message_chunk_to_message,
 )
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableWithFallbacks
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBinding,
+    RunnableConfig,
+    RunnableWithFallbacks,
+)
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from agentgraph.agents.agents import ChatAgent
@@ -258,8 +263,11 @@ class Asking:
         runs_tools: Whether tool calls of a reply are run.
         is_last: Whether the model is asked for its answer without tools.
         wanted: What its answer must fit, after middleware; None for any text.
+        disabled: The names of the tools that the model is not offered.
         replies: How many replies there were.
         step: What the agent sees, and the state of its middleware; None without middleware.
+        recorder: Asks the model, or gives what it replied before; None if nothing is recorded.
+        fatal: A failure of the recorder, which nobody may handle.
     """
 
     activation: Activation
@@ -270,8 +278,16 @@ class Asking:
     runs_tools: bool
     is_last: bool
     wanted: Wanted | None
+    disabled: Set[str] = frozenset()
     replies: int = field(default=0, init=False)
     step: Step | None = field(default=None, init=False)
+    recorder: "Recorder | None" = field(default=None, init=False)
+    fatal: Exception | None = field(default=None, init=False)
+
+    @classmethod
+    def current(cls) -> "Asking | None":
+        """Return the run of the node around, for middleware that wraps its calls; None outside."""
+        return _ASKING.get(None)
 
     def ask(
         self, model: object, messages: Sequence[BaseMessage], wanted: Wanted | None
@@ -285,12 +301,16 @@ class Asking:
             InvalidOutputError: No reply fits.
         """
         self.wanted, outer = wanted, self.activation.config
-        config = {**outer, "metadata": {**outer.get("metadata", {}), **self.activation.mark}}
+        metadata = {**outer.get("metadata", {}), **self.activation.mark}
+        config: RunnableConfig = {**outer, "metadata": metadata}
         sent = list(messages) if wanted is None else _with_system(messages, wanted.instruction())
         for _ in range(1 + CORRECTIONS):
             hooked = sent if self.hook is None else self._hooked(self.hook, sent)
             hooked = unstamped(hooked) if has_cache(model) else hooked
-            reply = yield invoked(model, hooked, config)
+            if self.recorder is None:
+                reply = yield invoked(model, hooked, config)
+            else:
+                reply = yield from self.recorder.model(self, model, hooked, config)
             if type(reply) is not AIMessage:
                 reply = message_of(self.activation, reply)
             self.replies += 1
@@ -336,6 +356,15 @@ class Asking:
         except ValueError as error:
             return f"The reply does not fit the schema: {error}."
         return None
+
+
+class Recorder(Protocol):
+    """What records the replies of models."""
+
+    def model(
+        self, asking: Asking, model: object, messages: Sequence[BaseMessage], config: RunnableConfig
+    ) -> Calls[object]:
+        """Ask a model, or return or raise what it replied before."""
 
 
 def _again(reply: AIMessage, fault: str, wanted: Wanted) -> list[BaseMessage]:
@@ -449,8 +478,11 @@ class Instructing(AgentMiddleware[Any, Any, Any]):
 
 
 def instructed(request: object) -> Any:
-    """Return a request with the model and the system message of this step."""
+    """Return a request with the model, the system message and the tools of this step."""
     asking = _ASKING.get()
+    if disabled := asking.disabled:
+        tools = [tool for tool in getattr(request, "tools", ()) if _name(tool) not in disabled]
+        request = _changed(request, tools=tools)
     return _changed(request, model=asking.model, system_message=asking.system)
 
 

@@ -33,6 +33,7 @@ from agentgraph.graph.chat.step import Step, in_config
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.leaf import TalkNode
+from agentgraph.graph.nodes.swarm import active_of, enter_active
 from agentgraph.graph.saving import serializer_of
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.state import ChatEnding, with_id
@@ -50,6 +51,20 @@ class ChatNode(TalkNode):
         self.built, self.agent = built, built.agent
         self.mode_faults = built.mode_faults
 
+    def goes_on(self, activation: Activation) -> bool:
+        """Go to the sub-agent that is active, if there is one; return whether it goes there.
+
+        Only the first node of an activation does.
+        """
+        place = self.node_context.place
+        if self.name != place.nodes.entry or activation.view.progress:
+            return False
+        active = active_of(activation, [place, *self.node_context.tree.children[place]])
+        if active is None or active is place:
+            return False
+        enter_active(activation, active)
+        return True
+
 
 class ModelNode(ChatNode):
     """Asks the model, and emits its reply.
@@ -65,6 +80,10 @@ class ModelNode(ChatNode):
 
     def talk(self, activation: Activation) -> Calls[None]:
         """Ask the model, again if its reply does not fit."""
+        if self.agent.sticky and self.goes_on(activation):
+            return _nothing()
+        if activation.meter is not None:
+            activation.meter.check_model_call()
         context = activation.view.context(self.agent.history)
         asking = Asking(
             activation,
@@ -75,6 +94,7 @@ class ModelNode(ChatNode):
             self.built.runs_tools,
             self._is_last(activation),
             self.built.wanted,
+            self.built.disabled(context) if self.built.switched else frozenset(),
         )
         return self._talk(asking)
 
@@ -88,8 +108,8 @@ class ModelNode(ChatNode):
         seen = seen if step is None else step.messages
         if self.node is None or step is None:
             model = asking.model
-            if self._tools and not asking.is_last:
-                model = self._bound.bound(activation.address, model, self._tools)
+            if (tools := self._offered(asking)) and not asking.is_last:
+                model = self._bound.bound(activation.address, model, tools)
             head = [asking.system] if asking.system else []
             reply = yield from asking.ask(model, [*head, *seen], self.built.wanted)
             if step is not None:
@@ -99,9 +119,17 @@ class ModelNode(ChatNode):
         config = step.config()
         with asked_in(asking), in_config(config):
             replied, *others = yield invoked(self.node, step.state(), config)
+        if asking.fatal is not None:
+            raise asking.fatal  # whatever middleware made of it
         step.say_sent()
         step.answer = replied.update.get("structured_response")
         self._take(asking, _new(replied.update["messages"], seen), others)
+
+    def _offered(self, asking: Asking) -> Sequence[object]:
+        """Return the tools that the model is offered."""
+        if not asking.disabled:
+            return self._tools
+        return [each for each in self._tools if _name_of(each) not in asking.disabled]
 
     def _is_last(self, activation: Activation) -> bool:
         """Return whether the model must answer without tools; raise if it may not be asked again."""
@@ -120,8 +148,8 @@ class ModelNode(ChatNode):
 
     def _asked_before(self, activation: Activation) -> int:
         """Count how often the model replied in this turn before a sub-agent transferred back."""
-        place = self.node_context.place
-        before = [address(place, cursor) for cursor in earlier_cursors(place, activation.cursor)]
+        tree, place = self.node_context.tree, self.node_context.place
+        before = [address(place, each) for each in earlier_cursors(tree, place, activation.cursor)]
         this_turn = takewhile(address_of, reversed(activation.view.state.messages))
         return sum(message.type == "ai" and address_of(message) in before for message in this_turn)
 
@@ -226,6 +254,8 @@ class HookNode(ChatNode):
 
     def talk(self, activation: Activation) -> Calls[None]:
         """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
+        if self.agent.sticky and self.goes_on(activation):
+            return
         step = self.built.step(activation)
         config = step.config()
         try:
@@ -279,6 +309,15 @@ class HookNode(ChatNode):
             leave(activation, how, step)
         else:
             self.built.leave(activation, ChatEnding(keeps=not is_open), step)
+
+
+def _name_of(tool: object) -> object:
+    return getattr(tool, "name", None)
+
+
+def _nothing() -> Calls[None]:
+    """Return a talk without calls."""
+    yield from ()
 
 
 def _new(messages: Sequence[BaseMessage], seen: list[BaseMessage]) -> list[BaseMessage]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
-from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
-from agentgraph.agents.agents import ChatAgent
+from agentgraph.agents.agents import ChatAgent, output_keys
+from agentgraph.agents.context import Reply
 from agentgraph.agents.schemas import (
     answer_fault,
     answer_name,
@@ -28,9 +29,11 @@ from agentgraph.agents.schemas import (
 )
 from agentgraph.graph.history import ANSWER
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.lane import LaneResult, last_text, value_of
 from agentgraph.graph.stamps import ANSWERED
 from agentgraph.tree.addresses import parse_address
-from agentgraph.tree.places import Tree
+from agentgraph.tree.places import Place, Tree
 
 
 class SavedAnswer(TypedDict):
@@ -127,11 +130,22 @@ def wanted_by(output_schema: object) -> Wanted | None:
     return Wanted(schemas, schema_in(output_schema), strategy)
 
 
-def wanted_at(tree: Tree, at: str) -> Wanted | None:
-    """Return what the answer of the agent at an address must fit."""
+def restored_at(tree: Tree, at: str, answer: SavedAnswer) -> Any:
+    """Return the saved answer of the agent at an address, typed where its schema is a type."""
     activation = parse_address(tree, at)
     chat = activation[0].chat if activation else None
-    return None if chat is None else wanted_by(chat.output_schema)
+    return restored(None if chat is None else wanted_by(chat.output_schema), answer)
+
+
+def reply_of(result: LaneResult, node_context: NodeContext, place: Place) -> Reply:
+    """Return what the agent at the place of a lane said in it."""
+    values = node_context.reducers.handed_back(result["values"])
+    data = value_of(result, frozenset(output_keys(place.agent)))
+    if "answered" in result:
+        data = restored_at(node_context.tree, *result["answered"])
+    said = [each for each in result["messages"] if not isinstance(each, RemoveMessage)]
+    written = node_context.reducers.applied({}, values)
+    return Reply(last_text(result), data=data, values=written, messages=said)
 
 
 def _strategy(output_schema: object) -> object:

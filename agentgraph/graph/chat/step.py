@@ -280,8 +280,8 @@ class Step:
 
     def config(self) -> RunnableConfig:
         """Return the config for what runs in the node: state is read and written through it."""
-        names = self._channels.names
-        return with_state(self._activation.config, names, self._read, self._sent.append)
+        config = self._activation.with_place(self._activation.config)
+        return with_state(config, self._channels.names, self._read, self._sent.append)
 
     def _read(self, fresh: bool) -> dict[str, object]:
         """Return the state before the node, or with what the node has written so far."""

@@ -14,18 +14,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
-from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
+from langgraph.graph import END
 from langgraph.prebuilt.tool_node import msg_content_output
 from langgraph.types import Command
 
 from agentgraph.agents.signals import Ask, BreakLoop, Capabilities, Custom, Exit, SetValues, TransferTo
-from agentgraph.agents.tools import Content
+from agentgraph.agents.tools import FORWARD, LONG_RUNNING, Answer, Content
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.calls import OpenCall
@@ -47,7 +54,7 @@ from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_o
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import check_names, saver_of, step_config
-from agentgraph.graph.state import Position, TaskResult, with_id
+from agentgraph.graph.state import Leaving, Position, TaskResult, with_id
 from agentgraph.graph.stored_values import without_copies
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Write, is_same
@@ -61,7 +68,7 @@ class Attempts:
     Attributes:
         current: The number of the attempt that runs, or ran last.
         message_ids: The ids of the messages of its lane.
-        came: The last text of its lane, once it succeeded.
+        came: What the model reads of its lane, once it succeeded.
         lock: Held on the event loop while an attempt runs, so that they run one after the other.
     """
 
@@ -75,7 +82,7 @@ class Attempts:
         """
         self.current = -1
         self.message_ids: Sequence[str | None] = ()
-        self.came = ""
+        self.came: str | list[Any] = ""
         self.lock = asyncio.Lock()
         self._activation, self._number = activation, number
         self._configurable = activation.config["configurable"]
@@ -216,7 +223,9 @@ class RunningCall:
         updates: The updates of the middleware's state by this call.
         writes: The values of the run that the call wrote.
         is_in_failed: Returns whether an address is inside an agent that failed in the call, if one did.
-        fatal: A failure in the lane that the call ran, which nobody may handle.
+        fatal: A failure in the lane that the call ran, or of the recorder, which nobody may handle.
+        arguments: The arguments of the tool that runs, without what is injected.
+        recorder: Calls the tool, or gives what it gave before; None if nothing is recorded.
     """
 
     def __init__(
@@ -237,6 +246,8 @@ class RunningCall:
         self.updates: list[dict[str, object]] = []
         self.is_in_failed: Callable[[str], bool] | None = None
         self.fatal: Exception | None = None
+        self.arguments: Mapping[str, object] = opened.call["args"]
+        self.recorder: Recorder | None = None
         self._messages: list[BaseMessage] = []
         self._void: list[str] = []
         self._sent: list[Write] = []
@@ -255,7 +266,19 @@ class RunningCall:
 
     def state(self) -> dict[str, Any]:
         """Return the state as tools see it; the list of messages is a copy."""
-        return self.step().state(dict(self.current.values), self.updates)
+        state: dict[str, Any] = self.step().state(dict(self.current.values), self.updates)
+        if self.opened.call["name"] == FORWARD:
+            state["messages"] = [self._as_said(message) for message in state["messages"]]
+        return state
+
+    def _as_said(self, message: BaseMessage) -> BaseMessage:
+        """Return what a worker said in its own words, by its name, for a tool that forwards it."""
+        if not message.name or message.name == self.activation.name:
+            return message
+        if isinstance(message, ToolMessage):
+            return AIMessage(message.content, name=message.name, id=message.id)
+        said = (each for each in self.seen.messages if each.id == message.id)
+        return next((each.model_copy(update={"name": message.name}) for each in said), message)
 
     def read(self, fresh: bool) -> dict[str, object]:
         """Return the state as it is now, or before the call."""
@@ -350,7 +373,8 @@ class RunningCall:
         messages = [with_id(self._named(message), str(uuid4())) for message in several]
         changed = [each for each in messages if not is_same(known.get(each.id), each)]
         is_edit = any(each.id in known or isinstance(each, RemoveMessage) for each in changed)
-        giver: Giver = "hook" if is_edit and "transfer_to" not in self._acts else "tool"
+        hands_over = not self._acts.keys().isdisjoint(("transfer_to", "leaving"))
+        giver: Giver = "hook" if is_edit and not hands_over else "tool"
         for message in changed:
             change = self.activation.output.change_by(message, giver, is_seen=message.id in known)
             self._messages += change.messages
@@ -428,20 +452,35 @@ class RunningCall:
                 check(f"the value {name!r} of the tool {tool!r}", value)
 
     def _named(self, message: BaseMessage) -> BaseMessage:
-        if isinstance(message, ToolMessage) and not message.name:
-            return message.model_copy(update={"name": self.tool})
+        if not isinstance(message, ToolMessage):
+            return message
+        if not message.name:
+            message = message.model_copy(update={"name": self.tool})
+        if self.tool in self.built.long_running and message.status == "success":
+            marked = {**message.additional_kwargs, LONG_RUNNING: True}
+            message = message.model_copy(update={"additional_kwargs": marked})
         return message
 
     def _handed_over(self, item: object) -> object:
-        """Turn a command that goes to one agent (as LangGraph's handoff tools do) into a transfer."""
+        """Turn a command that goes to one agent (as LangGraph's handoff tools do) into a transfer.
+
+        To a name that is none in the tree it leaves the tree, if that is a node of another graph.
+        """
         if not isinstance(item, Command) or item.graph != Command.PARENT:
             return item
+        update = handed_on(item, self.state)
+        if item.goto == END:
+            return self._ended(update)
         target = sole_target(item.goto)
         if target is None:
             return item
-        if (refused := self._transfer(target)) is not None:
+        if target not in self.activation.node_context.targets and self.activation.may_leave:
+            rest = {key: v for key, v in update_of(item).items() if key != "messages"}
+            self.activation.output.check(f"the update of the tool {self.tool!r}", rest)
+            self._acts["leaving"] = Leaving(goto=target, update=rest)
+            update = {"messages": update.get("messages", [])}
+        elif (refused := self._transfer(target)) is not None:
             return refused
-        update = handed_on(item, self.state)
         messages = convert_to_messages(update.get("messages", []))
         new = new_messages(messages, self.state()["messages"]) if messages else []
         results = [message for message in new if isinstance(message, ToolMessage)]
@@ -450,8 +489,17 @@ class RunningCall:
         done = transferred(result, target)
         return Command(update={**update, "messages": [*others, done]})
 
+    def _ended(self, update: dict[str, Any]) -> Command[Any]:
+        """End the agent with what an update says, as langgraph-supervisor's forwarding tool does."""
+        self._acts["ends"] = True
+        messages = update.get("messages", [])
+        result = [] if any(map(_answers, messages)) else [self.message("Done.")]
+        return Command(update={**update, "messages": [*result, *messages]})
+
     def _take(self, item: object) -> object:
         match item:
+            case Answer(text=text):
+                return self._ended({"messages": [AIMessage(text)]})
             case Exit():
                 self._acts["exit"] = True
             case BreakLoop():
@@ -482,6 +530,15 @@ class RunningCall:
         return self.message(
             f"Error: there is no agent {name} to transfer to; there are: {names}.", failed=True
         )
+
+
+class Recorder(Protocol):
+    """What records the calls of tools."""
+
+    def tool(
+        self, running: RunningCall, tool: Any, call: object, config: RunnableConfig
+    ) -> Calls[object]:
+        """Call a tool, or return or raise what it gave before."""
 
 
 RUNNING: ContextVar[RunningCall] = ContextVar("running call")

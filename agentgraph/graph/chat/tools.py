@@ -11,7 +11,7 @@ returned, or runs the lane of an agent.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
@@ -25,11 +25,16 @@ from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolRuntime
+from langgraph.prebuilt.tool_node import (
+    INVALID_TOOL_NAME_ERROR_TEMPLATE,
+    TOOL_INVOCATION_ERROR_TEMPLATE,
+)
 from langgraph.runtime import get_runtime
 
 from agentgraph.agents.agents import AgentTool, ChatAgent, agent_tools
 from agentgraph.agents.context import Context
 from agentgraph.agents.middleware import Mode
+from agentgraph.agents.schemas import plain, typed
 from agentgraph.agents.tools import (
     AgentCall,
     Request,
@@ -40,16 +45,17 @@ from agentgraph.agents.tools import (
     tool_capabilities,
 )
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.chat.agent import BuiltAgent, guarded, is_guarded, steers
+from agentgraph.graph.chat.agent import BuiltAgent, guarded, steers
 from agentgraph.graph.chat.calls import before_calls, last_message, open_calls
 from agentgraph.graph.chat.laid_flat import arun_call, edited_calls, injects_state, run_call
 from agentgraph.graph.chat.nodes import ChatNode
-from agentgraph.graph.chat.output import write_value
+from agentgraph.graph.chat.output import reply_of, write_value
 from agentgraph.graph.chat.step import Step, own_state
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
-from agentgraph.graph.failures import is_fatal
+from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.history import REQUEST, calls_of, unchanged
+from agentgraph.graph.internals import RESUME_MAP
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
@@ -73,7 +79,7 @@ from agentgraph.graph.state import ChatEnding, Progress, TaskResult, with_id
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
-from agentgraph.safe_repr import shown_error
+from agentgraph.safe_repr import as_json, shown_error
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
 
 _PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
@@ -98,7 +104,8 @@ class CallRunner:
         self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
         self.handing_over = {tool.name for tool in tools if destination(tool) in node_context.targets}
         self._may, self._unknown_tool = tool_capabilities(agent), agent.unknown_tool
-        self._known = {tool.name for tool in tools}
+        self._names = [tool.name for tool in tools]
+        self._known = set(self._names)
         self._tool_node = built.tool_node(self._ready)
         by_name = self._tool_node.tools_by_name
         self._acting = {name: ActingTool(tool, agent) for name, tool in by_name.items()}
@@ -110,6 +117,16 @@ class CallRunner:
         with Reporter(activation, number, running.emitter), self._in_scope(running):
             running.add(self._answer(running) or (yield from self._ran(running)))
             return running.result(self._may)
+
+    def talk_in_task(self, running: RunningCall) -> Calls[TaskResult]:
+        """Run a call beside or after others, unless the run was stopped meanwhile.
+
+        Raises:
+            GraphDrained: It was stopped, and the run brings no answers that a call may have to take.
+        """
+        if not running.activation.config["configurable"].get(RESUME_MAP):
+            running.control.begin_step(running.activation.config)
+        return (yield from self.talk(running))
 
     def _ran(self, running: RunningCall) -> Calls[Any]:
         node, call = self._tool_node, running.opened.call
@@ -153,17 +170,37 @@ class CallRunner:
                 "arguments that are a JSON object.",
                 failed=True,
             )
+        if self._built.switched and (disabled := self._disabled(running)):
+            return self._unknown(running, disabled) or self._not_offered(running, disabled)
         is_known = call["name"] in self._known
         return None if is_known or self._built.wraps_tools else self._unknown(running)
 
-    def _unknown(self, running: RunningCall) -> ToolMessage | None:
+    def _disabled(self, running: RunningCall) -> Set[str]:
+        """Return the names of the tools that are not enabled, if the call is of one of them."""
+        name = running.opened.call["name"]
+        if all(tool.agent.name != name for tool in self._built.switched):
+            return frozenset()
+        context = running.activation.view.context(unchanged, running.current)
+        disabled = self._built.disabled(context)
+        return disabled if name in disabled else frozenset()
+
+    def _not_offered(self, running: RunningCall, disabled: Set[str]) -> ToolMessage:
+        """Return the answer to a call of a tool that is not enabled: LangGraph's for an unknown one."""
+        tools = ", ".join(name for name in self._names if name not in disabled)
+        text = INVALID_TOOL_NAME_ERROR_TEMPLATE.format(
+            requested_tool=running.opened.call["name"], available_tools=tools
+        )
+        return running.message(text, failed=True)
+
+    def _unknown(self, running: RunningCall, disabled: Set[str] = frozenset()) -> ToolMessage | None:
+        """Return the answer to a call of an unknown tool; None if LangGraph answers it."""
         call, unknown = running.opened.call, self._unknown_tool
-        if str(call["name"]) in self._known or unknown == "return":
+        if unknown == "return":
             return None
         if unknown == "raise":
             raise InvalidOutputError(
                 f"{running.activation.address}: the model called the unknown tool {call['name']!r}; "
-                f"the agent's tools: {', '.join(sorted(self._known))}"
+                f"the agent's tools: {', '.join(sorted(self._known - disabled))}"
             )
         return running.message(unknown(call["name"], call["args"]))
 
@@ -175,12 +212,13 @@ class CallRunner:
         running, tool = RUNNING.get(), request.tool
         if tool is None:
             try:
-                answer = self._unknown(running)
+                is_known = str(request.tool_call["name"]) in self._known
+                answer = None if is_known else self._unknown(running)
             except Exception as error:
                 raise _UnknownToolError(error) from error
             if answer is not None:
                 return answer
-        running.tool = request.tool_call["name"]
+        running.tool, running.arguments = request.tool_call["name"], request.tool_call["args"]
         if isinstance(tool, AgentCall):
             return request.override(tool=self.agents[tool.name])
         if tool is None:
@@ -194,6 +232,8 @@ class CallRunner:
     def _in_scope(self, running: RunningCall) -> Iterator[None]:
         """Set `RUNNING`, and redirect LangGraph's reads and writes of state to the agent's."""
         config = get_config()
+        if self._built.wraps_tools:
+            config = running.activation.with_place(config)
         if running.emitter is not running.activation.output.emitter:
             config = with_writer(config, Writer(running.emitter))
         config = with_state(config, self._built.channels.names, running.read, running.send)
@@ -241,15 +281,21 @@ class ActingTool:
         running = RUNNING.get()
         running.restart()
         call = self._with_context(call, running) if self._contexts else call
+        if running.recorder is not None:
+            return running.take(run_calls(running.recorder.tool(running, self.tool, call, config)))
         return running.take(self.tool.invoke(call, config))
 
     async def ainvoke(self, call: object, config: RunnableConfig) -> object:
         """Call the tool on the event loop."""
         running = RUNNING.get()
         running.restart()
-        with stoppable(is_thread=is_guarded(self.tool)):
+        with stoppable(is_thread=True):
             call = self._with_context(call, running) if self._contexts else call
-            returned = await self._in_time(self.tool.ainvoke(call, config))
+            if running.recorder is None:
+                called = self.tool.ainvoke(call, config)
+            else:
+                called = arun_calls(running.recorder.tool(running, self.tool, call, config))
+            returned = await self._in_time(called)
         return running.take(returned)
 
     async def _in_time(self, called: Awaitable[object]) -> object:
@@ -264,7 +310,8 @@ class ActingTool:
             raise TimeoutError(f"the tool took longer than {self._seconds} s") from None
 
     def _with_context(self, call: Any, running: RunningCall) -> object:
-        context = running.activation.view.context(unchanged, running.seen)
+        context: Any = running.activation.view.context(unchanged, running.seen)
+        context.call_id = running.opened.call["id"]
         return {**call, "args": {**call["args"], **dict.fromkeys(self._contexts, context)}}
 
 
@@ -292,6 +339,13 @@ class LaneTool:
         if running.fatal is not None:
             raise running.fatal
         attempts, place = running.attempts, self.lane.place
+        try:
+            arguments = self._arguments(call)
+        except ValueError as error:
+            text = TOOL_INVOCATION_ERROR_TEMPLATE.format(
+                tool_name=place.name, tool_kwargs=running.opened.call["args"], error=error
+            )
+            return running.message(text, failed=True)
         if (outcome := (yield from attempts.next())) is not None:
             return running.message(outcome["came"])
         running.restart()
@@ -301,7 +355,7 @@ class LaneTool:
         )
         with attempts.running(address(place, entered(place, cursor)), place.node):
             try:
-                lane_call = self._lane_call(running, call, cursor)
+                lane_call = self._lane_call(running, arguments, cursor)
                 self._take(running, *(yield Call(self.lane.attempt, self._aattempt, (lane_call,))))
             except GraphBubbleUp:
                 raise
@@ -318,9 +372,21 @@ class LaneTool:
         wait_for_lane()
         return await self.lane.aattempt(lane_call)
 
-    def _lane_call(self, running: RunningCall, call: Any, cursor: Cursor) -> LaneCall:
+    def _arguments(self, call: Any) -> Any:
+        """Return the arguments of a call as plain data.
+
+        Raises:
+            ValueError: They do not fit.
+        """
+        return plain(typed(self.tool.args_schema or Request, call["args"]))
+
+    def _lane_call(self, running: RunningCall, arguments: Any, cursor: Cursor) -> LaneCall:
         activation, seen = running.activation, running.current
-        text = Request.model_validate(call["args"]).request
+        if self.tool.args_schema is None:
+            text = arguments["request"]
+        else:
+            text = as_json(arguments)
+            seen = replace(seen, values={**seen.values, **arguments})
         message = HumanMessage(text, additional_kwargs={REQUEST: True})
         request = with_id(message, f"{activation.address} {running.opened.number}")
         around = before_calls(activation, seen.messages) if self.tool.history == "shared" else ()
@@ -333,7 +399,18 @@ class LaneTool:
         if error is not None:
             raise error
         running.write(self.node_context.reducers.handed_back(result["values"]))
-        running.attempts.came = last_text(result)
+        running.attempts.came = self._output(running, result)
+
+    def _output(self, running: RunningCall, result: LaneResult) -> str | list[Any]:
+        """Return what the model reads of the result of the lane, as LangChain keeps it in a message."""
+        if self.tool.output is None:
+            return last_text(result)
+        try:
+            given = self.tool.output(reply_of(result, self.node_context, self.lane.place))
+            return running.message(plain(given)).content
+        except Exception as error:
+            add_note(error, f"It was `output` of the agent tool {self.lane.place.name!r} that failed.")
+            raise
 
 
 def context_parameters(tool: BaseTool) -> tuple[str, ...]:
@@ -414,7 +491,7 @@ class ToolsNode(ChatNode):
         place = built.node_context.place
         self.name, self.runner = place.nodes.tools, CallRunner(built, lanes)
         names = {"": place.nodes.call, **{lane.place.name: lane.place.node for lane in lanes}}
-        self.tasks = {tool: talk_tasks(name, self.runner.talk) for tool, name in names.items()}
+        self.tasks = {tool: talk_tasks(name, self.runner.talk_in_task) for tool, name in names.items()}
 
     def talk(self, activation: Activation) -> Calls[None]:
         """Run the calls."""
@@ -557,7 +634,7 @@ class ToolsNode(ChatNode):
 
     def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
         """Return the result that ends the agent, and how; the last one if there are several."""
-        for act in ("exit", "break_loop", "transfer_to"):
+        for act in ("exit", "break_loop", "transfer_to", "leaving", "ends"):
             for result in reversed(results):
                 if act in result["acts"] and (act != "break_loop" or self.node_context.place.in_loop):
                     return result, act
@@ -590,11 +667,13 @@ class ToolsNode(ChatNode):
         match how:
             case "exit" | "break_loop":
                 leaving["signal"] = how
+            case "leaving":
+                leaving["leaving"] = ending["acts"]["leaving"]
             case "transfer_to":
                 leaving["target"] = ending["acts"]["transfer_to"]
                 if is_granted:
                     leaving["granted"] = True
-        is_kept = "target" not in leaving
+        is_kept = how not in ("transfer_to", "leaving")
         self.built.leave(activation, ChatEnding(**leaving, keeps=is_kept and not is_last), step)
         if is_kept and is_last:
             text = activation.output.last_text() or ""

@@ -18,6 +18,7 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.tree.kinds import capabilities_of
 from agentgraph.tree.places import Tree
+from agentgraph.tree.position import start
 
 
 def chat_nodes(node_context: NodeContext, lanes: list[Lane]) -> Iterator[LaneNode]:
@@ -34,9 +35,11 @@ def chat_nodes(node_context: NodeContext, lanes: list[Lane]) -> Iterator[LaneNod
         others = [place.nodes.tools] if built.runs_tools else []
         others += again if corrects else []
         model = _by_way_of(last, LaneNode(ModelNode(built), Capabilities(), others))
-    yield model._replace(reads=reads)
+    active = _starts(node_context) if agent.sticky else {}
+    yield model._replace(reads=reads, others=[*model.others, *active.get(place.node, ())])
     for hook in place.nodes.hooks:
-        yield _hook_node(HookNode(built, hook))._replace(reads=reads)
+        node = _hook_node(HookNode(built, hook))
+        yield node._replace(reads=reads, others=[*node.others, *active.get(node.node.name, ())])
     if built.runs_tools:
         calls = [place.nodes.call] if len(lanes) < len(agent.tools) else []
         picture = picture_of(lanes, calls) if lanes else None
@@ -51,6 +54,13 @@ def is_one_call(node: object) -> bool:
     built = node.built
     has_more = built.runs_tools or built.keeps_record or built.takes_node
     return not (has_more or answer_tools(built.agent.output_schema))
+
+
+def _starts(node_context: NodeContext) -> dict[str, list[str]]:
+    """Return the nodes at which the sub-agents begin, by the first node of the agent."""
+    tree, place = node_context.tree, node_context.place
+    firsts = (start(tree, child).place for child in tree.children[place])
+    return {place.nodes.entry: [first.nodes.entry for first in firsts if first]}
 
 
 def _by_way_of(last: str | None, node: LaneNode) -> LaneNode:

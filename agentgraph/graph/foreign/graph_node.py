@@ -56,7 +56,7 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.schedule import send_next
+from agentgraph.graph.nodes.schedule import check_threads, send_next
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.saving import arose_in_saving, has_saver, save_result
 from agentgraph.graph.stamps import GRAPH_AGENT, address_of
@@ -222,6 +222,7 @@ class GraphNode(LeafNode):
 
     def run(self, activation: Activation) -> None:
         """Run the graph step by step."""
+        check_threads(self.node_context.place.node, activation.config)
         run_calls(self._calls(activation, self._graph().stream, nullcontext()))
 
     async def arun(self, activation: Activation) -> None:

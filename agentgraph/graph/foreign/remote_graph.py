@@ -30,6 +30,7 @@ from pydantic_core import to_jsonable_python
 
 from agentgraph.graph.internals import INTERRUPT, RESUME_MAP, RUNTIME, SCRATCHPAD, STREAM
 from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.emitter import is_ours
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.tree.addresses import way_to
 from agentgraph.tree.places import Place, Tree
@@ -196,12 +197,13 @@ class RemoteRun:
         return {} if bare is None else dict.fromkeys(asked, bare)
 
     def _states_in(self, inside: Sequence[str], kind: str, data: Any) -> Iterator[State]:
-        """Yield the state in a part of the stream, if it was saved; pass on what it writes.
+        """Yield the state in a part of the stream, if it was saved; pass on what the graph writes.
 
+        What a compiled tree there reports of its own agents stays there: their places are not ours.
         After a question the server also streams unsaved states with the writes of concurrent steps,
         in which the same messages have other ids each time.
         """
-        if kind == "custom":
+        if kind == "custom" and not is_ours(data):
             self._runtime.stream_writer(data)
         if kind == "values" and not inside and not self._asked:
             yield self._state(data)

@@ -31,7 +31,8 @@ from langgraph.pregel import Pregel
 from agentgraph.agents.tools import is_async_tool
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.history import calls_of
-from agentgraph.graph.nodes.stopping import stoppable
+from agentgraph.graph.internals import RunnableCallable
+from agentgraph.graph.nodes.stopping import keep_outcome, stoppable
 
 AnyGraph = Pregel[Any, Any, Any, Any]
 """A compiled graph of LangGraph, with any state."""
@@ -92,7 +93,24 @@ def stoppable_node(node: Any, threads: _Threads | None = None) -> Runnable[Any, 
     if isinstance(node.bound, Pregel):
         inner = node.copy({"bound": stoppable_graph(node.bound, threads)})
         return _StoppableNode(inner, threads, nullcontext)
-    return _StoppableNode(node, threads, stoppable)
+    return _StoppableNode(node.copy({"bound": _keeping_outcome(node.bound)}), threads, stoppable)
+
+
+def _keeping_outcome(bound: Any) -> Any:
+    """Return the runnable of a node; what an async function returned is not dropped by a stop."""
+    if not isinstance(bound, RunnableCallable) or bound.afunc is None or _is_sync(bound):
+        return bound
+    afunc = bound.afunc
+
+    async def kept(*args: object, **options: object) -> object:
+        returned = await afunc(*args, **options)
+        if not isinstance(returned, Runnable):  # which LangGraph runs next
+            keep_outcome()
+        return returned
+
+    keeping = copy.copy(bound)
+    keeping.afunc = kept
+    return keeping
 
 
 def _copied(name: str, node: Any, threads: _Threads) -> Any:
@@ -151,6 +169,10 @@ def _runs_in_threads(bound: object, node_input: object) -> bool:
         tools = bound.tools_by_name
         called = (tools.get(call["name"]) for call in _calls_in(node_input))
         return any(tool is not None and not is_async_tool(tool) for tool in called)
+    return _is_sync(bound)
+
+
+def _is_sync(bound: object) -> bool:
     return getattr(getattr(bound, "afunc", None), "func", None) is run_in_executor
 
 

@@ -11,25 +11,30 @@ from typing import Any, NamedTuple, cast
 from langchain_core.messages import RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.cache.base import BaseCache, FullKey
+from langgraph.errors import ParentCommand
+from langgraph.types import Command
 
 from agentgraph.agents.signals import Signal
-from agentgraph.errors import LimitError
-from agentgraph.graph.failures import mark_of_run
-from agentgraph.graph.internals import RUNTIME
+from agentgraph.graph.internals import RESUMING, RUNTIME
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.metering import Meter
 from agentgraph.graph.nodes.output import Output
-from agentgraph.graph.nodes.spending import Spent
+from agentgraph.graph.nodes.spending import Ledger
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.view import View
-from agentgraph.graph.stamps import STAMP, Entry, Note
-from agentgraph.graph.state import Border, LaneState, Position, Update, folded
+from agentgraph.graph.stamps import STAMP, Entry, Note, answer_in
+from agentgraph.graph.state import Border, LaneState, Leaving, Position, Update, folded
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.tree.places import Place
 
 _PLAIN_END = Border(given=[])
 """The end of an activation without a signal or a transfer, of which nothing was asked yet."""
+
+
+class LeftTree(ParentCommand):
+    """Raised where the run leaves the tree for another node of the graph that the tree is in."""
 
 
 class CacheEntry(NamedTuple):
@@ -58,6 +63,7 @@ class Activation:
         asked_after: How many changes of an inner graph's messages were saved before its questions.
         cache_entry: Where its outcome will be cached, if it is not there yet.
         text: What it says as the result of its lane, if that is not its last message.
+        meter: Counts what it spends; None if only transfers are counted, and it made none.
     """
 
     def __init__(
@@ -94,7 +100,14 @@ class Activation:
         self._ending = view.position.get("border", _PLAIN_END)
         self._failure = state.get("failure") if self.has_ended else None
         self._next: Position | None = None
-        self._transfers = view.state.transfers
+        self.meter: Meter | None = None
+        if view.state.ledger is not None and view.state.ledger.is_full:
+            self._count_all()
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the run is resumed, so that the node may have run before."""
+        return bool(self.node_config["configurable"].get(RESUMING))
 
     @property
     def mark(self) -> dict[str, Any]:
@@ -106,6 +119,12 @@ class Activation:
             "lc_agent_name": self.name,
             STAMP: [self.address, clock.turn, clock.last, self.output.emitter.step],
         }
+
+    def with_place(self, config: RunnableConfig) -> RunnableConfig:
+        """Return a config that tells middleware the agent's name, its address and the turn."""
+        own = {"agent_name": self.name, "agent_address": self.address}
+        metadata = {**config.get("metadata", {}), **own, "agent_turn": self.view.state.clock.turn}
+        return {**config, "metadata": metadata}
 
     def signal(self, signal: Signal, *, is_emitted: bool = False) -> None:
         """End with a signal, which overrides a transfer; emit it unless a lane has."""
@@ -124,33 +143,63 @@ class Activation:
             granted = {"granted": True} if is_granted else {}
             self._ending = cast(Border, {"target": target, **granted, "given": []})
 
+    @property
+    def may_leave(self) -> bool:
+        """Whether the run may leave the tree here, for another node of the graph around it."""
+        namespace = self.node_config["configurable"].get("checkpoint_ns", "")
+        return not self.node_context.is_inner and "|" in namespace
+
+    def leave(self, leaving: Leaving) -> None:
+        """End the tree, for another node of the graph that it is in, once this step is saved."""
+        self.output.emit_note("transfer_to", leaving["goto"])
+        self.continue_at(self.node_context.place.node, border=Border(leaving=leaving, given=[]))
+
+    def _left(self, leaving: Leaving) -> LeftTree:
+        """Return what ends the tree: a command with what it said."""
+        seen = self.view.state
+        said = {"messages": list(seen.messages), "values": dict(seen.values)}
+        update = {**said, **leaving["update"]}
+        return LeftTree(Command(graph=Command.PARENT, goto=leaving["goto"], update=update))
+
+    @property
+    def begins_visit(self) -> bool:
+        """Whether the visit of its agent begins here: nothing of it was saved before."""
+        position = self.view.position
+        return not self.view.progress and position.keys().isdisjoint(("answer", "ask", "border"))
+
     def count_transfer(self) -> None:
         """Count a transfer before it is made.
 
         Raises:
-            LimitError: The turn has reached its limit of transfers.
+            LimitError: A limit of transfers is reached.
         """
-        bound = self.node_context.limits(self.config).transfers
-        if not cast(Spent, self.view.state.spent).take("transfers", bound):
-            reached = LimitError(self.name, self.address, "transfers", cast(int, bound))
-            mark_of_run(reached)
-            raise reached
-        self._transfers += 1
+        self._metered().take("transfers")
 
     def uncount_transfer(self) -> None:
         """Take back a transfer that was counted, and is not made."""
-        cast(Spent, self.view.state.spent).add("transfers", -1)
-        self._transfers -= 1
+        self._metered().give_back("transfers")
 
     def read_lanes(self) -> Calls[None]:
-        """Count what the lanes of this step used before a resume."""
-        if self.view.state.spent is not None and not self.node_context.is_inner:
-            yield from self.view.state.spent.read_lanes(self.config, self.node_context.tree)
+        """Count what the lanes of this step spent before a resume."""
+        ledger = self.view.state.ledger
+        if ledger is not None and not self.node_context.is_inner:
+            yield from ledger.read_step(self.node_config)
+
+    def _metered(self) -> Meter:
+        if self.meter is None:
+            ledger, before = self.view.state.ledger, self.view.position.get("spent", {})
+            assert ledger is not None
+            self.meter = Meter(ledger, self.node_context, self.address, before, self.node_config)
+        return self.meter
+
+    def _count_all(self) -> None:
+        """Count more than transfers: also what the code that runs in it calls."""
+        self.config = self.output.config = self._metered().hear(self.config)
 
     def continue_at(self, node: str, **more: Any) -> None:
         """Continue at a node of this activation, with more keys in the position."""
-        position = self.node_context.position(node, self.cursor)
-        self._next = cast(Position, {**position, **more})
+        tree = self.node_context.tree.fingerprint
+        self._next = cast(Position, {"next": node, "cursor": [*self.cursor], "tree": tree, **more})
 
     def carry_calls(self, calls: Sequence[Any]) -> None:
         """Carry the results of calls to the next node, if that is of this activation."""
@@ -159,7 +208,7 @@ class Activation:
 
     def enter(self, place: Place) -> None:
         """Continue at the first stop of a place directly inside this one."""
-        self._next = self.node_context.first_position(place, self.cursor)
+        self._next = self.node_context.entering(place, self.cursor)
 
     def outcome(self) -> tuple[list[Entry], list[Write]] | None:
         """Return the messages and notes of this step in order, and its writes.
@@ -181,9 +230,10 @@ class Activation:
         Raises:
             BaseException: A function called at the end of this activation failed, in this step or the
                 step before.
+            LeftTree: The run leaves the tree.
         """
-        if self._failure is not None:
-            raise self._failure
+        if self.has_ended or self.meter is not None:
+            self._raise_what_ended()
         output, seen = self.output, self.view.state
         if output.writes and self.node_context.reducers.fields:
             output.merge_values()
@@ -196,8 +246,8 @@ class Activation:
         if notes := output.emitter.end():
             position["told"] = notes
         position["clock"] = [seen.clock.turn, seen.clock.last]
-        if seen.spent is not None:
-            self._keep_spent(position, seen.spent)
+        if seen.ledger is not None:
+            self._keep_spent(position, seen.ledger)
         update = Update(position=position)
         if output.messages or notes:  # LangGraph saves changes of the history before it continues
             update["messages"] = output.messages
@@ -210,6 +260,18 @@ class Activation:
         if failure is not None:
             self._fail_next(update, failure)
         return update
+
+    def _raise_what_ended(self) -> None:
+        """Raise what refused to spend more, though the code in it went on.
+
+        And what the step before left to this one, after it was saved: a failure, or a leave.
+        """
+        if self.meter is not None and self.meter.refused is not None:
+            raise self.meter.refused
+        if self._failure is not None:
+            raise self._failure
+        if leaving := self._ending.get("leaving"):
+            raise self._left(leaving)
 
     def _completed(self) -> tuple[Position, BaseException | None]:
         """Return the next position, and the failure of a function that was asked for it."""
@@ -228,16 +290,24 @@ class Activation:
         if completion.values:
             output.writes = [*output.writes, Write(by="", values=completion.values)]
             output.keep_changes(completion.changes)  # checks keep nothing without values
+        if self.has_ended and "answered" in self.view.position:
+            position["answered"] = self.view.position["answered"]
         return position, completion.failure
 
-    def _keep_spent(self, position: Position, spent: Spent) -> None:
-        """Write what the turn has used into the position; in an inner lane: the lane alone."""
-        is_inner = self.node_context.is_inner
-        if transfers := self._transfers if is_inner else spent.used("transfers"):
-            position["transfers"] = transfers
+    def _keep_spent(self, position: Position, ledger: Ledger) -> None:
+        """Write what the turn has spent into the position; in an inner lane: the lane alone."""
+        if self.meter is not None:
+            spent = self.meter.saved()
+        else:
+            is_inner = self.node_context.is_inner
+            spent = self.view.position.get("spent", {}) if is_inner else ledger.saved()
+        if spent:
+            position["spent"] = spent
 
     def _fail_next(self, update: Update, failure: BaseException) -> None:
         """Have the next step raise a failure."""
         update["failure"] = failure
+        if answered := answer_in(update["position"]):
+            update["position"]["answered"] = answered  # its lane may end only after a resume
         if isinstance(self._control, Stop):
             self._control.fail_next()

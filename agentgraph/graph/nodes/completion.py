@@ -31,7 +31,7 @@ from agentgraph.graph.state import Border, Changes, Position, collected, keeping
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, keeper_node, settled
 from agentgraph.tree.places import Place
-from agentgraph.tree.position import advance, transfer
+from agentgraph.tree.position import active_after, advance, transfer
 
 
 class Completion:
@@ -94,6 +94,7 @@ class Completion:
                 at = node_context.address(self._cursor)
                 self._entries.append(Note("", "transfer_to", target, at))
                 comes = transfer(node_context.tree, node_context.place, self._cursor, target)
+                self.values.update(active_after(node_context.targets[target], node_context.place.home))
         except BaseException as error:
             border = self._border(error)
             if not node_context.has_border or (self._is_border and border == self._ending):

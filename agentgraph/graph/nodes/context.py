@@ -1,10 +1,12 @@
 """The place of a node, the state visible there, and the context passed to users' functions."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, cast
+from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -13,9 +15,8 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore
 from typing_extensions import override
 
-from agentgraph.agents.agents import Agent, HistoryPolicy
-from agentgraph.agents.context import Context, Entry, Item
-from agentgraph.agents.limits import Limits, check_limits
+from agentgraph.agents.agents import HistoryPolicy
+from agentgraph.agents.context import Context, Entry, Item, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
 from agentgraph.errors import (
@@ -25,9 +26,9 @@ from agentgraph.errors import (
     ReducerError,
     ValueConflictError,
 )
-from agentgraph.graph.history import unchanged, visible
+from agentgraph.graph.history import PathReader, last_of_workers, unchanged, visible
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
-from agentgraph.graph.nodes.spending import SPENT, Spent
+from agentgraph.graph.nodes.spending import LEDGER, Bounds, Ledger
 from agentgraph.graph.open_types import Cache
 from agentgraph.graph.stamps import address_of, agent_of
 from agentgraph.graph.state import (
@@ -55,26 +56,25 @@ from agentgraph.graph.values import (
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import (
     Cursor,
-    RunPaths,
     address,
     address_template,
     as_cursor,
     cursor_at,
+    innermost_hops,
     iteration,
     keeper_node,
     way_to,
+    without_attempts,
 )
-from agentgraph.tree.places import Place, Tree, targets
-from agentgraph.tree.position import advance_plainly, plain_ways, start
+from agentgraph.tree.places import Place, Tree, handoff_of, targets
+from agentgraph.tree.position import advance_plainly, hand_over, plain_ways, start
+from agentgraph.tree.run_paths import RunPaths
 
 PARENT_STATE = "__agentgraph_parent_state"
 """The key in `config["configurable"]` of the `RunState` of the node that runs a lane.
 
 Savers save the configurable keys with each checkpoint, except those that begin with `__`.
 """
-
-LIMITS = "__agentgraph_limits"
-"""The key in `config["configurable"]` of `Limits` that replace the compiled ones."""
 
 _NO_REDUCERS = Reducers()
 
@@ -85,8 +85,6 @@ class RunState:
 
     messages: Sequence[BaseMessage]
     values: dict[str, object]
-    transfers: int = 0
-    """How many transfers there were: in the root of the turn, in another lane of the lane."""
     reducers: Reducers = _NO_REDUCERS
     settled: Mapping[str, object] = field(default_factory=dict)
     """The values that resolve a conflict at a join, by name."""
@@ -94,8 +92,8 @@ class RunState:
     """The saved records of middleware, by node."""
     clock: Clock = field(default_factory=Clock)
     """Numbers the events of the root's step."""
-    spent: Spent | None = None
-    """What the turn has used of its limits; None in a tree without transfers."""
+    ledger: Ledger | None = None
+    """What the turn has spent of its limits; None if nothing is counted."""
     item: Item | None = None
     """The item of the nearest `each` around; None outside."""
     step: str = ""
@@ -178,10 +176,14 @@ class NodeContext:
     """A place of a tree, with what its node needs to know; shared by all activations.
 
     Attributes:
+        hops_index: The index of the counter of the nearest transfers; None where there are none.
+        shorten: What others do not see of a history; see `visible`.
+        streams_hops: Whether its nodes stream where these led: they are of its own lane.
         has_border: Whether a function (`until`, a check) is called after an activation, so that the
             node may run again only to call it.
         is_inner: Whether the place is in an inner lane.
         cache: LangGraph's cache that the graph was compiled with.
+        bounds: The limits of the agents around it, the innermost first.
     """
 
     def __init__(
@@ -192,17 +194,19 @@ class NodeContext:
         reducers: Reducers = _NO_REDUCERS,
         *,
         has_border: bool = False,
-        limits: Limits | None = None,
         cache: Cache | None = None,
     ) -> None:
         self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
         self.has_border, self.cache = has_border, cache
-        self._limits = check_limits(limits)
+        self.bounds: Bounds = tree.bounds_of(place) if tree.limited else ()
         self.targets = targets(tree, place)
-        self.target_agents = [cast(Agent, target.agent) for target in self.targets.values()]
+        self.handoffs = [handoff_of(target) for target in self.targets.values()]
         self.is_inner = any(step.starts_lane for step in way_to(place)[1:])
+        self.hops_index = at = innermost_hops(place) if tree.has_transfers else None
+        self.streams_hops = at is not None and _is_in_lane(place, place.counts[at].place)
         self._last: tuple[Cursor, str] | None = None
         self._template = address_template(place)
+        self.shorten = last_of_workers(tree, place) if tree.terse else None
         self._plain_ways = None if has_border else plain_ways(tree, place)
 
     def address(self, cursor: Cursor) -> str:
@@ -231,11 +235,19 @@ class NodeContext:
         if self._plain_ways is None:
             return None
         to, cursor = advance_plainly(self._plain_ways, cursor)
-        return self.position(None if to is None else to.nodes.entry, cursor)
+        node = None if to is None else to.nodes.entry
+        return Position(next=node, cursor=list(cursor), tree=self.tree.fingerprint)
 
     def first_position(self, lane: Place, cursor: Cursor = ()) -> Position:
         """Return the first position of a lane, given the enclosing counters."""
         first = start(self.tree, lane, cursor)
+        return self.position(cast(Place, first.place).nodes.entry, first.cursor)
+
+    def entering(self, child: Place, cursor: Cursor) -> Position:
+        """Return the first position of a place that this one has chosen, given its own counters."""
+        if not self.place.kind.hands_over:
+            return self.first_position(child, cursor)
+        first = hand_over(self.tree, self.place, cursor, child)
         return self.position(cast(Place, first.place).nodes.entry, first.cursor)
 
     def metadata(self, position: Position | None, *, has_path: bool) -> dict[str, Any]:
@@ -255,34 +267,28 @@ class NodeContext:
     def run_state(self, state: LaneState, config: RunnableConfig) -> RunState:
         """Return the visible state: that of the lane, and of the enclosing lanes."""
         position = state.get("position")
-        transfers = position.get("transfers", 0) if position else 0
         changes = state.get("middleware")
         if self.is_inner:
             outer: RunState = config["configurable"][PARENT_STATE]
             records = applied(outer.middleware, [changes]) if changes else outer.middleware
             seen = outer.with_new(state["messages"], state["values"])
-            return replace(seen, transfers=transfers, middleware=records)
+            return replace(seen, middleware=records)
         turn, last = clock_in(position)
         configurable = config.get("configurable", {})
         before: Before = configurable.get(EMITTED_BEFORE) or (0, ())
         emitted = () if last > before[0] else before[1]  # only the first step of a run continues one
-        spent: Spent | None = configurable.get(SPENT)
-        if spent is not None:
-            spent.begin_step(transfers)
+        ledger: Ledger | None = configurable.get(LEDGER)
+        if ledger is not None:
+            ledger.begin_step(position.get("spent", {}) if position else {})
         return RunState(
             state["messages"],
             state["values"],
-            transfers,
             self.reducers,
             settled=position.get("settled", {}) if position else {},
             middleware=changes or {},
             clock=Clock(turn, max(last, before[0]), emitted),
-            spent=spent,
+            ledger=ledger,
         )
-
-    def limits(self, config: RunnableConfig) -> Limits:
-        """Return the limits of the run."""
-        return check_limits(config.get("configurable", {}).get(LIMITS) or self._limits)
 
     def update(
         self,
@@ -312,6 +318,12 @@ class NodeContext:
         return position
 
 
+def _is_in_lane(place: Place, around: Place) -> bool:
+    """Return whether a place is in the lane of one that encloses it, or is it."""
+    inside = way_to(place)[len(way_to(around)) :]
+    return not any(step.starts_lane for step in inside)
+
+
 class _Values(dict[str, object]):
     """The values that an activation sees; to read a missing one by `[...]` is an error that says so."""
 
@@ -328,6 +340,7 @@ class ActivationContext(Context[Any]):
     """The context of one activation; messages, entries and run path are computed on first access."""
 
     runs: Any = None
+    call_id: str = ""
 
     def __init__(
         self,
@@ -339,16 +352,20 @@ class ActivationContext(Context[Any]):
         history: HistoryPolicy = unchanged,
         under_way: int = 0,
         answer: Sequence[object] = (),
+        asked: int = 0,
         address: str | None = None,
+        shorten: Callable[[list[Entry]], list[Entry]] | None = None,
     ) -> None:
         self._place, self._cursor, self._paths, self._records = place, cursor, paths, state.middleware
         self._messages, self._history, self._under_way = state.messages, history, under_way
+        self._shorten = shorten
+        self._turn = state.clock.turn
         self._visible: list[BaseMessage] | None = None
         own = _Values(state.values)
         own.place, own.cursor = place, cursor
         self.values = MappingProxyType(own)
         self.answered, self._address, self.item = bool(answer), address, state.item
-        self.answer = answer[0] if answer else None
+        self.answer, self.asked = answer[0] if answer else None, asked
 
     def kept(self, name: str) -> Mapping[str, object]:
         """Return what the nearest enclosing agent with this name keeps."""
@@ -373,11 +390,15 @@ class ActivationContext(Context[Any]):
                 self._history,
                 self._place.name,
                 self.address,
-                self._paths.of,
+                self._path_reader() if self._paths.has_chains else self._paths.said_at,
                 self._under_way,
                 inner_names=self._paths.inner_names,
+                shorten=self._shorten,
             )
         return self._visible
+
+    def _path_reader(self) -> PathOf:
+        return PathReader(self._paths, self._messages, self._turn, self._place, self._cursor)
 
     @property
     @override
@@ -388,12 +409,21 @@ class ActivationContext(Context[Any]):
     @override
     def entries(self) -> list[Entry]:
         inner = self._paths.inner_names
-        return [Entry(m, agent_of(m, inner), address_of(m), self._paths.of) for m in self._messages]
+        path_of = self._path_reader() if self._paths.has_chains else self._paths.said_at
+        return [Entry(m, agent_of(m, inner), address_of(m), path_of) for m in self._messages]
 
     @cached_property
     @override
     def address(self) -> str:
         return self._address or address(self._place, self._cursor[: len(self._place.counts)])
+
+    @property
+    @override
+    def idempotency_key(self) -> str:
+        configurable = get_config()["configurable"]
+        thread = configurable.get("thread_id") or configurable.get("checkpoint_ns")
+        at = without_attempts(self.address)
+        return str(uuid5(NAMESPACE_URL, json.dumps([thread, self._turn, at, self.call_id])))
 
     @property
     @override

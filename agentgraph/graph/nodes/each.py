@@ -162,10 +162,11 @@ class EachNode(ForkNode):
         return each
 
     def _gave(self, result: LaneResult) -> Any:
-        """Return what an item gave: the value of its last output key, else what it said last."""
+        """Return what an item gave: the value of its last output key, its answer, or its text."""
         if "failed" in result:
             return None
-        return value_of(result, self._keys, last_text(result))
+        answer = result["answered"][1]["data"] if "answered" in result else last_text(result)
+        return value_of(result, self._keys, answer)
 
     def _errors(self, jobs: Sequence[Job], results: Results) -> dict[str | int, str]:
         """Return the errors of the items that failed, by key or number."""
@@ -227,13 +228,16 @@ class EachNode(ForkNode):
         elif isinstance(over, list | tuple):
             items = Items(keys=None, values=list(over))
         else:
+            is_text = isinstance(over, str | bytes | bytearray)
+            hint = "; make a list of it" if isinstance(over, Iterable) and not is_text else ""
             raise InvalidOutputError(
                 f"{fork.address}: over={shown(self.agent.over)} gave {shown(over)}; it must be a list, "
-                "a tuple or a mapping"
+                f"a tuple or a mapping{hint}"
             )
         if self.agent.key is not None:
             items["keys"] = [self.agent.key(value) for value in items["values"]]
         self._check_keys(fork, items["keys"] or [])
+        fork.output.check("the keys of the items", items["keys"] or [])
         fork.output.check("the items", items["values"])
         return items
 

@@ -102,6 +102,7 @@ class Emitter:
         *,
         is_concurrent: bool,
         step: str = "",
+        transferred: Sequence[str] = (),
     ) -> None:
         """Make an emitter inside a node.
 
@@ -111,6 +112,7 @@ class Emitter:
             config: LangGraph's config of the node.
             is_concurrent: Whether others may emit concurrently: then all entries go to the stream.
             step: The name of the step, if it is not that of the node.
+            transferred: The agents that were transferred to since the last message of the history.
         """
         runtime: Runtime[Any] = config.get("configurable", {})[RUNTIME]
         if not step:
@@ -121,6 +123,7 @@ class Emitter:
         self.notes: list[Note] = []
         self._clock, self._address, self._config = clock, address, config
         self.writer, self._is_beside = runtime.stream_writer, is_concurrent
+        self._transferred = [*transferred]
         self._queued: deque[Entry] = deque()  # always the same: other threads may be adding to it
         self._streamed: list[str] = []
         self._custom_data: dict[str, object] = {}
@@ -188,6 +191,10 @@ class Emitter:
         for failure in failures(error):
             self._stream_part({"failed": list(failure)})
 
+    def stream_hops(self, hops: Sequence[Sequence[str | None]]) -> None:
+        """Stream where all transfers led that led here, for readers that have not read the others."""
+        self._stream_part({"hops": [self._address, self._clock.turn, *map(list, hops)]})
+
     def void_all(self) -> None:
         """Void everything emitted so far: the activation or call did not end."""
         self._queued.clear()
@@ -241,7 +248,9 @@ class Emitter:
             self.notes.append(entry)
         else:
             address, entry_id, kind = entry.response_metadata[STAMP][0], str(entry.id), "message"
-            entry.response_metadata[STAMP] = [address, *moment]
+            has_chain = self._transferred and address == self._address
+            chain = [self._transferred] if has_chain else []
+            entry.response_metadata[STAMP] = [address, *moment, *chain]
         if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
         else:

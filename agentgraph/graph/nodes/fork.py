@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 
 from agentgraph.agents.agents import ParallelAgent
 from agentgraph.agents.dependencies import upstream
@@ -18,7 +18,8 @@ from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
-from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, without_running
+from agentgraph.graph.nodes.metering import metered
 from agentgraph.graph.nodes.reports import Reporter
 from agentgraph.graph.nodes.schedule import (
     GatedTask,
@@ -29,7 +30,7 @@ from agentgraph.graph.nodes.schedule import (
     run_tasks,
     slots,
 )
-from agentgraph.graph.nodes.stopping import inner_stop
+from agentgraph.graph.nodes.stopping import NotBegun, inner_stop
 from agentgraph.graph.saving import save_result
 from agentgraph.graph.stamps import home_at, speaker_at, stamped
 from agentgraph.graph.state import LaneState, Position, Update
@@ -52,6 +53,7 @@ class Job(NamedTuple):
         sees: Returns the state that the lane sees, given the results of the jobs that it needs.
         needs: The numbers of the jobs that must be done first, all smaller than its own.
         key: The key of the item that it runs for.
+        if_begun: Whether it runs only if an earlier run of its node had begun it.
     """
 
     lane: int
@@ -59,13 +61,14 @@ class Job(NamedTuple):
     sees: Callable[[Results], RunState]
     needs: tuple[int, ...] = ()
     key: str | int | None = None
+    if_begun: bool = False
 
 
 class ForkNode(Runnable[LaneState, Update]):
     """Runs lanes; a subclass says which, when each may begin, and how failures are treated.
 
     Attributes:
-        may_skip: Whether `skips` is asked before a lane runs.
+        may_skip: Whether `not_run` is asked before each lane runs.
         first: The call number of the first lane's task in the node.
     """
 
@@ -91,9 +94,9 @@ class ForkNode(Runnable[LaneState, Update]):
         """The drawing inside the node."""
         return picture_of(self.lanes)
 
-    def skips(self, fork: Activation, job: Job, results: Results) -> Calls[bool]:
-        """Return whether the lane of a job is not run at all."""
-        return False
+    def not_run(self, fork: Activation, job: Job, results: Results) -> Calls[LaneResult | None]:
+        """Return the result of a job whose lane is not run at all; None if it is run."""
+        return None
         yield  # so that it is a generator, as where something is asked
 
     def keeps_failure(self, lane: Lane) -> bool:
@@ -127,15 +130,9 @@ class ForkNode(Runnable[LaneState, Update]):
         if not fork.has_ended:
             check_threads(self.node_context.place.node, config or {}, _INSTEAD)
         with Reporter(fork), self._naming(fork):
-            if not fork.has_ended:
-                run_calls(fork.read_lanes())
-                jobs = run_calls(self.jobs(fork))
-                schedule = self.schedule(jobs)
-                starts = _starts(self.tasks, fork, jobs, schedule)
-                results = run_tasks(starts, schedule, self.first)
-                self.finish(fork, results)
-                self._join(fork, jobs, results, schedule.failures())
-            return self._update(fork)
+            if fork.meter is None:
+                return self._act(fork)
+            return run_calls(metered(fork, fork.meter, self._act, self._aact))
 
     async def ainvoke(
         self, input: LaneState, config: RunnableConfig | None = None, **_: object
@@ -143,15 +140,33 @@ class ForkNode(Runnable[LaneState, Update]):
         """Run the lanes on the event loop."""
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
         with Reporter(fork), self._naming(fork):
-            if not fork.has_ended:
-                await arun_calls(fork.read_lanes())
-                jobs = await arun_calls(self.jobs(fork))
-                schedule = self.schedule(jobs)
-                starts = _starts(self.atasks, fork, jobs, schedule)
-                results = await arun_tasks(starts, schedule, self.first, slots(config))
-                await self.afinish(fork, results)
-                self._join(fork, jobs, results, schedule.failures())
-            return self._update(fork)
+            if fork.meter is None:
+                return await self._aact(fork)
+            return await arun_calls(metered(fork, fork.meter, self._act, self._aact))
+
+    def _act(self, fork: Activation) -> Update:
+        """Run the lanes, unless they have ended before, and return the update."""
+        if not fork.has_ended:
+            run_calls(fork.read_lanes())
+            jobs = run_calls(self.jobs(fork))
+            schedule = self.schedule(jobs)
+            starts = _starts(self.tasks, fork, jobs, schedule)
+            results = run_tasks(starts, schedule, self.first)
+            self.finish(fork, results)
+            self._join(fork, jobs, results, schedule.failures())
+        return self._update(fork)
+
+    async def _aact(self, fork: Activation) -> Update:
+        """Run the lanes, as `_act` does, on the event loop."""
+        if not fork.has_ended:
+            await arun_calls(fork.read_lanes())
+            jobs = await arun_calls(self.jobs(fork))
+            schedule = self.schedule(jobs)
+            starts = _starts(self.atasks, fork, jobs, schedule)
+            results = await arun_tasks(starts, schedule, self.first, slots(fork.node_config))
+            await self.afinish(fork, results)
+            self._join(fork, jobs, results, schedule.failures())
+        return self._update(fork)
 
     def _update(self, fork: Activation) -> Update:
         update = fork.update()
@@ -175,12 +190,19 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
         def run(fork: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
+            ended = None
             try:
-                ended = run_calls(self._skipped(fork, job, schedule)) if self.may_skip else None
-                ended = ended or lane.attempt(self._call(job, schedule))
-            except GraphInterrupt:
-                schedule.hold(number).result()
-                raise
+                try:
+                    if self.may_skip or job.if_begun:
+                        ended = run_calls(self._not_run(fork, job, schedule))
+                    ended = ended or lane.attempt(self._call(job, schedule))
+                except GraphInterrupt:
+                    schedule.hold(number).result()
+                    raise
+            except GraphDrained as stop:
+                if not _is_final(stop, fork, schedule):
+                    raise
+                return self._stopped(fork, job)
             result = self._result(fork, job, schedule, number, *ended)
             if "failed" in result:  # saved now, for what comes next may undo steps
                 run_calls(save_result(result, fork.config))
@@ -190,12 +212,19 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _arunner(self, lane: Lane) -> Callable[..., object]:
         async def run(fork: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
+            ended = None
             try:
-                ended = await arun_calls(self._skipped(fork, job, schedule)) if self.may_skip else None
-                ended = ended or await lane.aattempt(self._call(job, schedule))
-            except GraphInterrupt:
-                await asyncio.wrap_future(schedule.hold(number))
-                raise
+                try:
+                    if self.may_skip or job.if_begun:
+                        ended = await arun_calls(self._not_run(fork, job, schedule))
+                    ended = ended or await lane.aattempt(self._call(job, schedule))
+                except GraphInterrupt:
+                    await asyncio.wrap_future(schedule.hold(number))
+                    raise
+            except GraphDrained as stop:
+                if not _is_final(stop, fork, schedule):
+                    raise
+                return self._stopped(fork, job)
             result = self._result(fork, job, schedule, number, *ended)
             if "failed" in result:
                 await arun_calls(save_result(result, fork.config))
@@ -203,20 +232,19 @@ class ForkNode(Runnable[LaneState, Update]):
 
         return run
 
-    def _skipped(
+    def _not_run(
         self, fork: Activation, job: Job, schedule: Schedule
     ) -> Calls[tuple[LaneResult, Exception | None] | None]:
         """Return the result of a lane that is not run, or why that is not known; None if it is run."""
-        nothing = LaneResult(messages=[], values=[], signal=None)
         try:
-            skips = yield from self.skips(fork, job, schedule.results)
+            result = yield from self.not_run(fork, job, schedule.results)
         except GraphBubbleUp:
             raise
         except Exception as error:
-            return nothing, error
+            return without_running(), error
         except BaseException as error:
             raise self._marked(job, error)  # noqa: B904
-        return ({**nothing, "skipped": True}, None) if skips else None
+        return (result, None) if result else None
 
     def _call(self, job: Job, schedule: Schedule) -> LaneCall:
         see = partial(job.sees, schedule.results)
@@ -234,8 +262,12 @@ class ForkNode(Runnable[LaneState, Update]):
         """Return the result of a lane with its finish time, which is after those that it needed."""
         if error is not None:
             self._keep_failure(fork, job, result, error)
+        elif "stopped" in result:
+            return self._stopped(fork, job)
         before = [schedule.results[need]["finished"] + 1 for need in job.needs]
         result["finished"], result["number"] = max([time.time_ns(), *before]), number
+        if job.needs:
+            result["needs"] = [*job.needs]
         return result
 
     def _keep_failure(self, fork: Activation, job: Job, result: LaneResult, error: Exception) -> None:
@@ -259,10 +291,22 @@ class ForkNode(Runnable[LaneState, Update]):
         result["failed"] = text
         result["position"] = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
 
+    def _stopped(self, fork: Activation, job: Job) -> LaneResult:
+        """Return the result of a lane that is stopped for good; nobody has to answer its questions."""
+        emitter, at = fork.output.new_emitter(is_concurrent=True), self._address(job)
+        emitter.void_questions(self._inside(job))
+        result = without_running("stopped")
+        if told := emitter.end():
+            result["position"] = Position(next=None, cursor=[], tree="", at=at, told=told)
+        return result
+
     def _marked(self, job: Job, error: BaseException) -> BaseException:
         """Return an exception that names the first agent of a lane, unless it names one inside."""
+        return mark_failure(error, self._address(job), self.lanes[job.lane].place.name)
+
+    def _address(self, job: Job) -> str:
         place = self.lanes[job.lane].place
-        return mark_failure(error, address(place, entered(place, job.cursor)), place.name)
+        return address(place, entered(place, job.cursor))
 
     def _join(
         self, fork: Activation, jobs: Sequence[Job], results: Results, failed: Sequence[Failure]
@@ -303,6 +347,16 @@ def beside(jobs: Sequence[Job]) -> Beside:
     needs = {number: job.needs for number, job in enumerate(jobs)}
     before = cache(partial(upstream, needs))
     return lambda one, other: one not in before(other) and other not in before(one)
+
+
+def _is_final(stop: GraphDrained, fork: Activation, schedule: Schedule) -> bool:
+    """Return whether a lane that is stopped never goes on, as another one has failed for good.
+
+    A lane that an earlier run left in the middle of a step goes on if this one did not begin that step
+    again: what the step has done is not known.
+    """
+    is_left = isinstance(stop, NotBegun) and stop.control is schedule.control
+    return schedule.is_over and not (is_left and fork.is_resumed)
 
 
 def _starts(

@@ -43,7 +43,12 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread, stoppable
+from agentgraph.graph.nodes.stopping import (
+    run_coroutine,
+    run_in_thread,
+    stop_if_unwanted,
+    stoppable,
+)
 from agentgraph.graph.state import Question
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.graph.values import Write
@@ -234,7 +239,8 @@ class Items:
             case Ask():
                 self._permit(item, may.ask)
                 question = _question(activation, item)
-                activation.continue_at(activation.node_context.place.nodes.question, ask=question)
+                question_node = activation.node_context.place.nodes.question
+                activation.continue_at(question_node, ask=question, asked=activation.view.asked + 1)
 
     def _permit(self, item: object, permitted: bool) -> None:
         if not permitted:
@@ -385,3 +391,4 @@ class FunctionCall:
                 return
             if self._items.take(item, live=True):
                 return
+            stop_if_unwanted()

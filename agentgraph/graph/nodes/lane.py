@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, NotRequired
+from typing import Any, Literal, NamedTuple, NotRequired
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 from langgraph.checkpoint.base import CheckpointTuple
@@ -18,13 +18,13 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
-from agentgraph.graph.failures import each_once
+from agentgraph.graph.failures import each_once, leave_limited
 from agentgraph.graph.internals import RUNTIME, SCRATCHPAD, overwrite_in
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
 from agentgraph.graph.open_types import Graph
-from agentgraph.graph.stamps import ANSWERED, note_of
+from agentgraph.graph.stamps import answer_in
 from agentgraph.graph.state import Changes, Position
 from agentgraph.graph.values import Write, is_deletion
 from agentgraph.tree.addresses import Cursor
@@ -46,6 +46,8 @@ class LaneResult(TypedDict):
     """The notes about the failure."""
     number: NotRequired[int]
     """The number of the lane in its fork."""
+    needs: NotRequired[list[int]]
+    """The numbers of the lanes that it needed, in its fork."""
     middleware: NotRequired[Changes]
     """The changes of middleware records in it."""
     answered: NotRequired[list[Any]]
@@ -54,6 +56,16 @@ class LaneResult(TypedDict):
     """What it says as a result, if that is not its last message."""
     skipped: NotRequired[bool]
     """Whether it was a step that did not run, by its `when`."""
+    stopped: NotRequired[bool]
+    """Whether it was a step that did not end, or not begin, as another one failed for good."""
+
+
+def without_running(why: Literal["skipped", "stopped"] | None = None) -> LaneResult:
+    """Return the result of a lane that hands nothing back."""
+    result = LaneResult(messages=[], values=[], signal=None)
+    if why:
+        result[why] = True
+    return result
 
 
 class LaneCall(NamedTuple):
@@ -65,6 +77,7 @@ class LaneCall(NamedTuple):
         see: Returns the state visible to it.
         control: Stops it.
         namespace: Its checkpoint namespace; None for that of the task that runs it.
+        request: What a function asks of it, saved with its first position.
     """
 
     node_context: NodeContext
@@ -72,6 +85,7 @@ class LaneCall(NamedTuple):
     see: Callable[[], RunState]
     control: Stop
     namespace: str | None = None
+    request: str | None = None
 
 
 class Lane(NamedTuple):
@@ -94,6 +108,7 @@ class Lane(NamedTuple):
         except GraphBubbleUp:
             raise
         except Exception as error:
+            leave_limited(error, call.node_context.place.name)
             return result_of(state), error
         return result_of(state), None
 
@@ -108,6 +123,7 @@ class Lane(NamedTuple):
         except GraphBubbleUp:
             raise
         except Exception as error:
+            leave_limited(error, call.node_context.place.name)
             return result_of(state), error
         return result_of(state), None
 
@@ -116,8 +132,11 @@ class Lane(NamedTuple):
         own = without_writer(get_config())["configurable"][RUNTIME]
         named = _in_namespace(call.namespace)
         configurable = {**named, PARENT_STATE: state, RUNTIME: own}
+        position = call.node_context.first_position(self.place, call.cursor)
+        if call.request is not None:
+            position["request"] = call.request
         return {
-            "input": {"position": call.node_context.first_position(self.place, call.cursor)},
+            "input": {"position": position},
             "config": {"configurable": configurable},
             "control": LaneStop(call.control),
         }
@@ -177,9 +196,8 @@ def result_of(state: Mapping[str, Any]) -> LaneResult:
     )
     if "text" in position:
         result["text"] = position["text"]
-    for note in position.get("told", ()):
-        if (answer := note_of(note)).kind == ANSWERED:
-            result["answered"] = [answer.address, answer.data]
+    if answered := answer_in(position) or position.get("answered"):
+        result["answered"] = answered
     if state.get("middleware"):
         result["middleware"] = state["middleware"]
     return result
@@ -202,7 +220,7 @@ class Ended(TypedDict):
     """The address of its lane."""
     namespace: str
     """Its checkpoint namespace."""
-    came: NotRequired[str]
+    came: NotRequired[str | list[Any]]
     """The last text of its lane, if it succeeded."""
     failed: NotRequired[Mapping[str, object]]
     """Otherwise its failure, as data."""

@@ -24,6 +24,7 @@ from agentgraph.graph.failures import arose_at_border, is_fatal
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import keep
 from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.metering import metered
 from agentgraph.graph.nodes.reports import Reporter, ask
 from agentgraph.graph.state import LaneState, Question, Update
 from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
@@ -72,17 +73,9 @@ class LeafNode(Runnable[LaneState, Update]):
             runs_trees=self.runs_trees,
         )
         with Reporter(activation):
-            if activation.has_ended:
-                return activation.update()
-            var_child_runnable_config.set(activation.config)
-            if self._timeout:
-                raise AgentGraphError(
-                    f"{activation.address}: timeout= needs arun() or ainvoke(): a sync call cannot be "
-                    "stopped; use these, or leave it out and set a timeout on the model"
-                )
-            self.run(activation)
-            entry = activation.cache_entry
-            return run_calls(keep(activation, entry)) if entry else activation.update()
+            if activation.meter is None:
+                return self._act(activation)
+            return run_calls(metered(activation, activation.meter, self._act, self._aact))
 
     async def ainvoke(
         self, input: LaneState, config: RunnableConfig | None = None, **_: object
@@ -96,16 +89,36 @@ class LeafNode(Runnable[LaneState, Update]):
             runs_trees=self.runs_trees,
         )
         with Reporter(activation):
-            if activation.has_ended:
-                return activation.update()
-            var_child_runnable_config.set(activation.config)
-            if self._timeout and self._timeout.run_timeout:
-                async with _stopped(self.node_context.place.node, float(self._timeout.run_timeout)):  # type: ignore[arg-type]
-                    await self.arun(activation)
-            else:
+            if activation.meter is None:
+                return await self._aact(activation)
+            return await arun_calls(metered(activation, activation.meter, self._act, self._aact))
+
+    def _act(self, activation: Activation) -> Update:
+        """Run the agent, unless it has ended before, and return the update."""
+        if activation.has_ended:
+            return activation.update()
+        var_child_runnable_config.set(activation.config)
+        if self._timeout:
+            raise AgentGraphError(
+                f"{activation.address}: timeout= needs arun() or ainvoke(): a sync call cannot be "
+                "stopped; use these, or leave it out and set a timeout on the model"
+            )
+        self.run(activation)
+        entry = activation.cache_entry
+        return run_calls(keep(activation, entry)) if entry else activation.update()
+
+    async def _aact(self, activation: Activation) -> Update:
+        """Run the agent, as `_act` does, without blocking the event loop."""
+        if activation.has_ended:
+            return activation.update()
+        var_child_runnable_config.set(activation.config)
+        if self._timeout and self._timeout.run_timeout:
+            async with _stopped(self.node_context.place.node, float(self._timeout.run_timeout)):  # type: ignore[arg-type]
                 await self.arun(activation)
-            entry = activation.cache_entry
-            return await arun_calls(keep(activation, entry)) if entry else activation.update()
+        else:
+            await self.arun(activation)
+        entry = activation.cache_entry
+        return await arun_calls(keep(activation, entry)) if entry else activation.update()
 
 
 class TalkNode(LeafNode):
@@ -203,7 +216,8 @@ class QuestionNode(LeafNode):
                 f"{activation.address}: no question to ask; go to {self.node_context.place.node!r}"
             )
         answer = ask(activation.asked, activation.address)
-        activation.continue_at(self.node_context.place.node, answer=[answer])
+        asked = activation.view.asked
+        activation.continue_at(self.node_context.place.node, answer=[answer], asked=asked)
         if calls := activation.view.position.get("calls"):
             activation.carry_calls(calls)
 

@@ -9,8 +9,8 @@ Two things need the graph, and are found out only as the leaf runs:
 - It asks by `Ask`, or by a node of another kind that follows it. Then the lane goes on in its graph,
   whose first node returns what the leaf has returned already (`FirstNode`).
 - It calls LangGraph's `interrupt`, which a task cannot answer by the question's address. Then it runs
-  again in its graph, as a resume would run it again anyway. If its code names `interrupt` it runs there
-  at once.
+  again in its graph, as a resume would run it again anyway. If its code names `interrupt`, or that of a
+  function it calls, it runs there at once.
 
 A resume goes on in the graph where that has saved anything.
 """
@@ -26,6 +26,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
+from agentgraph.graph.failures import leave_limited
 from agentgraph.graph.internals import (
     PULL,
     RESUMING,
@@ -121,6 +122,8 @@ class _Run(NamedTuple):
         position = Position(next=None, cursor=[], tree="", at=was["at"], clock=was["clock"])
         if "told" in was:
             position["told"] = was["told"]
+        if "spent" in was:
+            position["spent"] = was["spent"]
         messages: list[BaseMessage] = update.get("messages") or []
         sent = [value for channel, value in self.sent if channel == "messages"]
         if sent or len(messages) > 1:
@@ -159,6 +162,7 @@ class LeafLane(Lane):
         except GraphBubbleUp:
             raise
         except Exception as error:
+            leave_limited(error, call.node_context.place.name)
             return result_of({}), error
         if update is not None and update["position"]["next"] is None:
             return run.result(update), None

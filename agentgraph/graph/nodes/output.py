@@ -22,6 +22,7 @@ from agentgraph.graph.state import Change, Changes, Update, collected, keeping
 from agentgraph.graph.stored_values import counts_for_values, without_copies
 from agentgraph.graph.values import Write, in_order
 from agentgraph.tree.addresses import keeper_node
+from agentgraph.tree.run_paths import hops_in
 
 
 class Output:
@@ -52,8 +53,17 @@ class Output:
         is_concurrent = runs_lanes or view.node_context.is_inner
         state = view.state
         self.emitter = Emitter(
-            state.clock, view.address, config, is_concurrent=is_concurrent, step=state.step
+            state.clock,
+            view.address,
+            config,
+            is_concurrent=is_concurrent,
+            step=state.step,
+            transferred=view.transferred() if view.node_context.hops_index is not None else (),
         )
+        if view.node_context.streams_hops and any(
+            hops := hops_in(view.node_context.place, view.cursor)
+        ):
+            self.emitter.stream_hops(hops)
         self.config = with_writer(config, Writer(self.emitter, passes_ours=runs_trees))
         self.messages: list[BaseMessage] = []
         self.writes: list[Write] = []

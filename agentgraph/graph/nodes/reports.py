@@ -14,7 +14,7 @@ from agentgraph.agents.schemas import answer_fault, checkable
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.failures import asked_beside, is_within, mark_border, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure
-from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.activation import Activation, LeftTree
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.stopping import Contained, is_cancelled
 from agentgraph.graph.stamps import addressed, asker_of
@@ -73,7 +73,7 @@ class Reporter(Contained):
                 return error
             self._check_questions(error.args[0])
             self._report_questions(error.args[0])
-        elif isinstance(error, ParentCommand):
+        elif isinstance(error, ParentCommand) and not isinstance(error, LeftTree):
             return self._report(self._left_by_command(error.args[0]))
         elif not isinstance(error, GraphBubbleUp) and not is_cancelled(error):
             self._report_questions(asked_beside(error))

@@ -68,7 +68,9 @@ from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.saving import saved_results
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 
-_FEWEST_THREADS = 3
+FEWEST_THREADS = 3
+"""How many threads a sync run needs for a node, its tasks, and the wait for what they emit."""
+_INSTEAD = f"or make it at least {FEWEST_THREADS}"
 Y = TypeVar("Y")
 S = TypeVar("S")
 
@@ -163,7 +165,7 @@ def tasks_call(
         return [partial(start, mode, number) for number in range(len(schedule.gates))]
 
     def run() -> dict[int, object]:
-        check_threads(node, config, "or make it more than {}")
+        check_threads(node, config)
         return run_tasks(starts("sync"), schedule)
 
     async def arun() -> dict[int, object]:
@@ -190,7 +192,7 @@ class _Calls:
         config = get_config()
         self._schedule, self._first, self._new_future = schedule, first, new_future
         self._numbers: deque[int] = deque()
-        self._saved = saved_results(config)
+        self._saved, self._task = saved_results(config)
         config["configurable"][SCRATCHPAD].call_counter._counter = self._numbers.popleft
 
     def start(self, number: int, start: Start) -> Any:
@@ -199,7 +201,7 @@ class _Calls:
 
     def _call(self, number: int, task: GatedTask, *arguments: object) -> object:
         place = self._first + number
-        if (result := self._saved(task.name, place)) is not MISSING:
+        if (result := self._saved.get(self._task(task.name, place), MISSING)) is not MISSING:
             future = self._new_future()
             future.set_result(result)
             return future
@@ -213,10 +215,10 @@ def watched(future: asyncio.Future[object]) -> asyncio.Future[object]:
     return future
 
 
-def check_threads(node: str, config: RunnableConfig, instead: str) -> None:
+def check_threads(node: str, config: RunnableConfig, instead: str = _INSTEAD) -> None:
     """Refuse a thread pool too small for the node, the stream and a task: they would deadlock."""
     threads = config.get("max_concurrency")
-    if threads is not None and threads < _FEWEST_THREADS:
+    if threads is not None and threads < FEWEST_THREADS:
         raise AgentGraphError(
             f"max_concurrency={threads} in the config leaves no thread for the tasks of {node}; "
             f"leave it out there, {instead.format(threads)}"
@@ -253,6 +255,7 @@ class Schedule:
         on_error: Literal["fail", "wait", "collect", "first"] = "fail",
         in_steps: bool = False,
         is_final: bool = False,
+        is_over: bool = False,
         at_once: int | None = None,
     ) -> None:
         """Make a schedule.
@@ -263,6 +266,7 @@ class Schedule:
             on_error: How the others are treated when one fails; with "first" when one succeeds.
             in_steps: Whether no other lane begins after one that failed or ended with a signal.
             is_final: Whether a failure is saved as a result; with "fail" it then ends all for good.
+            is_over: Whether a lane of the node has failed for good before; then no question is asked.
             at_once: How many lanes run at the same time; None for all.
         """
         self.gates: list[Future[None]] = [Future() for _ in needs]
@@ -274,6 +278,7 @@ class Schedule:
         self._lock = threading.Lock()
         self._needs, self._on_error, self._in_steps = needs, on_error, in_steps
         self._is_final = is_final and on_error == "fail"
+        self._is_over = is_over
         self._at_once = len(needs) if at_once is None else at_once
         self._slots = len(needs) + 1
         self._opened: list[int] = []
@@ -299,6 +304,9 @@ class Schedule:
         LangGraph would keep it pending even after the node has ended.
         """
         held: Future[None] = Future()
+        if self._is_over:
+            held.set_exception(GraphDrained("it is not needed any more"))
+            return held
         if not (self._is_final or self._on_error == "first"):
             held.set_result(None)
             return held
@@ -395,6 +403,12 @@ class Schedule:
             yield [*running.values()]
 
     @property
+    def is_over(self) -> bool:
+        """Whether a lane has failed for good, and nothing else stops the others: they never go on."""
+        outer = self.control.outer
+        return self._is_over and not (outer is not None and outer.drain_requested)
+
+    @property
     def is_decided(self) -> bool:
         """Whether one lane has won under `on_error="first"`."""
         return self._on_error == "first" and bool(self.results)
@@ -427,9 +441,11 @@ class Schedule:
         """Stop the lanes that are not needed after this one ended."""
         result, error = self.results.get(number), self._raised.get(number)
         failed = (result is not None and "failed" in result) or is_failure(error)
+        self._is_over |= self._is_final and result is not None and "failed" in result
         if self.is_decided or self._is_fatal(number) or (failed and self._on_error == "fail"):
             self._unneeded.update(range(len(self.gates)))
-            self.control.stop("another one was first, or failed")
+            stop = self.control.throw_away if self.is_decided else self.control.stop
+            stop("another one was first, or failed")
         if self._in_steps and (failed or (result is not None and result["signal"])):
             self._unneeded.update(self._waiting)
             self.close()

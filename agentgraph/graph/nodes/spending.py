@@ -1,85 +1,282 @@
-"""What a turn has used of its `Limits`: one counter for a run, shared by all its lanes.
+"""What a turn has spent of its `Limits`: one count for a run, shared by all its lanes.
 
-The counter is in memory, so that lanes that run side by side see each other's use at once. It begins
+The count is in memory, so that lanes that run side by side see each other's use at once. It begins
 with what the thread has saved of the turn:
 
-- The position of the root holds what the turn had used before the step that is next.
-- The position of any other lane holds what was used in that lane alone, without the lanes inside it.
+- The position of the root has what the turn had spent before the step that is next.
+- The position of any other lane has what was spent in that lane alone, without the lanes inside it;
+  for a lane that is one leaf it is in the result of its task.
+- What a step spent that failed or paused is a pending write beside that step, and so is a person's
+  leave to use as much again. LangGraph ignores such a write, as its id is not a task's.
 
-So a run that resumes a step with lanes adds up the last positions of all lanes in it. What became of
-them does not matter: a lane that ended, failed or was thrown away has used what it used.
+So a run that resumes a step adds up all that is saved in it. What became of the lanes does not matter:
+one that ended, failed or was thrown away has spent what it spent.
 """
 
-from collections import Counter
-from collections.abc import Iterable
-from threading import Lock
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from threading import RLock
+from typing import Any, TypedDict
+from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.graph.internals import RESUMING
+from agentgraph.agents.limits import Limits, Measure
+from agentgraph.graph.internals import RESUMING, RETURN
+from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import list_checkpoints, saver_of, step_config
-from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.tree.places import Tree
 
-SPENT = "__agentgraph_spent"
-"""The key in `config["configurable"]` of the `Spent` of a run."""
+LEDGER = "__agentgraph_ledger"
+"""The key in `config["configurable"]` of the `Ledger` of a run."""
+
+LIMITS = "__agentgraph_limits"
+"""The key in `config["configurable"]` of the `Limits` of a run, over those of its graph."""
+
+CHANNEL = "agentgraph_spent"
+"""The channel of the pending writes that hold a `Loss`."""
+
+RUN = ""
+"""The name under which stands what belongs to no agent alone: the run's time, and leave for the run."""
+
+Counts = dict[str, dict[str, float]]
+"""What agents spent, by their names and by the names of limits; and `LEAVE` that was given."""
+
+Bounds = tuple[tuple[str, Limits], ...]
+"""The limits around a place: the name of each limited agent, or `RUN`, and its limits."""
+
+LEAVE = "+"
+"""Before the name of a limit: how often a person gave leave to use as much again."""
 
 
-class Spent:
-    """What a turn has used, by the names of the limits."""
+class Loss(TypedDict):
+    """What a step spent that wrote no position."""
 
-    def __init__(self) -> None:
-        self._lock, self._used = Lock(), Counter[str]()
-        self._steps = 0
+    spent: Counts
+    begun: list[str]
+    """The addresses of agents whose visit began in it, which begins but once."""
 
-    def begin_step(self, transfers: int) -> None:
+
+class Ledger:
+    """What a turn has spent, in memory.
+
+    Attributes:
+        limits: The limits of the run.
+        is_full: Whether more than transfers is counted: if more is limited, or a person may be asked.
+        denied: The limits, each with whose it is, for which a person gave no leave.
+    """
+
+    def __init__(self, tree: Tree, limits: Limits) -> None:
+        self.limits, self._tree = limits, tree
+        is_more = limits.bounds.keys() - {"transfers"} or limits.on_limit == "ask"
+        self.is_full = bool(tree.limited or is_more)
+        self.denied: set[tuple[str, Measure]] = set()
+        self._lock = RLock()
+        self._spent: Counts = {}
+        self._sums: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self._begun: set[str] = set()
+        self._asking: dict[tuple[str, Measure], str] = {}
+        self._working: dict[str, list[float]] = {}
+        self._has_warned = False
+        self._steps, self._is_unread = 0, False
+
+    def begin_step(self, spent: Counts) -> None:
         """Note that a step of the root begins; the first one begins with what is saved."""
         self._steps += 1
-        if self._steps == 1:
-            self._used["transfers"] = transfers
+        self._is_unread = self._steps == 1
+        if self._is_unread:
+            self._add(spent)
 
-    def used(self, limit: str) -> int:
-        """Return what the turn has used."""
-        return self._used[limit]
+    def has_begun(self, address: str) -> bool:
+        """Return whether the visit of an agent at an address has begun: it begins but once."""
+        return address in self._begun
 
-    def add(self, limit: str, used: int) -> None:
-        """Add what was used before the run, or take back one that was not needed."""
+    def begin(self, address: str) -> None:
+        """Note that the visit of an agent begins."""
+        self._begun.add(address)
+
+    def take(self, agent: str, measure: Measure, bounds: Bounds) -> tuple[str, Limits] | None:
+        """Spend one more, unless a limit is reached: then return that, and whose it is."""
         with self._lock:
-            self._used[limit] += used
+            if (met := self.met(measure, bounds)) is None:
+                self.add(agent, measure, 1)
+            return met
 
-    def take(self, limit: str, bound: int | None) -> bool:
-        """Use one more, unless the bound is reached; return whether it was used."""
+    def met(self, measure: Measure, bounds: Bounds) -> tuple[str, Limits] | None:
+        """Return the limits that are reached, and whose they are; the innermost first."""
         with self._lock:
-            if bound is not None and self._used[limit] >= bound:
-                return False
-            self._used[limit] += 1
-            return True
+            for name, limits in bounds:
+                if self._left(measure, name, limits) <= 0:
+                    return name, limits
+        return None
 
-    def read_lanes(self, config: RunnableConfig, tree: Tree) -> Calls[None]:
-        """Add what the lanes of a resumed step have used.
+    def seconds_left(self, bounds: Bounds) -> float | None:
+        """Return for how many seconds agents may still work; None for any time."""
+        with self._lock:
+            return min(
+                (self._left("seconds", *each) for each in bounds if each[1].seconds), default=None
+            )
+
+    def add(self, agent: str, measure: str, amount: float) -> None:
+        """Add what an agent spent, or take back what it did not need."""
+        self._add({agent: {measure: amount}})
+
+    def asks(self, asker: str, name: str, measure: Measure) -> bool:
+        """Return whether it is this one who asks for leave: the first that reaches a limit does."""
+        with self._lock:
+            return self._asking.setdefault((name, measure), asker) == asker
+
+    def warn_once(self, text: str) -> None:
+        """Warn, unless it has in this run."""
+        with self._lock:
+            is_first, self._has_warned = not self._has_warned, True
+        if is_first:
+            warnings.warn(text, stacklevel=2)
+
+    def seconds(self) -> dict[str, float]:
+        """Return for how long the run, and each composite with limits, has worked."""
+        with self._lock:
+            return {name: self._sums[name]["seconds"] for name in (RUN, *self._tree.limited_composites)}
+
+    def leave(self, name: str, measure: Measure) -> int:
+        """Return how often leave was given to use as much again."""
+        return int(self._sums[name][LEAVE + measure])
+
+    def work(self, names: Iterable[str]) -> None:
+        """Start the clock of an agent and those around it, where it does not run."""
+        with self._lock:
+            for name in names:
+                self._working.setdefault(name, []).append(time.monotonic())
+
+    def rest(self, names: Iterable[str]) -> None:
+        """Stop the clock of an agent and those around it, where nothing of it works any more."""
+        with self._lock:
+            for name in names:
+                began = self._working[name]
+                if len(began) == 1:
+                    self._add({name: {"seconds": time.monotonic() - began[0]}})
+                    del self._working[name]
+                else:
+                    began.pop()
+
+    def saved(self) -> Counts:
+        """Return what the turn has spent, as plain data."""
+        with self._lock:
+            return {name: dict(each) for name, each in self._spent.items()}
+
+    def read_step(self, config: RunnableConfig) -> Calls[None]:
+        """Add what a resumed step of the root has spent so far.
 
         Args:
-            config: LangGraph's config of the node of the root that runs them.
-            tree: The tree.
+            config: LangGraph's config of its node.
         """
-        may_have_run = self._steps == 1 and config["configurable"].get(RESUMING)
+        may_have_run = self._is_unread and config["configurable"].get(RESUMING)
+        self._is_unread = False
         if (saver := saver_of(config) if may_have_run else None) is not None:
-            thread = {"thread_id": config["configurable"]["thread_id"]}
-            every = yield list_checkpoints(saver, {"configurable": thread})
-            self._add_lanes(every, config, tree)
+            began = step_config(config)["configurable"]
+            losses = yield from losses_in_step(
+                saver, self._tree, began["thread_id"], began["checkpoint_ns"], began["checkpoint_id"]
+            )
+            with self._lock:
+                for loss in losses:
+                    self._add(loss["spent"])
+                    self._begun.update(loss["begun"])
 
-    def _add_lanes(
-        self, newest_first: Iterable[CheckpointTuple], config: RunnableConfig, tree: Tree
-    ) -> None:
-        step = step_config(config)["configurable"]
-        around, began = step["checkpoint_ns"], step["checkpoint_id"]
-        heads: dict[str, int] = {}
-        for saved in newest_first:
-            namespace = str(saved.config["configurable"]["checkpoint_ns"])
-            inside = namespace.removeprefix(around).removeprefix("|").split("|")
-            is_in_step = saved.metadata.get("parents", {}).get(around) == began
-            if is_in_step and not tree.is_foreign(inside):
-                position = saved.checkpoint["channel_values"].get("position") or {}
-                heads.setdefault(namespace, position.get("transfers", 0))
-        self.add("transfers", sum(heads.values()))
+    def _left(self, measure: Measure, name: str, limits: Limits) -> float:
+        bound: float | None = getattr(limits, measure)
+        if bound is None:
+            return float("inf")
+        sums = self._sums[name]
+        used = sums[measure]
+        if measure == "seconds" and (began := self._working.get(name)):
+            used += time.monotonic() - began[0]
+        return bound * (1 + sums[LEAVE + measure]) - used
+
+    def _add(self, counts: Counts) -> None:
+        with self._lock:
+            for agent, each in counts.items():
+                own = self._spent.setdefault(agent, {})
+                for measure, amount in each.items():
+                    own[measure] = own.get(measure, 0) + amount
+                    for name in self._sums_of(agent, measure):
+                        self._sums[name][measure] += amount
+
+    def _sums_of(self, agent: str, measure: str) -> Iterator[str]:
+        """Yield whose sums an agent's count is part of; time and leave are not added up."""
+        if measure == "seconds" or measure.startswith(LEAVE):
+            yield agent
+        else:
+            yield from (RUN, *self._tree.limited_around(agent))
+
+
+def added(counts: Counts, more: Counts) -> Counts:
+    """Return the sum of two counts."""
+    total = {name: dict(each) for name, each in counts.items()}
+    for name, each in more.items():
+        own = total.setdefault(name, {})
+        for measure, amount in each.items():
+            own[measure] = own.get(measure, 0) + amount
+    return total
+
+
+def losses_in_step(
+    saver: Saver, tree: Tree, thread_id: str, around: str, began: str
+) -> Calls[list[Loss]]:
+    """Return what was spent in a step of the root that has not ended.
+
+    Args:
+        saver: The saver of the thread.
+        tree: The tree.
+        thread_id: The thread.
+        around: The namespace of the root.
+        began: The id of the root's checkpoint from which the step runs.
+    """
+    newest_first = yield list_checkpoints(saver, {"configurable": {"thread_id": thread_id}})
+    losses: list[Loss] = []
+    lanes: set[str] = set()
+    for saved in newest_first:
+        namespace = str(saved.config["configurable"]["checkpoint_ns"])
+        inside = namespace.removeprefix(around).removeprefix("|").split("|")
+        is_root = namespace == around and saved.checkpoint["id"] == began
+        is_inside = saved.metadata.get("parents", {}).get(around) == began
+        if not is_root and not (is_inside and not tree.is_foreign(inside)):
+            continue
+        losses += _losses_beside(saved)
+        if is_inside and namespace not in lanes:
+            lanes.add(namespace)
+            losses.append(Loss(spent=spent_until(saved), begun=[]))
+    return losses
+
+
+def spent_until(saved: CheckpointTuple) -> Counts:
+    """Return what the last position of a lane has: also of a step that ended, but whose end was cut."""
+    ended = (value for _, channel, value in saved.pending_writes or () if channel == "position")
+    position = next(ended, None) or saved.checkpoint["channel_values"].get("position") or {}
+    spent: Counts = position.get("spent", {})
+    return spent
+
+
+def _losses_beside(saved: CheckpointTuple) -> Iterator[Loss]:
+    """Yield what the pending writes of a checkpoint say was spent in the step after it."""
+    for _, channel, value in saved.pending_writes or ():
+        if channel == CHANNEL:
+            yield value
+        elif channel == RETURN and isinstance(value, Mapping):
+            position = value.get("position") or {}
+            yield Loss(spent=position.get("spent", {}), begun=[])
+
+
+def save_loss(saver: Saver, at: RunnableConfig, loss: Loss) -> Call:
+    """Return the call that saves what a step spent, or that leave was given.
+
+    Args:
+        saver: The saver.
+        at: The config of the checkpoint from which the step runs.
+        loss: What was spent.
+    """
+    task: Any = str(uuid4())
+    return Call(saver.put_writes, saver.aput_writes, (at, [(CHANNEL, loss)], task))

@@ -5,13 +5,16 @@ in a thread cannot be cancelled, and its result would be lost although its work 
 which is LangGraph's `RunControl`, treats the three things that may be running differently:
 
 - A lane between two steps does not begin the next one: LangGraph asks its `RunControl` before each.
-- A coroutine is cancelled where it awaits, and its step counts as not done.
+- A coroutine is cancelled where it awaits, and its step counts as not done. Once it has returned, what
+  encloses it in the step is not cancelled: LangChain may still be telling tracers of its result.
 - A function in a thread is waited for, and its result is saved. Coroutines that enclose it are not
-  cancelled meanwhile, or the result would have no way out.
+  cancelled meanwhile, or the result would have no way out. A generator whose work is thrown away,
+  whatever it gives, is closed where it yields.
 
 Stops are nested like lanes: a stop reaches everything inside. An example: under `on_error="fail"` the
 branch `a` fails while `b` waits for a model in a coroutine and `c` sends a mail in a thread. `b` is
-cancelled, `c` ends and is saved; a resume runs `a` and `b` again.
+cancelled, `c` ends and is saved; a resume runs `a` and `b` again. Only what must come to its end
+whatever fails beside it, such as the undo of a step, is stopped by the end of the run alone.
 
 Users' functions are called through this module: sync functions of async runs in threads, coroutines of
 sync runs in a separate event loop. `Contained` keeps their exceptions from ending the task or event
@@ -24,16 +27,20 @@ import contextvars
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from functools import partial
 from types import TracebackType
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary, WeakSet
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
 from agentgraph.graph.internals import RESUME_MAP
+from agentgraph.graph.saving import loop_around
 
 
 class Stop(RunControl):
@@ -44,11 +51,14 @@ class Stop(RunControl):
         carried: The exception to raise where the run was started, after everything has stopped.
     """
 
-    __slots__ = ("_cancels", "_is_requested", "_lock", "_waits", "carried", "outer")
+    __slots__ = (
+        *("_cancels", "_is_requested", "_is_unwanted", "_lock", "_waits"),
+        *("carried", "outer"),
+    )
 
     def __init__(self, outer: RunControl | None = None) -> None:
         super().__init__()
-        self._is_requested = False
+        self._is_requested = self._is_unwanted = False
         self.outer = outer
         self.carried: BaseException | None = None
         self._cancels: set[Callable[[], None]] = set()
@@ -71,6 +81,16 @@ class Stop(RunControl):
         """Stop lanes after their current step, and coroutines at once."""
         self.request_drain(reason)
         self._call(self._cancels)
+
+    def throw_away(self, reason: str) -> None:
+        """Stop what nobody will see: also generators, where they yield."""
+        self._is_unwanted = True
+        self.stop(reason)
+
+    @property
+    def is_unwanted(self) -> bool:
+        """Whether what runs inside is thrown away, whatever it gives."""
+        return any(stop._is_unwanted for stop in self.chain())
 
     def abandon(self, reason: str) -> None:
         """Stop without waiting for functions in threads: their steps count as not done."""
@@ -133,6 +153,18 @@ class Stop(RunControl):
             stop = stop.outer
 
 
+class NotBegun(GraphDrained):
+    """Raised where a lane is stopped before its first step in this run.
+
+    Attributes:
+        control: The control of the node that runs the lane.
+    """
+
+    def __init__(self, reason: str, control: RunControl | None) -> None:
+        super().__init__(reason)
+        self.control = control
+
+
 class LaneStop(Stop):
     """Stops one lane, but not before its first step, which may have an answer to take.
 
@@ -152,11 +184,13 @@ class LaneStop(Stop):
 
     def begin_step(self, config: RunnableConfig) -> None:
         """Check whether a node of the lane may begin; the first one may if it has an answer to take."""
-        may_answer = not self._begun and bool(config.get("configurable", {}).get(RESUME_MAP))
+        is_first = not self._begun
+        may_answer = is_first and bool(config.get("configurable", {}).get(RESUME_MAP))
         is_due = may_answer or self._fails_next
         self._begun, self._fails_next = True, False
-        if not is_due:
-            super().begin_step(config)
+        if not is_due and self.drain_requested:
+            reason = self.drain_reason or "stopped"
+            raise NotBegun(reason, self.outer) if is_first else GraphDrained(reason)
 
     def fail_next(self) -> None:
         """Allow the next step, even when the lane is being stopped."""
@@ -177,9 +211,60 @@ def carried(error: BaseException) -> BaseException:
     return GraphDrained("a function ended the process")
 
 
-def inner_stop() -> Stop:
-    """Return a stop for the lanes or calls of the current node, nested in the node's own."""
-    return Stop(get_runtime().control)
+class NodeStop(Stop):
+    """Stops the lanes or calls of one node."""
+
+    __slots__ = ("__weakref__",)
+
+
+def inner_stop(*, is_owed: bool = False) -> Stop:
+    """Return a stop for the lanes or calls of the current node, nested in the node's own.
+
+    Args:
+        is_owed: Whether they must end, such as what undoes a step: then only the run stops them, and
+            no failure of another lane around the node.
+    """
+    control = get_runtime().control
+    while is_owed and isinstance(control, NodeStop | LaneStop):
+        control = control.outer
+    stop = NodeStop(control)
+    _stop_with_loop(stop)
+    return stop
+
+
+_STOPS: WeakKeyDictionary[Any, WeakSet[Stop]] = WeakKeyDictionary()
+"""What is running in each of LangGraph's loops."""
+
+
+def _stop_with_loop(stop: Stop) -> None:
+    """Have the lanes or calls of a node stop when an exception ends LangGraph's loop, such as Ctrl-C.
+
+    The node runs in a thread; LangGraph waits for it before it lets the exception out of the loop.
+    """
+    loop, _ = loop_around(get_config())
+    if loop is None or loop.is_nested or not isinstance(loop.stack, ExitStack):
+        return  # a nested loop runs in a thread, where no Ctrl-C arrives; coroutines are cancelled
+    if (stops := _STOPS.get(loop)) is None:
+        stops = _STOPS[loop] = WeakSet()
+        loop.stack.push(partial(_stop_all, stops))
+    stops.add(stop)
+
+
+def _stop_all(stops: WeakSet[Stop], _: object, error: BaseException | None, __: object) -> None:
+    if error is not None:
+        for stop in [*stops]:
+            stop.stop(f"the run was ended by {type(error).__name__}")
+
+
+def stop_if_unwanted() -> None:
+    """Stop what is thrown away, whatever it gives.
+
+    Raises:
+        GraphDrained: It is.
+    """
+    control = get_runtime().control
+    if isinstance(control, Stop) and control.is_unwanted:
+        raise GraphDrained(control.drain_reason or "stopped")
 
 
 def stoppable(*, is_thread: bool = False) -> AbstractContextManager[None]:
@@ -211,11 +296,46 @@ def _stoppable(control: Stop, is_thread: bool) -> Iterator[None]:
         _INNERMOST.reset(token)
 
 
+@contextmanager
+def stopped_after(seconds: float) -> Iterator[None]:
+    """Cancel a `with` block that takes longer; a thread in it is awaited, as where a run is stopped.
+
+    Raises:
+        TimeoutError: It was cancelled; the cancellation is its cause.
+    """
+    control = get_runtime().control
+    scope = _Scope(control if isinstance(control, Stop) else Stop(), _INNERMOST.get())
+    token = _INNERMOST.set(scope)
+    timer = asyncio.get_running_loop().call_later(seconds, scope.cancel)
+    try:
+        try:
+            yield
+        except BaseException as error:
+            if scope.close():
+                raise TimeoutError from error
+            raise
+        scope.close()
+    finally:
+        timer.cancel()
+        _INNERMOST.reset(token)
+
+
 def wait_for_lane() -> None:
     """Let the lane that is awaited next stop by itself: enclosing coroutines are not cancelled."""
     control = get_runtime().control
     if isinstance(control, Stop):
         _Scope(control, _INNERMOST.get()).hold_outer()
+
+
+def keep_outcome() -> None:
+    """Let what encloses a function that has ended in this step end as well, up to the saved result.
+
+    LangChain tells tracers and handlers in threads what a tool gave, and awaits them. If the step were
+    cancelled there, the function would run again although its work is done.
+    """
+    control, scope = get_runtime().control, _INNERMOST.get()
+    while scope is not None and scope.control is control:
+        scope.is_held, scope = True, scope.outer
 
 
 class _Scope:
@@ -226,13 +346,13 @@ class _Scope:
     """
 
     def __init__(self, control: Stop, outer: "_Scope | None") -> None:
-        self._control, self._outer = control, outer
+        self.control, self.outer = control, outer
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        self._is_open, self._is_held = True, False
+        self._is_open, self.is_held = True, False
         self._cancels = 0  # two who close a run may each cancel the task
 
     def cancel(self) -> None:
-        if self._is_held:
+        if self.is_held:
             return
         with suppress(RuntimeError):  # the loop is closed: nothing runs in it
             self._loop.call_soon_threadsafe(self._cancel)
@@ -249,13 +369,13 @@ class _Scope:
 
     def hold_outer(self) -> None:
         """Keep the enclosing scopes of the same run from being cancelled."""
-        chain, outer = list(self._control.chain()), self._outer
-        while outer is not None and outer._control in chain:
-            outer._is_held = True
-            outer = outer._outer
+        chain, outer = list(self.control.chain()), self.outer
+        while outer is not None and outer.control in chain:
+            outer.is_held = True
+            outer = outer.outer
 
     def _cancel(self) -> None:
-        if self._is_open and self._task is not None and not self._is_held:
+        if self._is_open and self._task is not None and not self.is_held:
             self._cancels += 1
             self._task.cancel()
 

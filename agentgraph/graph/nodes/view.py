@@ -5,18 +5,18 @@ is in its `Output`, and is visible after its node has ended.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.context import Context
-from agentgraph.graph.history import visible
+from agentgraph.graph.history import PathReader, visible
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
-from agentgraph.graph.stamps import STAMP, address_of
+from agentgraph.graph.stamps import STAMP, address_of, stamp_in
 from agentgraph.graph.state import LaneState, Progress, Record
-from agentgraph.tree.addresses import address, as_cursor, attempt, attempts
+from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, hops_at
 
 
 class View:
@@ -52,11 +52,24 @@ class View:
         self.written_here: Sequence[BaseMessage] = state.get("messages", ())
         self._answer = self.position.get("answer", [])
         self._untracked = state.get("untracked")
+        self._values = state.get("values")
 
     @property
     def is_answered(self) -> bool:
         """Whether it follows the answer to a question."""
         return bool(self._answer)
+
+    @property
+    def asked(self) -> int:
+        """How many questions the function has asked in this activation."""
+        return self.position.get("asked", 0)
+
+    @property
+    def lane_values(self) -> Mapping[str, object]:
+        """The values of its lane, without those of the lanes around it."""
+        if not self.node_context.is_inner:
+            return self.state.values
+        return self.state.reducers.applied({}, self._values or [])
 
     @property
     def record(self) -> Record:
@@ -80,21 +93,40 @@ class View:
             history=history,
             under_way=self._under_way,
             answer=self._answer,
+            asked=self.asked if self._answer else 0,
             address=self.address,
+            shorten=self.node_context.shorten,
         )
 
     def visible(self, history: HistoryPolicy) -> list[BaseMessage]:
         """Return the messages that the agent sees in mid-activation, when calls may be open."""
+        messages, place, paths = self.state.messages, self.node_context.place, self.node_context.paths
+        turn = self.state.clock.turn
         return visible(
-            self.state.messages,
+            messages,
             history,
-            self.node_context.place.home.name,
+            place.home.name,
             self.home_address,
-            self.node_context.paths.of,
+            PathReader(paths, messages, turn, place, self.cursor)
+            if paths.has_chains
+            else paths.said_at,
             self._under_way,
             is_open=True,
-            inner_names=self.node_context.paths.inner_names,
+            inner_names=paths.inner_names,
+            shorten=self.node_context.shorten,
         )
+
+    def transferred(self) -> Sequence[str]:
+        """Return the names of the agents that were transferred to since the last message before."""
+        context = self.node_context
+        names = () if context.hops_index is None else self.cursor[context.hops_index]
+        for message in reversed(self.state.messages) if names else ():
+            at, moment = stamp_in(message.response_metadata)
+            if at is None or moment is None or moment.turn != self.state.clock.turn:
+                break
+            if (known := hops_at(context.tree, at, context.place, self.cursor)) is not None:
+                return cast(Sequence[str], names[known:])
+        return cast(Sequence[str], names)
 
     def said_before(self) -> list[BaseMessage]:
         """Return the messages of this activation from earlier steps."""

@@ -26,11 +26,11 @@ from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results
-from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of
+from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of, without_running
 from agentgraph.graph.nodes.lookup import look_up
 from agentgraph.graph.nodes.schedule import GatedTask, Schedule, Start, arun_tasks, run_tasks
 from agentgraph.graph.nodes.stopping import inner_stop
-from agentgraph.graph.saving import has_begun
+from agentgraph.graph.saving import has_begun, last_position
 from agentgraph.graph.stamps import speaker_at
 from agentgraph.graph.state import with_id
 from agentgraph.graph.sync_async import Calls
@@ -43,6 +43,9 @@ class WorkflowNode(ForkNode):
 
     So a resume finds which steps had finished, in which order, and that one failed. Steps are undone by
     tasks, one after the other, so it finds what was undone, too.
+
+    A step that was stopped by the failure has a result that says so. One without a result was running
+    when the process died, if its lane has saved anything: a resume runs it to its end, and undoes it.
     """
 
     def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
@@ -58,34 +61,37 @@ class WorkflowNode(ForkNode):
 
     @property
     def picture(self) -> Picture:
-        """The drawing inside the node: each step after its dependencies."""
+        """The drawing inside the node: each step after those it needs, dotted if it may be skipped."""
         steps, lanes = self.agent.steps, self.lanes
         nodes = {step.name: lane.place.node for step, lane in zip(steps, lanes, strict=False)}
         predecessors = {nodes[step.name]: [nodes[name] for name in step.depends_on] for step in steps}
         undo = [lane.place.node for lane in lanes[len(steps) :]]
         undoing = dict(zip([nodes[name] for name in self.undo], undo, strict=True))
-        return picture_of(lanes, predecessors=predecessors, undoing=undoing)
+        skipped = {nodes[step.name] for step in steps if step.when is not None}
+        return picture_of(lanes, predecessors=predecessors, undoing=undoing, skipped=skipped)
 
     def jobs(self, fork: Activation) -> Calls[list[Job]]:
         """Return a job for each step, each after its dependencies."""
-        numbers, declared = self._numbers, list(self.depends_on)
-
-        def job(step: Step) -> Job:
-            needs = tuple(numbers[name] for name in step.depends_on)
-            return Job(declared.index(step.name), fork.cursor, partial(self._sees, fork, step), needs)
-
-        return [job(step) for step in self.steps]
+        return self._jobs(fork)
         yield  # so that it is a generator, as where something is asked
 
-    def skips(self, fork: Activation, job: Job, results: Results) -> Calls[bool]:
-        """Return whether the `when` of a step is not true; it is not asked of one that has begun."""
+    def not_run(self, fork: Activation, job: Job, results: Results) -> Calls[LaneResult | None]:
+        """Return the result of a step whose `when` is not true; it is not asked of one that has begun.
+
+        After another one has failed for good, of one too that had not begun, or that nothing undoes and
+        that had not ended.
+        """
         step = self.agent.steps[job.lane] if job.lane < len(self.agent.steps) else None
+        if job.if_begun and step is not None:
+            begun = yield from last_position(get_config())
+            is_run = begun is not None and (step.compensate is not None or begun["next"] is None)
+            return None if is_run else without_running("stopped")
         if step is None or step.when is None or (yield from has_begun(get_config())):
-            return False
+            return None
         place, seen = self.lanes[job.lane].place, self._seen(fork, step, results)
         cursor, paths = entered(place, job.cursor), self.node_context.paths
         context = ActivationContext(place, cursor, paths, seen)
-        return not (yield from look_up("when", step.when, context))
+        return None if (yield from look_up("when", step.when, context)) else without_running("skipped")
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return a schedule in which each step begins when its dependencies are done."""
@@ -99,7 +105,9 @@ class WorkflowNode(ForkNode):
 
     def finish(self, fork: Activation, results: Results) -> None:
         """If a step failed, undo the finished ones and raise the error."""
-        failed: dict[str, Exception] = {}
+        results, failed = {**results}, dict[str, Exception]()
+        for number, start, schedule in self._in_flight(fork, results, self.tasks):
+            results[number] = run_tasks([start], schedule, first=number)[0]
         for number, name, start, schedule in self._undoing(fork, results, self.tasks):
             with _noted(failed, name):
                 run_tasks([start], schedule, first=number)
@@ -107,7 +115,9 @@ class WorkflowNode(ForkNode):
 
     async def afinish(self, fork: Activation, results: Results) -> None:
         """If a step failed, undo the finished ones on the event loop and raise the error."""
-        failed: dict[str, Exception] = {}
+        results, failed = {**results}, dict[str, Exception]()
+        for number, start, schedule in self._in_flight(fork, results, self.atasks):
+            results[number] = (await arun_tasks([start], schedule, first=number))[0]
         for number, name, start, schedule in self._undoing(fork, results, self.atasks):
             with _noted(failed, name):
                 await arun_tasks([start], schedule, first=number)
@@ -126,6 +136,15 @@ class WorkflowNode(ForkNode):
         join_failures(named, [error])
         keep_asked(named, asked_beside(error))
         return named
+
+    def _jobs(self, fork: Activation) -> list[Job]:
+        numbers, declared = self._numbers, list(self.depends_on)
+
+        def job(step: Step) -> Job:
+            needs = tuple(numbers[name] for name in step.depends_on)
+            return Job(declared.index(step.name), fork.cursor, partial(self._sees, fork, step), needs)
+
+        return [job(step) for step in self.steps]
 
     def _seen(self, fork: Activation, step: Step, results: Results) -> RunState:
         """Return the state before the workflow, with what the steps before a step said and wrote."""
@@ -154,23 +173,36 @@ class WorkflowNode(ForkNode):
         data = value_of(result, frozenset(output_keys(self.steps[number].agent)))
         return StepResult(last_text(result), data, "skipped" in result)
 
+    def _in_flight(
+        self, fork: Activation, results: Results, tasks: Sequence[GatedTask]
+    ) -> Iterator[tuple[int, Start, Schedule]]:
+        """If a step failed in a resumed run, yield number, task, schedule of each without a result."""
+        if not (_failed(results) and fork.is_resumed):
+            return
+        for number, job in enumerate(self._jobs(fork)):
+            if number in results or not all(_is_done(results.get(need)) for need in job.needs):
+                continue
+            schedule = Schedule([()], inner_stop(is_owed=True), is_over=self.agent.on_error == "fail")
+            again = _again(job, results)
+            yield number, tasks[job.lane].start_with(fork, again, schedule, number), schedule
+
     def _undoing(
         self, fork: Activation, results: Results, tasks: Sequence[GatedTask]
     ) -> Iterator[tuple[int, str, Start, Schedule]]:
         """If a step failed, yield for each step to undo: task number, name, task and schedule."""
-        for number, (name, result) in enumerate(self._to_undo(results).items(), len(self.steps)):
+        for name, result in self._to_undo(results).items():
             values = fork.view.state.reducers.handed_back(result["values"])
             seen = fork.view.state.with_new(result["messages"], values)
-            job = Job(self.undo[name], fork.cursor, _always(seen))
-            schedule = Schedule([()], inner_stop())
-            yield number, name, tasks[job.lane].start_with(fork, job, schedule, 0), schedule
+            number = self.undo[name]
+            job = Job(number, fork.cursor, _always(seen))
+            schedule = Schedule([()], inner_stop(is_owed=True))
+            yield number, name, tasks[number].start_with(fork, job, schedule, 0), schedule
 
     def _to_undo(self, results: Results) -> dict[str, LaneResult]:
         """If a step failed, return the results of the finished ones, the last to finish first."""
         if not _failed(results):
             return {}
-        ended = {"failed", "skipped"}
-        done = [number for number, result in results.items() if not ended & result.keys()]
+        done = [n for n, result in results.items() if _is_done(result) and "skipped" not in result]
         done.sort(key=lambda number: results[number]["finished"], reverse=True)
         by_name = {self.steps[number].name: results[number] for number in done}
         return {name: result for name, result in by_name.items() if name in self.undo}
@@ -210,6 +242,15 @@ def _failed(results: Results) -> list[int]:
     """Return the numbers of the failed steps, the first to fail first."""
     failed = [number for number, result in results.items() if "failed" in result]
     return sorted(failed, key=lambda number: results[number]["finished"])
+
+
+def _is_done(result: LaneResult | None) -> bool:
+    return result is not None and not {"failed", "stopped"} & result.keys()
+
+
+def _again(job: Job, results: Results) -> Job:
+    """Return the job of a step that runs again alone, given the results of those that it needs."""
+    return job._replace(sees=lambda _: job.sees(results), needs=(), if_begun=True)
 
 
 def _always(seen: RunState) -> Callable[[Results], RunState]:

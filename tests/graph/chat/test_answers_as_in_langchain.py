@@ -122,7 +122,7 @@ def stacks(draw: st.DrawFn) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(stack=stacks(), is_enforced=st.booleans(), misfits=st.integers(0, 2))
 def test_in_a_random_stack_of_middleware_the_answer_is_that_of_create_agent(
     is_async: bool, stack: list[tuple[str, str, int]], is_enforced: bool, misfits: int

@@ -127,7 +127,7 @@ STACKS = st.lists(
 
 @pytest.mark.parametrize("way", [Sync, Async])
 @pytest.mark.parametrize("lane", ["root", "branch"])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(stack=STACKS)
 def test_a_random_stack_does_what_it_does_in_create_agent(
     way: Drive, lane: str, stack: list[tuple[str, str, int]]

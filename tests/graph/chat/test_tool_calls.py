@@ -87,7 +87,7 @@ def test_a_thread_pool_too_small_for_several_calls_is_refused_and_one_call_needs
         graph(2).invoke({"messages": ["Go."]}, small)
     assert str(caught.value) == (
         "max_concurrency=2 in the config leaves no thread for the tasks of w.tools; leave it out "
-        "there, or make it more than 2"
+        "there, or make it at least 3"
     )
     ended = asyncio.run(graph(2).ainvoke({"messages": ["Go."]}, small))
     assert ended["messages"][-1].text == "1 echo success: 0 | 2 echo success: 1"

@@ -1,12 +1,13 @@
-"""Helps to test agents: a chat model that follows a script, its tool calls, and transcripts."""
+"""Helps to test agents: a chat model that follows a script, transcripts, and cassettes."""
 
 import json
 import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
@@ -30,6 +31,36 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.safe_repr import shown
 from agentgraph.show.lines import event_text
+
+if TYPE_CHECKING:
+    from agentgraph.testing.fixtures import cassette
+    from agentgraph.testing.recording import recorded
+
+__all__ = [
+    "Reply",
+    "Response",
+    "ScriptError",
+    "ScriptedChatModel",
+    "call",
+    "calls",
+    "cassette",
+    "pairing_faults",
+    "recorded",
+    "transcript",
+]
+
+_LOADED_WHEN_USED = {
+    "cassette": "agentgraph.testing.fixtures",
+    "recorded": "agentgraph.testing.recording",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import when used: cassettes need LangChain's agents, and the fixture needs pytest."""
+    if name not in _LOADED_WHEN_USED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LOADED_WHEN_USED[name]), name)
+
 
 Reply = str | AIMessage | BaseException
 Response = Reply | Callable[[list[BaseMessage]], Reply]

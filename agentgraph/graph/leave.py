@@ -1,0 +1,96 @@
+"""A person's leave to spend more than a limit: the answers to the questions about limits.
+
+Such a question stands where the limit was reached, in the middle of any code, beside other questions of
+that code. LangGraph would give its answer to whatever asks first when the step runs again. So these
+answers are taken out of the input before LangGraph sees it, and saved beside the step: the run that
+resumes it counts them when it begins (`nodes/spending.py`), and reaches the limit no more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.types import Command
+
+from agentgraph.agents.limits import Measure
+from agentgraph.graph.internals import INTERRUPT
+from agentgraph.graph.nodes.spending import LEAVE, Ledger, Loss, save_loss
+from agentgraph.graph.open_types import Saver
+from agentgraph.graph.stamps import asker_of
+from agentgraph.graph.sync_async import Call, Calls
+
+KEY = "limit"
+"""The key of the JSON schema of a question that says which limit it is about."""
+
+
+class Asked(NamedTuple):
+    """What a question about a limit is about.
+
+    Attributes:
+        name: The name of the agent whose limit it is; "" for the run.
+        measure: The limit.
+        given: How often leave was given before.
+    """
+
+    name: str
+    measure: Measure
+    given: int
+
+
+def asked_in(schema: object) -> Asked | None:
+    """Return which limit a question is about, by its schema; None if it is about none."""
+    about = (asker_of(schema).schema or {}).get(KEY)
+    return Asked(*about) if isinstance(about, list | tuple) and len(about) == 3 else None
+
+
+def taken(
+    saver: Saver, config: RunnableConfig, command: Command[Any], ledger: Ledger
+) -> Calls[Command[Any] | None]:
+    """Take the answers about limits out of a command, and save the leave that they give.
+
+    Args:
+        saver: The saver of the thread.
+        config: The config of the run.
+        command: The input of the run.
+        ledger: What the run spends; it is told where leave is denied.
+
+    Returns:
+        The rest of the command; None if nothing is left.
+    """
+    configurable = config["configurable"]
+    at = {key: configurable[key] for key in ("thread_id", "checkpoint_ns") if key in configurable}
+    saved: CheckpointTuple | None = yield Call(
+        saver.get_tuple, saver.aget_tuple, ({"configurable": {"checkpoint_ns": "", **at}},)
+    )
+    questions = _questions(saved) if saved else {}
+    asked = {key: about for key, schema in questions.items() if (about := asked_in(schema))}
+    answers, rest = _divided(command.resume, asked, is_alone=len(questions) == 1)
+    for key, answer in answers.items():
+        name, measure, _ = asked[key]
+        if answer is True and saved is not None:
+            leave = Loss(spent={name: {LEAVE + measure: 1}}, begun=[])
+            yield save_loss(saver, saved.config, leave)
+        else:
+            ledger.denied.add((name, measure))
+    left = replace(command, resume=rest)
+    return left if rest is not None or left.update or left.goto else None
+
+
+def _questions(saved: CheckpointTuple) -> Mapping[str, object]:
+    """Return the schemas of the questions that were asked in the step after a checkpoint, by id."""
+    several = (value for _, channel, value in saved.pending_writes or () if channel == INTERRUPT)
+    return {each.id: each.response_schema for questions in several for each in questions}
+
+
+def _divided(
+    resume: object, asked: Mapping[str, Asked], *, is_alone: bool
+) -> tuple[Mapping[str, object], Any]:
+    """Return the answers about limits, by the ids of their questions, and what is left."""
+    if isinstance(resume, Mapping) and not asked.keys().isdisjoint(resume):
+        rest = {key: answer for key, answer in resume.items() if key not in asked}
+        return {key: resume[key] for key in asked if key in resume}, rest or None
+    if asked and is_alone and not isinstance(resume, Mapping):
+        return dict.fromkeys(asked, resume), None
+    return {}, resume

@@ -1,0 +1,151 @@
+"""How a function that runs agents ends: what becomes of its calls, and of what they wrote."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate
+from typing import Any
+
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
+
+from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.failures import as_data, each_once
+from agentgraph.graph.nodes.running_calls import CallPaused, RunCall, RunCalls
+from agentgraph.graph.state import Position
+from agentgraph.graph.sync_async import Calls
+from agentgraph.safe_repr import shown
+from agentgraph.tree.addresses import is_in_call
+
+
+def end_calls(runs: RunCalls, error: BaseException | None) -> Calls[None]:
+    """End the calls of a function, after all of them have ended.
+
+    Args:
+        runs: The calls.
+        error: What ended the function; None if it returned.
+
+    Raises:
+        GraphInterrupt: Some wait for answers.
+        InvalidOutputError: The function made a call that it did not await.
+        BaseException: What ended the function.
+    """
+    forgotten = [each for each in runs.calls.values() if _is_forgotten(each)]
+    for each in runs.calls.values():
+        if each.future is not None and not each.is_delivered:
+            runs.note(each)
+    if fatal := [each for each in runs.stops if not isinstance(each, GraphBubbleUp)]:
+        raise fatal[0]
+    failed = [each for each in runs.calls.values() if each.failure is not None]
+    if pauses := [*runs.pauses, *_interrupts(error)]:
+        is_group = isinstance(error, BaseExceptionGroup)  # of a TaskGroup, which cancels the others
+        ending = _that_ended(error, failed)
+        yield from _report(runs, ending, again=True)
+        # A failure beside the one that ended the function may not have reached it.
+        seen = [each for each in failed if each.is_given_up or not (each.is_late or ending)]
+        yield from _report(runs, [each for each in seen if not (is_group and each.is_given_up)])
+        raise GraphInterrupt(each_once(asked for paused in pauses for asked in paused.args[0]))
+    if runs.stops:
+        raise runs.stops[0]
+    if error is not None:
+        for each in _that_ended(error, failed):
+            yield from runs.saved.save(each.record(again=True))
+        raise error
+    if forgotten:
+        raise InvalidOutputError(
+            f"{runs.activation.address}: the function ended before its call "
+            f"ctx.run({forgotten[0].agent!r}, {shown(forgotten[0].request)}) was awaited; await each "
+            "ctx.run(...)"
+        )
+    yield from _report(runs, failed)
+    _join(runs)
+    _carry(runs)
+
+
+def _is_forgotten(each: RunCall) -> bool:
+    """Return whether the function has never awaited a call."""
+    if each.coroutine is None or getcoroutinestate(each.coroutine) != CORO_CREATED:
+        return False
+    each.coroutine.close()
+    return True
+
+
+def _interrupts(error: BaseException | None) -> Iterator[GraphInterrupt]:
+    """Yield the function's own interrupts."""
+    if isinstance(error, GraphInterrupt):
+        yield error
+    elif isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _interrupts(each)
+
+
+def _that_ended(error: BaseException | None, failed: Sequence[RunCall]) -> list[RunCall]:
+    """Return the calls by whose failures the function has ended."""
+    causes = [] if error is None else [*_causes(error)]
+    return [each for each in failed if any(each.failure is cause for cause in causes)]
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, and those that it was raised for; what was caught before a pause is none."""
+    seen: set[int] = set()
+    queue: list[BaseException | None] = [error]
+    while queue:
+        each = queue.pop()
+        if each is not None and id(each) not in seen and not isinstance(each, CallPaused):
+            seen.add(id(each))
+            yield each
+            queue += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+
+
+def _report(runs: RunCalls, failed: Sequence[RunCall], *, again: bool = False) -> Calls[None]:
+    """Emit failures, once; void the questions in their lanes.
+
+    Args:
+        runs: The calls.
+        failed: Those whose failures the function has caught.
+        again: Whether it has ended by them, so that they run again.
+    """
+    for each in failed:
+        if each.is_reported or each.failure is None:
+            continue
+        emitter = runs.activation.output.new_emitter(is_concurrent=True)
+        place, cursor = each.lane.place, runs.cursor(each)
+        tree = runs.activation.node_context.tree
+        emitter.void_questions(partial(is_in_call, tree, place=place, cursor=cursor))
+        emitter.add_errors(each.failure)
+        at = runs.activation.address
+        position = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
+        record = each.record(failed=as_data(each.failure), position=position, again=again)
+        yield from runs.saved.save(record)
+        each.is_reported = True
+
+
+def _join(runs: RunCalls) -> None:
+    """Write what the calls wrote; those side by side must not have written different values."""
+    written = [
+        (each, each.result)
+        for each in runs.calls.values()
+        if each.result is not None and each.is_delivered and each.call not in runs.saved.carried
+    ]
+
+    def beside(one: int, other: int) -> bool:
+        a, b = written[one][1], written[other][1]
+        return a["began"] < b["ended"] and b["began"] < a["ended"]
+
+    handed_back = {number: result["values"] for number, (_, result) in enumerate(written)}
+    activation = runs.activation
+    joined = activation.view.state.joined(
+        activation.address, handed_back, beside, lambda number: f"call {written[number][0].call}"
+    )
+    count = sum(map(len, handed_back.values()))
+    activation.output.writes = runs.writes()
+    activation.output.write(joined[count:])  # the settled values
+
+
+def _carry(runs: RunCalls) -> None:
+    """Have the position carry the results over a question of the function."""
+    kept: dict[object, Mapping[str, Any]] = dict(runs.saved.carried)
+    for each in runs.calls.values():
+        if each.result is not None:
+            kept[each.call] = each.result
+        elif each.failure is not None:
+            kept[each.call] = each.record(failed=as_data(each.failure), position={})
+    runs.activation.carry_calls([*kept.values()])

@@ -1,0 +1,308 @@
+"""Counts what one activation spends, and refuses or asks where a limit is reached.
+
+Calls of models are heard of by a callback handler in the config of the code that runs: so they count
+wherever they are made, in tools, functions, middleware and graphs. It is there only where more than
+transfers is limited.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from threading import Lock
+from typing import Any, TypeVar
+
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
+from langchain_core.outputs import LLMResult
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
+from langgraph.errors import GraphDrained, GraphInterrupt
+from langgraph.types import Interrupt
+
+from agentgraph.agents.limits import Limits, Measure
+from agentgraph.errors import LimitError
+from agentgraph.graph.failures import mark_of_limited
+from agentgraph.graph.internals import SCRATCHPAD
+from agentgraph.graph.leave import KEY
+from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.spending import RUN, Counts, Ledger, Loss, added, save_loss
+from agentgraph.graph.nodes.stopping import stopped_after
+from agentgraph.graph.saving import saver_of, step_config
+from agentgraph.graph.stamps import addressed
+from agentgraph.graph.state import Update
+from agentgraph.graph.sync_async import Call, Calls
+
+T = TypeVar("T")
+
+_A_MOMENT = 0.001
+"""In seconds: a timer may be early by less."""
+
+
+class Meter:
+    """Counts what one activation spends.
+
+    Attributes:
+        refused: What refused to spend more; it leaves the activation, whatever the code in it catches.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        node_context: NodeContext,
+        address: str,
+        before: Counts,
+        config: RunnableConfig,
+    ) -> None:
+        """Make a meter.
+
+        Args:
+            ledger: What the turn has spent.
+            node_context: The place.
+            address: The address of the activation.
+            before: What its lane had spent before.
+            config: LangGraph's config of the node.
+        """
+        self._ledger, self._node_context, self._address = ledger, node_context, address
+        self._before, self._config = before, config
+        self._agent = node_context.place.home.name
+        self._bounds = (*node_context.bounds, (RUN, ledger.limits))
+        self._own: Counts = {}
+        self._lock = Lock()  # its tools may call models side by side
+        self._begun: list[str] = []
+        self._clocks: tuple[str, ...] = ()
+        self._began = 0.0
+        self._before_step: dict[str, float] = {}
+        self.refused: BaseException | None = None
+
+    def read(self) -> Calls[None]:
+        """Add what this step has spent before a resume, if it is one of the root."""
+        if not self._node_context.is_inner:
+            yield from self._ledger.read_step(self._config)
+            self._before_step = self._ledger.seconds()
+
+    def begin(self, *, is_visit: bool) -> None:
+        """Begin to work; a visit of an agent counts as a step when it begins.
+
+        Raises:
+            LimitError: A limit of steps or seconds is reached.
+        """
+        kind = self._node_context.place.kind
+        if not kind.is_leaf:
+            return
+        self._refuse_beyond("seconds")
+        is_step = is_visit and not kind.is_inner
+        if is_step and not self._ledger.has_begun(self._address):
+            self.take("steps")
+            self._ledger.begin(self._address)
+            self._begun.append(self._address)
+        self._clocks = tuple(dict.fromkeys([self._agent, *(name for name, _ in self._bounds)]))
+        self._began = time.monotonic()
+        self._ledger.work(self._clocks)
+
+    def rest(self) -> None:
+        """Stop the clock."""
+        clocks, self._clocks = self._clocks, ()
+        if clocks:
+            self._note("seconds", time.monotonic() - self._began)
+            self._ledger.rest(clocks)
+
+    def take(self, measure: Measure) -> None:
+        """Spend one more.
+
+        Raises:
+            LimitError: A limit is reached.
+            GraphInterrupt: A limit is reached, and a person is asked.
+            GraphDrained: A limit is reached, and another agent asks.
+        """
+        if (met := self._ledger.take(self._agent, measure, self._bounds)) is not None:
+            self._refuse(measure, *met)
+        self._note(measure, 1)
+
+    def give_back(self, measure: Measure) -> None:
+        """Take back one that was not needed."""
+        self._ledger.add(self._agent, measure, -1)
+        self._note(measure, -1)
+
+    def call_model(self) -> None:
+        """Count a call of a model, before it is made; it may be refused as in `check_model_call`."""
+        self.check_model_call()
+        self.take("model_calls")
+
+    def check_model_call(self) -> None:
+        """Refuse a call of a model before anything is made ready for it.
+
+        Raises:
+            LimitError: A limit is reached.
+            GraphInterrupt: A limit is reached, and a person is asked.
+            GraphDrained: A limit is reached, and another agent asks.
+        """
+        for measure in ("model_calls", "tokens", "seconds"):
+            self._refuse_beyond(measure)
+
+    def spend_tokens(self, result: LLMResult) -> None:
+        """Add the tokens of a reply, as its provider reports them."""
+        messages = (
+            getattr(each, "message", None) for several in result.generations for each in several
+        )
+        used = [usage for each in messages if (usage := getattr(each, "usage_metadata", None))]
+        if tokens := sum(usage["total_tokens"] for usage in used):
+            self._ledger.add(self._agent, "tokens", tokens)
+            self._note("tokens", tokens)
+        elif not used and any(limits.tokens for _, limits in self._bounds):
+            self._ledger.warn_once(
+                f"{self._address}: the model reports no tokens (usage_metadata), so Limits(tokens=) "
+                "does not bound it; use model_calls="
+            )
+
+    async def within(self, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Await the work of an agent as long as agents may still work; of a fork its lanes see to that.
+
+        Raises:
+            LimitError: It took longer.
+        """
+        seconds = self._ledger.seconds_left(self._bounds) if self._clocks else None
+        if seconds is None:
+            return await work(*arguments)
+        try:
+            with stopped_after(max(seconds, 0) + _A_MOMENT):
+                return await work(*arguments)
+        except TimeoutError as error:
+            if not isinstance(error.__cause__, asyncio.CancelledError):
+                raise
+            self._refuse_beyond("seconds")
+            raise
+
+    def saved(self) -> Counts:
+        """Return what to save with the position: for the root of the turn, for another lane its own."""
+        self.rest()
+        if not self._node_context.is_inner:
+            return self._ledger.saved()
+        return added(self._before, self._own)
+
+    def lose(self) -> Calls[None]:
+        """Save what the activation spent beside its step, which failed or paused."""
+        self.rest()
+        saver, spent, now = saver_of(self._config), self._own, self._ledger.seconds()
+        for name, seconds in self._before_step.items():  # what no lane in the step counts
+            spent = added(spent, {name: {"seconds": now[name] - seconds}})
+        if saver is not None and (spent or self._begun):
+            loss = Loss(spent=spent, begun=self._begun)
+            yield save_loss(saver, step_config(self._config), loss)
+
+    def hear(self, config: RunnableConfig) -> RunnableConfig:
+        """Return a config in which calls of models count here, and no longer for an agent around it."""
+        handler = ModelCalls(self._ledger, self)
+        return {**config, "callbacks": _with_handler(config.get("callbacks"), handler)}
+
+    def _note(self, measure: Measure, amount: float) -> None:
+        with self._lock:
+            self._own = added(self._own, {self._agent: {measure: amount}})
+
+    def _refuse_beyond(self, measure: Measure) -> None:
+        if (met := self._ledger.met(measure, self._bounds)) is not None:
+            self._refuse(measure, *met)
+
+    def _refuse(self, measure: Measure, name: str, limits: Limits) -> None:
+        bound = limits.bounds[measure] * (1 + self._ledger.leave(name, measure))
+        error = LimitError(self._agent, self._address, measure, bound, name or None)
+        tree = self._node_context.tree
+        mark_of_limited(error, None if name == RUN else tree.names_inside(name))
+        asks = limits.on_limit == "ask" and saver_of(self._config) is not None
+        if not asks or (name, measure) in self._ledger.denied:
+            self.refused = error
+        elif self._ledger.asks(self._asker(), name, measure):
+            self.refused = self._question(error, measure, name, limits)
+        else:
+            self.refused = GraphDrained("another agent asks whether the limit may be exceeded")
+        raise self.refused
+
+    def _asker(self) -> str:
+        """Return who asks: the activation, in whichever step, or one of the tasks that it runs."""
+        task = str(get_config()["configurable"]["checkpoint_ns"])
+        return self._address if task == self._config["configurable"]["checkpoint_ns"] else task
+
+    def _question(
+        self, error: LimitError, measure: Measure, name: str, limits: Limits
+    ) -> GraphInterrupt:
+        """Return what asks a person for leave.
+
+        It is not LangGraph's `interrupt`, which would take the answer to another question of the code
+        that it interrupts. Its answer does not come back here: see `leave.py`.
+        """
+        configurable = get_config()["configurable"]
+        answered = len(configurable[SCRATCHPAD].resume)
+        counted = f"{configurable['checkpoint_ns']}{f'|{answered}' if answered else ''}"
+        leave = self._ledger.leave(name, measure)
+        schema: dict[str, object] = {"type": "boolean", KEY: [name, measure, leave]}
+        more = limits.bounds[measure]
+        text = f"T{error.reached[1:]}. May it be {more:g} more?"
+        one = Interrupt.from_ns(text, counted, response_schema=addressed(schema, self._address))
+        return GraphInterrupt((one,))
+
+
+class ModelCalls(BaseCallbackHandler):
+    """Hears of the calls of models, and refuses them: what it raises, they raise."""
+
+    raise_error = True
+    run_inline = True
+    ignore_chain = ignore_agent = ignore_retriever = ignore_custom_event = True
+
+    def __init__(self, ledger: Ledger, meter: Meter) -> None:
+        super().__init__()
+        self.ledger, self._meter = ledger, meter
+
+    def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+        """Count a call of a chat model."""
+        self._meter.call_model()
+
+    def on_llm_start(self, *_: Any, **__: Any) -> None:
+        """Count a call of a model that completes texts."""
+        self._meter.call_model()
+
+    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+        """Count its tokens."""
+        self._meter.spend_tokens(response)
+
+
+def _with_handler(callbacks: Callbacks, handler: ModelCalls) -> Callbacks:
+    """Return callbacks with a handler in the place of one for the same turn."""
+
+    def is_replaced(each: BaseCallbackHandler) -> bool:
+        return isinstance(each, ModelCalls) and each.ledger is handler.ledger
+
+    if not isinstance(callbacks, BaseCallbackManager):
+        return [*(each for each in callbacks or () if not is_replaced(each)), handler]
+    manager = callbacks.copy()
+    for each in filter(is_replaced, [*manager.handlers]):
+        manager.remove_handler(each)
+    manager.add_handler(handler)
+    return manager
+
+
+def metered(
+    activation: Any,
+    meter: Meter,
+    act: Callable[[Any], Update],
+    aact: Callable[[Any], Awaitable[Update]],
+) -> Calls[Update]:
+    """Run an activation, and return its update; save what it spends if it fails or pauses.
+
+    Args:
+        activation: The activation.
+        meter: What counts for it.
+        act: Runs it, and returns its update.
+        aact: Does so on the event loop.
+    """
+    yield from meter.read()
+    try:
+        if not activation.has_ended:
+            meter.begin(is_visit=activation.begins_visit)
+        update: Update = yield Call(act, partial(meter.within, aact), (activation,))
+        return update
+    except GeneratorExit:  # no call can be made
+        raise
+    except BaseException:
+        yield from meter.lose()
+        raise
+    finally:
+        meter.rest()

@@ -1,0 +1,446 @@
+"""Makes the calls of `ctx.run`: each runs an agent in a lane, by a LangGraph task."""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from langchain_core.messages import HumanMessage, RemoveMessage
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
+from langgraph.func import task
+
+from agentgraph.agents.agents import HistoryPolicy, output_keys
+from agentgraph.agents.context import Reply
+from agentgraph.errors import AgentGraphError
+from agentgraph.graph.failures import as_data, from_data, is_fatal, mark_failure
+from agentgraph.graph.guarded_saver import saver_failure
+from agentgraph.graph.history import REQUEST
+from agentgraph.graph.internals import SCRATCHPAD
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.context import RunState
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text, value_of
+from agentgraph.graph.nodes.saved_calls import CallResult, Record, SavedCalls, number_of
+from agentgraph.graph.nodes.schedule import watched
+from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
+from agentgraph.graph.saving import cannot_be_encoded, save_result
+from agentgraph.graph.state import with_id
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.values import Write
+from agentgraph.safe_repr import shown
+from agentgraph.tree.addresses import Cursor, address, entered, key_counter
+
+_MOMENT = 0.05
+"""How many seconds later than saved results a call fails again that the function has given up."""
+
+
+class CallPaused(BaseException):
+    """Raised in a function where an agent that it runs waits: no `except Exception` catches it."""
+
+
+class CallFailed(GraphBubbleUp):
+    """Carries the failure of a call: LangGraph saves no error for it.
+
+    Attributes:
+        error: The failure.
+        is_final: Whether it ends the run whatever the function catches.
+    """
+
+    def __init__(self, error: BaseException, *, is_final: bool = False) -> None:
+        super().__init__()
+        self.error, self.is_final = error, is_final
+
+
+class CalledLane(NamedTuple):
+    """The lane of an agent that a function runs, and the tasks that run it."""
+
+    lane: Lane
+    task: Callable[..., Any]
+    atask: Callable[..., Any]
+
+
+def called_lane(lane: Lane) -> CalledLane:
+    """Return a lane with its tasks."""
+
+    def run(calls: Calls[CallResult]) -> CallResult:
+        return run_calls(calls)
+
+    async def arun(calls: Calls[CallResult]) -> CallResult:
+        return await arun_calls(calls)
+
+    as_task: Callable[..., Any] = task(name=lane.place.node)
+    return CalledLane(lane, as_task(run), as_task(arun))
+
+
+class RunCall:
+    """One call of an agent by the function.
+
+    Attributes:
+        lane: The lane of the agent.
+        call: What the call is known by: its number, or its key as a counter.
+        request: What the agent is asked.
+        control: Stops the lane.
+        future: Done when the lane has ended; None before the call begins.
+        coroutine: What the function awaits, if it is a coroutine.
+        began: When it began, in nanoseconds.
+        failure: How it failed, once that is known.
+        result: Its result, once that is known.
+        is_reported: Whether its failure is an event already.
+        is_delivered: Whether the function has its outcome.
+        is_given_up: Whether the function awaits it no more, now or before a resume.
+        is_left: Whether it was stopped because the function failed, so that it runs again.
+        is_late: Whether it failed after another call had paused, so that the function has not seen it.
+    """
+
+    def __init__(self, lane: Lane, call: int | str, request: str, control: Stop) -> None:
+        self.lane, self.call, self.request, self.control = lane, call, request, control
+        self.future: Any = None
+        self.coroutine: Coroutine[Any, Any, Reply] | None = None
+        self.began = 0
+        self.failure: Exception | None = None
+        self.result: CallResult | None = None
+        self.is_reported = self.is_delivered = self.is_late = False
+        self.is_given_up = self.is_left = False
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent."""
+        return self.lane.place.name
+
+    def record(self, **more: Any) -> Record:
+        """Return a record of it."""
+        own = {"call": self.call, "agent": self.agent, "request": self.request}
+        given_up = {"given_up": True} if self.is_given_up else {}
+        return cast(Record, {**own, **given_up, "saved": time.time_ns(), **more})
+
+
+class RunCalls:
+    """The calls of one activation.
+
+    Attributes:
+        activation: The activation.
+        saved: What is saved of them.
+        calls: The calls in the order in which the function makes them, by number or key.
+        pauses: The pauses of those that wait for answers.
+        stops: What else has stopped calls.
+    """
+
+    def __init__(
+        self,
+        activation: Activation,
+        lanes: Mapping[str, CalledLane],
+        *,
+        is_async: bool,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Begin before the first call.
+
+        Args:
+            activation: The activation.
+            lanes: The lanes of the agents, by their names.
+            is_async: Whether the function awaits its calls.
+            loop: The event loop of an async run.
+        """
+        self.activation = activation
+        self._lanes, self._is_async, self._loop = lanes, is_async, loop
+        self._context, self._lock = copy_context(), threading.RLock()
+        self._numbers: deque[int] = deque()
+        config = get_config()
+        config["configurable"][SCRATCHPAD].call_counter._counter = self._numbers.popleft
+        self.saved = SavedCalls(activation, (each.lane.place.node for each in lanes.values()))
+        self.calls: dict[object, RunCall] = {}
+        self.pauses: list[GraphInterrupt] = []
+        self.stops: list[BaseException] = []
+        self._control = inner_stop()
+        self._next, self._is_closed, self._is_pausing = 0, False, False
+        self._folded: list[Write] = []
+        self._order: deque[RunCall | list[Write]] = deque()
+
+    def context(self, history: HistoryPolicy) -> Any:
+        """Return the context for the function."""
+        context: Any = self.activation.view.context(history)
+        context.runs = self
+        return context
+
+    def run(self, name: str, request: str, key: str | int | None) -> Any:
+        """Run an agent; in a coroutine what is returned is awaited."""
+        each = self._new(name, request, key)
+        if self._is_async:
+            each.coroutine = self._awaited(each)
+            return each.coroutine
+        if self._loop is None:
+            self._begin(each)
+            wait([each.future])
+        else:  # a sync function of an async run, in a thread
+            asyncio.run_coroutine_threadsafe(self._settled(each), self._loop).result()
+        return self._outcome(each)
+
+    def _new(self, name: str, request: str, key: str | int | None) -> RunCall:
+        where = self.activation.address
+        if name not in self._lanes:
+            names = ", ".join(map(repr, self._lanes))
+            raise AgentGraphError(f"{where}: ctx.run({shown(name)}): agents= declares only {names}")
+        if not isinstance(request, str):
+            raise AgentGraphError(
+                f"{where}: ctx.run({name!r}): the request {shown(request)} is not a text"
+            )
+        if key is not None and (isinstance(key, bool) or not isinstance(key, str | int) or key == ""):
+            raise AgentGraphError(
+                f"{where}: ctx.run({name!r}): key={shown(key)} is neither a text nor a whole number"
+            )
+        if isinstance(key, str) and cannot_be_encoded(key):
+            raise AgentGraphError(
+                f"{where}: ctx.run({name!r}): key={shown(key)} has a lone surrogate, which is not a "
+                "character"
+            )
+        with self._lock:
+            if self._is_closed:
+                raise AgentGraphError(
+                    f"{where}: ctx.run({name!r}) was called after the function had ended"
+                )
+            self._check_goes_on()
+            call: int | str = self._next if key is None else key_counter(key)
+            self._next += key is None
+            if call in self.calls:
+                raise AgentGraphError(
+                    f"{where}: ctx.run({name!r}): the key {shown(key)} is used twice, by the request "
+                    f"{shown(self.calls[call].request)} too; give each call its own key (addresses "
+                    "show the first 40 characters)"
+                )
+            each = RunCall(self._lanes[name].lane, call, str(request), Stop(self._control))
+            if (before := self.saved.before(call)) is not None:
+                self._check_same(each, before["agent"], before["request"])
+            self.calls[call] = each
+            self._order += [self._written_since(), each]
+            return each
+
+    def _check_goes_on(self) -> None:
+        if self.pauses or self.stops:
+            raise CallPaused("the run pauses, and the function with it")
+
+    def _check_same(self, each: RunCall, agent: str, request: str) -> None:
+        """Check that a call asks what it asked before a resume."""
+        if (agent, request) != (each.agent, each.request):
+            raise AgentGraphError(
+                f"{self.activation.address}: its call {shown(each.call)} was "
+                f"ctx.run({agent!r}, {shown(request)}) before the resume, and is "
+                f"ctx.run({each.agent!r}, {shown(each.request)}) now; a function must make the same "
+                "calls in the same order each time: take time and chance out of it, or give each call "
+                "a key="
+            )
+
+    async def _awaited(self, each: RunCall) -> Reply:
+        if self._loop is None or self._loop is asyncio.get_running_loop():
+            await self._settled(each)
+        else:  # in a thread with an event loop of its own
+            there = asyncio.run_coroutine_threadsafe(self._settled(each), self._loop)
+            await asyncio.wrap_future(there)
+        return self._outcome(each)
+
+    async def _settled(self, each: RunCall) -> None:
+        """Begin a call and wait until it has ended; one that nobody awaits any more is stopped."""
+        self._check_goes_on()
+        self._begin(each)
+        future = each.future
+        if isinstance(future, Future):  # an async function of a sync run
+            future = watched(asyncio.wrap_future(future))
+        try:
+            if each.is_given_up:
+                await asyncio.sleep(_MOMENT)  # who gave it up sees the outcomes of others first again
+            await asyncio.wait([future])
+        except asyncio.CancelledError:
+            self._give_up(each)
+            raise
+
+    def _give_up(self, each: RunCall, *, has_failed: bool = False) -> None:
+        """Stop a call that the function awaits no more, unless the whole run stops or pauses.
+
+        Args:
+            each: The call.
+            has_failed: Whether the function has failed, and will make the call again.
+        """
+        if not (self.pauses or self._is_pausing or self._control.drain_requested or each.is_left):
+            each.is_given_up, each.is_left = not has_failed, has_failed
+            stop = each.control.stop if has_failed else each.control.throw_away
+            stop("nobody awaits it")
+
+    def _begin(self, each: RunCall) -> None:
+        before = self.saved.before(each.call)
+        if before is not None and "text" in before:
+            each.future = self._done(before)
+        elif before is not None and "failed" in before and not before.get("again"):
+            each.future = self._done(CallFailed(from_data(before["failed"])))
+            each.is_reported, each.is_given_up = "position" in before, before.get("given_up", False)
+        else:
+            called = self._lanes[each.agent]
+            start = called.task if self._loop is None else called.atask
+            with self._lock:
+                self._numbers.append(number_of(each.call))
+                each.began = time.time_ns()
+                calls = self._ran(each, self._sees(each))
+                each.future = self._context.copy().run(start, calls)
+                if isinstance(each.future, asyncio.Future):
+                    watched(each.future)
+
+    def _done(self, outcome: object) -> Any:
+        future: Any = Future() if self._loop is None else self._loop.create_future()
+        future.set_result(outcome)
+        return future
+
+    # values
+
+    def writes(self) -> list[Write]:
+        """Return what the function and the calls whose outcome it has wrote, in the order of the calls.
+
+        The order in which calls end is by chance, and another one after a resume.
+        """
+        reducers = self.activation.node_context.reducers
+        while self._order and (writes := _written(self._order[0])) is not None:
+            self._folded = reducers.collected(self._folded, writes)
+            self._order.popleft()
+        rest = [writes for each in self._order if (writes := _written(each)) is not None]
+        return reducers.folded(self._folded, [*rest, self.activation.output.writes])
+
+    def _written_since(self) -> list[Write]:
+        """Return what the function wrote since its last call."""
+        output = self.activation.output
+        written, output.writes = output.writes, []
+        return written
+
+    # in the task
+
+    def _ran(self, each: RunCall, see: RunState) -> Calls[CallResult]:
+        """Run the lane of a call, and return its result.
+
+        Raises:
+            CallFailed: It failed.
+        """
+        if (request := (yield from self.saved.in_flight())) is not None:
+            self._check_same(each, each.agent, request)
+        place, cursor = each.lane.place, self.cursor(each)
+        node_context = self.activation.node_context
+        call = LaneCall(node_context, cursor, lambda: see, each.control, request=each.request)
+        try:
+            result, error = yield Call(Lane.attempt, _aattempt, (each.lane, call))
+        except GraphInterrupt:
+            yield from self.saved.save(each.record())
+            raise
+        if error is None:
+            return (yield from self._ended(each, result))
+        at = address(place, entered(place, cursor))
+        marked = cast(Exception, mark_failure(error, at, place.name))
+        is_final = is_fatal(marked) or saver_failure(self.activation.node_config, marked) is not None
+        if not is_final:
+            yield from self.saved.save(each.record(failed=as_data(marked)))
+        raise CallFailed(marked, is_final=is_final)
+
+    def cursor(self, each: RunCall) -> Cursor:
+        """Return the counters around the lane of a call."""
+        return (*self.activation.cursor, each.call)
+
+    def _sees(self, each: RunCall) -> RunState:
+        """Return what the agent sees: its request, and the values as they are now."""
+        message = HumanMessage(each.request, additional_kwargs={REQUEST: True})
+        request = with_id(message, f"{self.activation.address} {each.call}")
+        seen, writes = self.activation.view.state, self.writes()
+        return replace(seen.with_new((), writes) if writes else seen, messages=[request])
+
+    def _ended(self, each: RunCall, result: LaneResult) -> Calls[CallResult]:
+        place = each.lane.place
+        came = CallResult(
+            messages=[],
+            values=self.activation.node_context.reducers.handed_back(result["values"]),
+            number=number_of(each.call),
+            call=each.call,
+            agent=each.agent,
+            request=each.request,
+            text=last_text(result),
+            said=[each for each in result["messages"] if not isinstance(each, RemoveMessage)],
+            data=value_of(result, frozenset(output_keys(place.agent))),
+            began=each.began,
+            ended=time.time_ns(),
+        )
+        if "answered" in result:
+            came["answered"] = result["answered"]
+        yield from save_result(came, self.activation.node_config)
+        return came
+
+    # outcomes
+
+    def _outcome(self, each: RunCall) -> Reply:
+        """Return the reply of a call that has ended, or raise its failure."""
+        with self._lock:
+            each.is_delivered = True
+            self.note(each)
+            if each.failure is not None:
+                raise each.failure
+            self._check_goes_on()
+            return self._reply(cast(CallResult, each.result))
+
+    def note(self, each: RunCall) -> None:
+        """Note how a call has ended."""
+        future = each.future
+        outcome = asyncio.CancelledError() if future.cancelled() else future.exception()
+        outcome = outcome or future.result()
+        match outcome:
+            case CallFailed(is_final=False, error=Exception() as error):
+                each.failure, each.is_late = error, bool(self.pauses)
+            case CallFailed(error=error):
+                self.stops.append(error)
+            case GraphInterrupt():
+                self.pauses.append(outcome)
+            case GraphDrained() | asyncio.CancelledError() if each.is_left:
+                pass
+            case GraphDrained() | asyncio.CancelledError() if each.is_given_up:
+                each.failure = self._given_up(each)
+            case BaseException():
+                self.stops.append(outcome)
+            case _:
+                each.result = outcome
+
+    def _given_up(self, each: RunCall) -> Exception:
+        place = each.lane.place
+        at = address(place, entered(place, self.cursor(each)))
+        error = TimeoutError("the function does not await it any more")
+        return cast(Exception, mark_failure(error, at, place.name))
+
+    def _reply(self, result: CallResult) -> Reply:
+        values = self.activation.view.state.reducers.applied({}, result["values"])
+        data = result["data"]
+        if "answered" in result:
+            from agentgraph.graph.chat.output import restored_at
+
+            data = restored_at(self.activation.node_context.tree, *result["answered"])
+        return Reply(result["text"], data=data, values=values, messages=result["said"])
+
+    def close(self, error: BaseException | None) -> None:
+        """Note that the function has ended; calls that it left are stopped, unless the run pauses."""
+        has_failed = isinstance(error, Exception)
+        with self._lock:
+            self._is_closed = True
+            self._is_pausing |= isinstance(error, CallPaused | GraphBubbleUp)
+        for each in self.under_way():
+            self._give_up(each, has_failed=has_failed)
+
+    def under_way(self) -> list[RunCall]:
+        """Return the calls that have begun and not ended."""
+        return [each for each in self.calls.values() if each.future and not each.future.done()]
+
+
+async def _aattempt(lane: Lane, call: LaneCall) -> tuple[LaneResult, Exception | None]:
+    wait_for_lane()
+    return await lane.aattempt(call)
+
+
+def _written(each: RunCall | Sequence[Write]) -> Sequence[Write] | None:
+    """Return what the function or a call wrote; None if the function has not its outcome."""
+    if not isinstance(each, RunCall):
+        return each
+    if each.result is not None and each.is_delivered:
+        return each.result["values"]
+    return () if each.is_delivered else None

@@ -1,0 +1,130 @@
+"""What is saved of the calls of `ctx.run`, and how a resume finds a call again."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from operator import itemgetter
+from typing import Any, NotRequired, cast
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage
+from langgraph.config import get_config
+from typing_extensions import TypedDict
+
+from agentgraph.graph.internals import MISSING, RESUMING, RETURN
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.saving import first_input, saved_results, saver_of, step_config
+from agentgraph.graph.state import Position
+from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.values import Write
+
+KEYED = 2**40
+"""Call numbers of LangGraph from here on are made of keys."""
+
+
+class CallResult(TypedDict):
+    """The saved result of a call; a task's result whose `messages` join no history."""
+
+    messages: list[BaseMessage]
+    """None."""
+    values: list[Write]
+    number: int
+    call: int | str
+    agent: str
+    request: str
+    text: str
+    said: list[BaseMessage]
+    """What the lane said."""
+    data: object
+    """The value of the agent's last `output_key`, or its structured answer as plain data."""
+    answered: NotRequired[list[Any]]
+    """The structured answer: the address of who gave it, and the answer."""
+    began: int
+    """When the function made the call, in nanoseconds."""
+    ended: int
+
+
+class Record(TypedDict):
+    """What is saved of a call that paused or failed, under an id that no task has."""
+
+    call: int | str
+    agent: str
+    request: str
+    failed: NotRequired[Mapping[str, object]]
+    """The failure, as data."""
+    saved: int
+    """When, in nanoseconds: of several the last one counts."""
+    again: NotRequired[bool]
+    """Whether the function ended by the failure, so that the call runs again."""
+    given_up: NotRequired[bool]
+    """Whether the failure is that the function did not await it any more."""
+    position: NotRequired[Position]
+    """The notes of the failure."""
+
+
+RECORDED = {"call", "agent", "request", "saved"}
+"""The keys by which a `Record` is told from results."""
+
+
+def number_of(call: int | str) -> int:
+    """Return the number of LangGraph's task for a call, given its number or its key as a counter."""
+    if isinstance(call, int):
+        return call
+    return KEYED + int.from_bytes(blake2b(call.encode(), digest_size=7).digest())
+
+
+class SavedCalls:
+    """What is saved of the calls of one activation.
+
+    Attributes:
+        carried: The results of the calls before a question of the function, by call.
+    """
+
+    def __init__(self, activation: Activation, tasks: Iterable[str]) -> None:
+        """Begin with what LangGraph has loaded.
+
+        Args:
+            activation: The activation.
+            tasks: The names of the tasks that run calls.
+        """
+        self._activation, self._tasks = activation, [*tasks]
+        self._results, self._task = saved_results(get_config())
+        self._records: dict[object, Record] = {}
+        carried = activation.view.position.get("calls") or ()
+        self.carried: dict[object, Mapping[str, Any]] = {each["call"]: each for each in carried}
+
+    def read(self) -> Calls[None]:
+        """Read the records of this step, if it is resumed."""
+        config = self._activation.config
+        if not config["configurable"].get(RESUMING) or (saver := saver_of(config)) is None:
+            return
+        saved = yield Call(saver.get_tuple, saver.aget_tuple, (step_config(config),))
+        records = [
+            value
+            for _, channel, value in (saved.pending_writes if saved else None) or ()
+            if channel == RETURN and isinstance(value, Mapping) and value.keys() >= RECORDED
+        ]
+        for record in sorted(records, key=itemgetter("saved")):
+            self._records[record["call"]] = cast(Record, record)
+
+    def before(self, call: int | str) -> Mapping[str, Any] | None:
+        """Return the result or the record of a call; None if there is none."""
+        if (carried := self.carried.get(call)) is not None:
+            return carried
+        for name in self._tasks:
+            if (result := self._results.get(self._task(name, number_of(call)), MISSING)) is not MISSING:
+                return cast(Mapping[str, Any], result)
+        return cast(Mapping[str, Any] | None, self._records.get(call))
+
+    def in_flight(self) -> Calls[str | None]:
+        """Return the request with which the lane of the current task began before a kill, if it did."""
+        if not self._activation.config["configurable"].get(RESUMING):
+            return None
+        begun = yield from first_input(get_config())
+        return cast(str | None, (begun or {}).get("position", {}).get("request"))
+
+    def save(self, record: Record) -> Calls[None]:
+        """Save what became of a call, beside the results of tasks."""
+        config = self._activation.config
+        if (saver := saver_of(config)) is not None:
+            arguments = (step_config(config), [(RETURN, dict(record))], str(uuid4()))
+            yield Call(saver.put_writes, saver.aput_writes, arguments)

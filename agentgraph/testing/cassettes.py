@@ -1,0 +1,147 @@
+"""Which recorded answer a question gets, and which ones a new answer replaces.
+
+Several answers to one question at one place are of calls that were tried again. They are played in
+their order, once each, and the last one again and again: so a rewound thread gets what counted.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, NamedTuple
+
+from agentgraph.errors import CassetteError
+from agentgraph.testing.cassette_files import OUTCOMES, CassetteFile, Entry, Question
+from agentgraph.testing.questions import difference
+
+Mode = Literal["auto", "play", "record"]
+
+
+class Place(NamedTuple):
+    """Where something is asked.
+
+    Attributes:
+        thread: The id of the thread; it tells apart runs in one process, and is not kept.
+        turn: The turn.
+        address: The address of the agent.
+        call: Which call it is, such as "model call 0".
+    """
+
+    thread: object
+    turn: int
+    address: str
+    call: str
+
+    @property
+    def key(self) -> str:
+        """The key in the file."""
+        return f"{self.turn} {self.address} {self.call}"
+
+
+class Cassette:
+    """Finds and keeps answers; threads and runs may share it.
+
+    Attributes:
+        path: Its file.
+    """
+
+    def __init__(self, path: str | PathLike[str], mode: Mode) -> None:
+        self.path = str(path)
+        self._file, self._mode = CassetteFile(path), mode
+        self._lock = threading.Lock()
+        self._begun: set[str] = set()
+        self._used: dict[tuple[Place, str], int] = {}
+
+    def find(self, place: Place, question: Question, *, is_retry: bool = False) -> Entry | None:
+        """Return the recorded answer; None if it must be asked for.
+
+        Args:
+            place: Where it is asked.
+            question: What is asked.
+            is_retry: Whether an exception that is recorded last has failed the run, which is resumed.
+
+        Raises:
+            CassetteError: There is none, and nothing may be asked.
+        """
+        if self._mode == "record":
+            return None
+        with self._lock:
+            known = self._file.answers.get(place.key, [])
+            complete, pending = _complete(known, question), _pending(known, question)
+            used = self._used.get((place, question.mark), 0)
+            is_last = used >= len(complete) - 1
+            is_over = used >= len(complete) or is_retry
+            is_asked = self._mode == "auto" and is_last and is_over
+            if complete and not (is_asked and "raised" in complete[-1]):
+                return complete[min(used, len(complete) - 1)]
+            if self._mode == "auto":
+                return None
+            if pending:
+                return pending
+            raise self.missing(place, known, question)
+
+    def use(self, place: Place, question: Question) -> None:
+        """Note that an answer was played: another try gets the next one."""
+        with self._lock:
+            key = place, question.mark
+            self._used[key] = self._used.get(key, 0) + 1
+
+    def keep(self, place: Place, question: Question, outcome: Mapping[str, Any]) -> None:
+        """Keep an answer, after earlier ones to the same question.
+
+        Raises:
+            CassetteError: The file cannot be written.
+        """
+        with self._lock:
+            entries = self._before(place, question)
+            pending = _pending(entries, question)
+            asks = {"asks": pending.get("asks", [])} if pending else {}
+            entry = {"asked": dict(question.asked), "mark": question.mark, **asks, **outcome}
+            entries = [*(each for each in entries if each is not pending), entry]
+            self._file.put(place.key, entries, question.parts)
+            self._used[place, question.mark] = len(_complete(entries, question))
+
+    def keep_ask(self, place: Place, question: Question, number: int, asked: object) -> None:
+        """Keep what a tool asks a person, by the number of its questions before this one."""
+        with self._lock:
+            pending = _pending(self._file.answers.get(place.key, []), question)
+        before = pending.get("asks", [])[:number] if pending else []
+        self.keep(place, question, {"asks": [*before, asked]})
+
+    def _before(self, place: Place, question: Question) -> list[Entry]:
+        """Return the entries that stay; "record" drops those that it has not recorded itself."""
+        entries = list(self._file.answers.get(place.key, []))
+        if self._mode != "record":
+            return entries
+        if place.key not in self._begun:
+            self._begun.add(place.key)
+            return [each for each in entries if not is_complete(each)]
+        if (place, question.mark) in self._used:
+            return entries
+        return [each for each in entries if each["mark"] != question.mark or not is_complete(each)]
+
+    def missing(self, place: Place, known: Sequence[Entry], question: Question) -> CassetteError:
+        """Return the error for a question without an answer, of which others are known there."""
+        path = self.path
+        where = f"{place.address}: {place.call} of turn {place.turn}"
+        if known:
+            parts = self._file.parts
+            text = f"{where} is not what {path} has: {difference(known, parts, question)}\n"
+        else:
+            text = f"{where} is not in {path}; "
+        text += 'Ask anew where it differs, by recorded(path, mode="auto"), or always, by mode="record"'
+        return CassetteError(text, path, place.address)
+
+
+def is_complete(entry: Entry) -> bool:
+    """Return whether an entry has an outcome; a tool that waits for a person has none yet."""
+    return any(key in entry for key in OUTCOMES)
+
+
+def _complete(entries: Iterable[Entry], question: Question) -> list[Entry]:
+    return [each for each in entries if each["mark"] == question.mark and is_complete(each)]
+
+
+def _pending(entries: Iterable[Entry], question: Question) -> Entry | None:
+    """Return the entry of a tool that asked a person, and has not returned yet."""
+    same = (each for each in entries if each["mark"] == question.mark and not is_complete(each))
+    return next(same, None)

@@ -1,0 +1,119 @@
+"""A model that plays a recorded reply in its chunks; the handler that hears those of a real model."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager, Callbacks
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+
+from agentgraph.events.json_forms import from_json, message_as_json, message_from_json
+
+_OWN_IDS = ("lc_run-", "run-")
+"""The beginnings of the ids that LangChain gives: they differ from run to run."""
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+_PARSED = ("tool_calls", "invalid_tool_calls")
+
+
+class PlayedModel(BaseChatModel):
+    """A chat model with one reply, or one exception after perhaps some chunks."""
+
+    reply: Any = None
+    chunks: Sequence[Any] = ()
+    raised: Any = None
+    cache: Any = False
+
+    @property
+    def _llm_type(self) -> str:
+        return "played"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        if self.raised is not None:
+            raise self.raised
+        return ChatResult(generations=[ChatGeneration(message=self.reply)])
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return self._generate(messages)
+
+    def _stream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+        for chunk in self.chunks or ([] if self.reply is None else [_as_chunk(self.reply)]):
+            yield ChatGenerationChunk(message=chunk)
+        if self.raised is not None:
+            raise self.raised
+
+    async def _astream(
+        self, messages: list[BaseMessage], *_: Any, **__: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in self._stream(messages):
+            yield chunk
+
+
+class HeardChunks(BaseCallbackHandler):
+    """Collects the chunks in which a model streams its reply.
+
+    Attributes:
+        chunks: The chunks so far.
+    """
+
+    run_inline = True
+    ignore_chain = ignore_agent = ignore_retriever = ignore_custom_event = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chunks: list[AIMessageChunk] = []
+
+    def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+        """Begin anew: of several models that are asked, the last one replies."""
+        self.chunks = []
+
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
+        """Add a chunk."""
+        message = getattr(chunk, "message", None)
+        if isinstance(message, AIMessageChunk):
+            self.chunks.append(message)
+
+    def added_to(self, callbacks: Callbacks) -> Callbacks:
+        """Return callbacks with this handler."""
+        if not isinstance(callbacks, BaseCallbackManager):
+            return [*(callbacks or ()), self]
+        manager = callbacks.copy()
+        manager.add_handler(self)
+        return manager
+
+
+def compact(message: BaseMessage) -> dict[str, Any]:
+    """Return a message as JSON, without empty fields and without the headers of a provider's answer."""
+    data: Any = message_as_json(message)["data"]
+    metadata = {key: each for key, each in data["response_metadata"].items() if key != "headers"}
+    kept = {**data, "response_metadata": metadata}
+    if str(data.get("id") or "").startswith(_OWN_IDS):
+        kept["id"] = None
+    return {key: each for key, each in kept.items() if key == "content" or each not in _EMPTY}
+
+
+def reply_from_json(data: Mapping[str, object]) -> BaseMessage:
+    """Return the reply from the form of `compact`."""
+    return message_from_json({"type": data["type"], "data": dict(data)})
+
+
+def chunk_as_json(chunk: AIMessageChunk) -> object:
+    """Return a chunk as JSON; one that is only a text as this text."""
+    data = compact(chunk)
+    if "tool_call_chunks" in data:  # the calls are parsed from them
+        data = {key: each for key, each in data.items() if key not in _PARSED}
+    is_text = data.keys() <= {"type", "content"} and isinstance(data["content"], str)
+    return data["content"] if is_text else data
+
+
+def chunk_from_json(data: Any) -> AIMessageChunk:
+    """Return the chunk from the form of `chunk_as_json`."""
+    if isinstance(data, str):
+        return AIMessageChunk(content=data)
+    fields = from_json({key: each for key, each in data.items() if key != "type"})
+    return AIMessageChunk(**fields)
+
+
+def _as_chunk(reply: AIMessage) -> AIMessageChunk:
+    fields = {name: getattr(reply, name) for name in AIMessage.model_fields if name != "type"}
+    return AIMessageChunk(**fields, chunk_position="last")

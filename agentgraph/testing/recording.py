@@ -1,0 +1,344 @@
+"""Records what models and tools answer in a run, and plays it in later ones.
+
+The problem: an answer must be found again whatever runs beside it and in whichever process, so the
+order of arrival says nothing. And middleware must run as it did: it may choose another model, try
+again, or change the request.
+
+The rule: an answer is kept where it was asked (turn, address, and the number of the model call or
+tool call in that activation, which the thread's state knows), under a hash of what was asked. The
+wraps of the middleware only say who records; what is recorded is the model and the tool themselves,
+inside all middleware.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from os import PathLike
+from typing import Any, TypeVar, get_args
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
+from langgraph.errors import GraphInterrupt
+from langgraph.types import interrupt
+from pydantic import ValidationError
+
+from agentgraph.errors import CassetteError
+from agentgraph.events.json_forms import as_json, from_json
+from agentgraph.graph.chat.agent import steers
+from agentgraph.graph.chat.models import Asking, invoked, message_of
+from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
+from agentgraph.graph.failures import as_data, from_data, mark_of_limited
+from agentgraph.graph.internals import SCRATCHPAD
+from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.safe_repr import reason, shown
+from agentgraph.testing.cassette_files import Entry, Question
+from agentgraph.testing.cassettes import Cassette, Mode, Place, is_complete
+from agentgraph.testing.played import (
+    HeardChunks,
+    PlayedModel,
+    chunk_as_json,
+    chunk_from_json,
+    compact,
+    reply_from_json,
+)
+from agentgraph.testing.questions import model_question, secrets_of, tool_question
+from agentgraph.testing.returned import UnkeptError, is_of_run, returned_as_json, returned_from_json
+
+T = TypeVar("T")
+
+_SHORTEST_SECRET = 12
+"""How many characters a secret has at least; shorter ones could be words of a reply."""
+
+
+class Recorded(AgentMiddleware[Any, Any, Any]):
+    """LangChain middleware that records what models and tools answer, or plays it; see `recorded`."""
+
+    def __init__(self, path: str | PathLike[str], mode: Mode) -> None:
+        super().__init__()
+        self._recorder = Recorder(Cassette(path, mode))
+
+    @property
+    def name(self) -> str:
+        """A name that no other middleware has."""
+        return "agentgraph.recorded"
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Have the model of the call recorded or played."""
+        self._around(Asking.current()).recorder = self._recorder
+        return handler(request)
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Have the model of the call recorded or played."""
+        self._around(Asking.current()).recorder = self._recorder
+        return await handler(request)
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Have the tool of the call recorded or played."""
+        self._around(RUNNING.get(None)).recorder = self._recorder
+        return handler(request)
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Have the tool of the call recorded or played."""
+        self._around(RUNNING.get(None)).recorder = self._recorder
+        return await handler(request)
+
+    def _around(self, call: T | None) -> T:
+        """Return the call around; an agent outside of trees has no address to record it under."""
+        if call is None:
+            raise CassetteError(
+                "recorded() works on the chat agents of a tree; pass it to Runner(middleware=[...]) or "
+                "compile_agent(middleware=[...])",
+                self._recorder.cassette.path,
+            )
+        return call
+
+
+def place_of(activation: Activation, call: str) -> Place:
+    """Return where an activation asks."""
+    thread = activation.config["configurable"].get("thread_id")
+    return Place(thread, activation.view.state.clock.turn, activation.address, call)
+
+
+class Recorder:
+    """Asks models and calls tools, and keeps what they answer; or plays what is kept.
+
+    Attributes:
+        cassette: What is kept.
+    """
+
+    def __init__(self, cassette: Cassette) -> None:
+        self.cassette = cassette
+
+    def model(
+        self, asking: Asking, model: object, messages: Sequence[BaseMessage], config: RunnableConfig
+    ) -> Calls[object]:
+        """Ask a model, or return or raise what it replied before."""
+        number = asking.activation.view.progress.get("model_calls", 0) + asking.replies
+        place = place_of(asking.activation, f"model call {number}")
+        question, heard = model_question(model, messages), HeardChunks()
+        with _fatal_in(asking):
+            is_retry = asking.activation.is_resumed
+            entry = self.cassette.find(place, question, is_retry=is_retry)
+        if entry is not None:
+            with _fatal_in(asking), self._reading(place):
+                played = _played(entry)
+            self.cassette.use(place, question)
+            return (yield invoked(played, messages, config))
+        config = {**config, "callbacks": heard.added_to(config.get("callbacks"))}
+        reply: AIMessage | Exception
+        outcome: dict[str, object]
+        try:
+            reply = message_of(asking.activation, (yield invoked(model, messages, config)))
+            outcome = {"reply": compact(reply)}
+        except Exception as error:
+            if steers(error):
+                raise
+            reply, outcome = error, {"raised": _raised_as_json(error)}
+        if heard.chunks:
+            outcome["chunks"] = [chunk_as_json(each) for each in heard.chunks]
+        with _fatal_in(asking):
+            yield self._keep(place, question, _without(outcome, secrets_of(model)))
+        return _given(reply)
+
+    def tool(self, running: RunningCall, tool: Any, call: Any, config: RunnableConfig) -> Calls[object]:
+        """Call a tool, or return or raise what it gave before."""
+        place = place_of(running.activation, f"tool call {running.opened.number}")
+        question = tool_question(running.tool, running.arguments)
+        with _fatal_in(running):
+            entry = self.cassette.find(place, question)
+        if entry is not None and "called" not in entry:
+            return self._play(running, tool, call, place, question, entry)
+        outcome: dict[str, Any] = {"call": call["id"]}
+        try:
+            returned = yield Call(tool.invoke, tool.ainvoke, (call, config))
+        except GraphInterrupt as paused:
+            asked = _number_of_ask(), _ask(paused.args[0][0])
+            with _fatal_in(running):
+                yield _in_thread(self.cassette.keep_ask, place, question, *asked)
+            raise
+        except Exception as error:
+            if steers(error):
+                raise
+            returned, outcome["raised"] = error, _raised_as_json(error)
+        if entry is not None:
+            return _given(returned)
+        with _fatal_in(running):
+            if "raised" not in outcome:
+                outcome |= self._returned(place, running, returned)
+            yield self._keep(place, question, outcome)
+        return _given(returned)
+
+    def _keep(self, place: Place, question: Question, outcome: dict[str, Any]) -> Call:
+        return _in_thread(self.cassette.keep, place, question, outcome)
+
+    def _returned(self, place: Place, running: RunningCall, returned: object) -> dict[str, Any]:
+        if is_of_run(returned, running.state):
+            return {"called": True}
+        try:
+            return {"returned": returned_as_json(returned)}
+        except UnkeptError as error:
+            raise CassetteError(
+                f"{place.address}: the tool {running.tool!r} returned {error}, which a cassette cannot "
+                "keep; return plain data, such as model_dump() gives",
+                self.cassette.path,
+                place.address,
+            ) from None
+
+    def _play(
+        self,
+        running: RunningCall,
+        tool: Any,
+        call: Any,
+        place: Place,
+        question: Question,
+        entry: Entry,
+    ) -> object:
+        """Return or raise what a tool gave, after it has asked what it asked."""
+        with _fatal_in(running), self._reading(place):
+            asks = [{**each, "value": from_json(each["value"])} for each in entry.get("asks", ())]
+        for asked in asks:
+            interrupt(**asked)
+        with _fatal_in(running), self._reading(place):
+            if not is_complete(entry):
+                raise self.cassette.missing(place, (), question)
+            outcome = _outcome(entry, call["id"])
+        self.cassette.use(place, question)
+        if isinstance(outcome, Exception) and type(outcome).__name__ == ValidationError.__name__:
+            tool.get_input_schema().model_validate(call["args"])  # LangGraph words it for the model
+        return _given(outcome)
+
+    @contextmanager
+    def _reading(self, place: Place) -> Iterator[None]:
+        """Turn what an entry in a damaged file raises into an error that says so."""
+        try:
+            yield
+        except CassetteError:
+            raise
+        except Exception as error:
+            raise CassetteError(
+                f"{place.address}: {self.cassette.path} is damaged at {place.key!r} ({reason(error)}); "
+                "mend or delete that entry",
+                self.cassette.path,
+                place.address,
+            ) from error
+
+
+def recorded(path: str | PathLike[str], mode: Mode = "auto") -> Recorded:
+    """Return middleware that keeps what models and tools answer in a file, and plays it in later runs.
+
+    It is for all chat agents of a tree. Played, no model and no tool is called: the run takes no time,
+    costs nothing, and gives the same each time. An answer is kept under its turn, the address of its
+    agent and the number of the model call or tool call there, with a hash of what was asked. So calls
+    side by side do not change places, a thread may be resumed in another process, and a rewound thread
+    or an edited tree plays what did not change. Kept are replies with their chunks, what tools return
+    (signals and `Command`s too), what they ask a person, and exceptions. An exception is raised again
+    as often as it was recorded; if the call is tried again after that, "auto" asks.
+
+    A question is the messages (without ids), the tools and the schema of the answer. Agents as tools
+    are not recorded: what they ask is. Nor are models that functions, hooks of middleware or summaries
+    call. A tool is called though it is played if it hands over by a `Command`, or changes messages of
+    the run. Models are made as ever: where they are only played, their key may be any text. Keys,
+    headers and settings of models are not written; what messages say is.
+
+    >>> import tempfile
+    >>> from agentgraph.testing import ScriptedChatModel
+    >>> path = f"{tempfile.mkdtemp()}/bees.json"
+    >>> model = ScriptedChatModel(responses=["Bees hum."])
+    >>> tree = chat_agent("writer", model)
+    >>> Runner(tree, middleware=[recorded(path)]).invoke("Go.").text
+    'Bees hum.'
+    >>> Runner(tree, middleware=[recorded(path, mode="play")]).invoke("Go.").text, len(model.inputs)
+    ('Bees hum.', 1)
+
+    Args:
+        path: The file, JSON for a repository; its folder is made. Runs and threads may share it.
+        mode: "auto" asks where nothing is recorded or something else is asked, and keeps the answer.
+            "play" never asks: there the run ends with a `CassetteError`, which names the address and
+            shows the message that differs. "record" asks always, and replaces what is kept.
+
+    Returns:
+        The middleware: for `Runner(tree, middleware=[...])` or `compile_agent(tree, middleware=[...])`.
+
+    Raises:
+        CassetteError: The file cannot be read or is not a cassette, or there is no such mode.
+    """
+    if mode not in get_args(Mode):
+        raise CassetteError(
+            f"mode={shown(mode)} is not a mode of a cassette; use 'auto', 'play' or 'record'", str(path)
+        )
+    return Recorded(path, mode)
+
+
+@contextmanager
+def _fatal_in(call: Asking | RunningCall) -> Iterator[None]:
+    """Make an error of the cassette that of the run: nobody retries it, collects it or reads it."""
+    try:
+        yield
+    except CassetteError as error:
+        mark_of_limited(error, None)
+        call.fatal = error
+        raise
+
+
+def _in_thread(function: Callable[..., None], *arguments: object) -> Call:
+    """Return the call of a function that writes a file: not on the event loop."""
+    return Call(function, partial(asyncio.to_thread, function), arguments)
+
+
+def _given(outcome: object) -> object:
+    """Return what was answered, or raise the exception that it is."""
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def _played(entry: Entry) -> PlayedModel:
+    chunks = [chunk_from_json(each) for each in entry.get("chunks", ())]
+    if "raised" in entry:
+        return PlayedModel(raised=from_data(from_json(entry["raised"])), chunks=chunks)
+    return PlayedModel(reply=reply_from_json(entry["reply"]), chunks=chunks)
+
+
+def _outcome(entry: Entry, call_id: str) -> object:
+    """Return what a tool returned, or the exception that it raised."""
+    if "returned" in entry:
+        return returned_from_json(_with_call(entry, call_id))
+    return from_data(from_json(entry["raised"]))
+
+
+def _raised_as_json(error: Exception) -> Any:
+    return as_json({**as_data(error), "failures": []})
+
+
+def _without(outcome: dict[str, Any], secrets: Iterable[str]) -> dict[str, Any]:
+    """Return an outcome without secrets, which texts of errors may repeat."""
+    text = json.dumps(outcome)
+    for secret in secrets:
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(json.dumps(secret)[1:-1], "***")
+    cleaned: dict[str, Any] = json.loads(text)
+    return cleaned
+
+
+def _number_of_ask() -> int:
+    """Return how many questions of the task around have been answered."""
+    return len(get_config()["configurable"][SCRATCHPAD].resume)
+
+
+def _ask(question: Any) -> dict[str, Any]:
+    schema = getattr(question, "response_schema", None)
+    kept = {"response_schema": schema} if isinstance(schema, dict) else {}
+    return {"value": as_json(question.value), **kept}
+
+
+def _with_call(entry: Entry, call_id: str) -> Any:
+    """Return what a tool returned, for a call with another id: it is random if models give none."""
+    if entry["call"] == call_id:
+        return entry["returned"]
+    text = json.dumps(entry["returned"])
+    return json.loads(text.replace(json.dumps(entry["call"]), json.dumps(call_id)))

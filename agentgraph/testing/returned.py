@@ -1,0 +1,96 @@
+"""What a tool returned, as JSON: messages, `Command`s and signals, alone or in a list."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+from langgraph.types import Command
+
+from agentgraph.agents.signals import BreakLoop, Custom, Exit, SetValues, TransferTo
+from agentgraph.agents.tools import Answer, Content
+from agentgraph.events.json_forms import as_json, from_json, message_from_json
+from agentgraph.safe_repr import shown
+from agentgraph.testing.played import compact
+
+_FIELDS: dict[type[Any], tuple[str, ...]] = {
+    Answer: ("text",),
+    BreakLoop: (),
+    Command: ("update", "goto", "graph"),
+    Content: ("content",),
+    Custom: ("data",),
+    Exit: (),
+    TransferTo: ("agent_name",),
+}
+"""What tools return besides messages, with the fields that are kept."""
+_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (*_FIELDS, SetValues)}
+
+
+class UnkeptError(Exception):
+    """Something has no exact form as JSON; the text shows it."""
+
+
+def returned_as_json(returned: object) -> object:
+    """Return what a tool returned as JSON.
+
+    Raises:
+        UnkeptError: It would not be the same when it is played.
+    """
+    if isinstance(returned, list):
+        return [*map(_item_as_json, returned)]
+    return _item_as_json(returned)
+
+
+def is_of_run(returned: object, state: Callable[[], Mapping[str, Any]]) -> bool:
+    """Return whether a tool returned what has meaning in this run only.
+
+    Handoff tools give the whole history on, and others replace or remove messages by their ids.
+
+    Args:
+        returned: What it returned.
+        state: Returns the state that it saw.
+    """
+    commands = [each for each in _several(returned) if isinstance(each, Command)]
+    if any(each.graph == Command.PARENT for each in commands):
+        return True
+    updates = [each.update for each in commands if isinstance(each.update, Mapping)]
+    messages = [message for update in updates for message in _several(update.get("messages", ()))]
+    ids = {message.id for message in messages if getattr(message, "id", None)}
+    return bool(ids) and any(each.id in ids for each in state()["messages"])
+
+
+def _several(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def returned_from_json(form: Any) -> object:
+    """Return what a tool returned from the form of `returned_as_json`."""
+    return [*map(_item_from_json, form)] if isinstance(form, list) else _item_from_json(form)
+
+
+def _item_as_json(item: Any) -> dict[str, object]:
+    kind = type(item)
+    if kind is ToolMessage:
+        return {"ToolMessage": compact(item)}
+    if kind is SetValues:
+        fields = item.values
+    elif kind in _FIELDS:
+        fields = {name: getattr(item, name) for name in _FIELDS[kind] if getattr(item, name)}
+    else:
+        return {"value": _exact(item, item)}
+    return {kind.__name__: {name: _exact(each, item) for name, each in fields.items()}}
+
+
+def _exact(value: object, item: object) -> object:
+    form = as_json(value)
+    if from_json(form) != value:
+        raise UnkeptError(shown(item))
+    return form
+
+
+def _item_from_json(form: dict[str, Any]) -> object:
+    ((kind, data),) = form.items()
+    if kind == "ToolMessage":
+        return message_from_json({"type": "tool", "data": data})
+    if kind == "value":
+        return from_json(data)
+    return _KINDS[kind](**{name: from_json(each) for name, each in data.items()})

@@ -1,0 +1,465 @@
+"""Copies one step of a lane for a new line: what its node, and the tasks that it called, wrote."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from math import inf
+from typing import Any, NamedTuple, cast
+
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base.id import uuid6
+from langgraph.constants import START
+from langgraph.types import Interrupt as LangGraphInterrupt
+
+from agentgraph.errors import LangGraphChangedError
+from agentgraph.graph.internals import ERROR, INTERRUPT, PULL, RESUME, RETURN
+from agentgraph.graph.nodes.lane import CHANNEL as ATTEMPTS
+from agentgraph.graph.nodes.lane import task_in
+from agentgraph.graph.nodes.saved_calls import KEYED, RECORDED
+from agentgraph.graph.nodes.saved_calls import number_of as number_of_call
+from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
+from agentgraph.graph.stamps import Note
+from agentgraph.graph.task_ids import called_tasks, joined, node_task
+from agentgraph.threads.checkpoints import (
+    COPIED,
+    NOTES,
+    address_at,
+    is_foreign,
+    namespace_of,
+    next_node,
+    notes_at,
+    parts_of,
+    root_id,
+    time_of,
+    writes_by_task,
+)
+from agentgraph.threads.config import config_of
+from agentgraph.threads.siblings import Called, Siblings, kept_beside
+from agentgraph.threads.visits import Spot, is_at_or_in
+from agentgraph.tree.addresses import (
+    Cursor,
+    address,
+    as_cursor,
+    counts_around,
+    number_of_item,
+    parse_address,
+)
+from agentgraph.tree.places import Place, Tree
+from agentgraph.tree.position import start
+
+NO_TASK = "00000000-0000-0000-0000-000000000000"
+"""The task id of writes that belong to no task: the next step begins with them."""
+_STOPPED = (INTERRUPT, ERROR)
+"""The channels that say how a step stopped that is to go on."""
+_BESIDE = {NOTES, ATTEMPTS, LOSSES}
+"""The channels of what is saved beside tasks, under ids that LangGraph does not know."""
+_MORE = 64
+"""How far the call numbers of a node's tasks are looked for, beyond four times their count."""
+_A_SECOND = 1_000_000_000
+
+PendingWrite = tuple[str, str, Any]
+"""A task, a channel and a value."""
+Way = Sequence[CheckpointTuple]
+"""The checkpoints from which steps ran that have a visit inside them, the outermost first."""
+
+
+class Answer(NamedTuple):
+    """A new answer to a question that was asked in the step of a visit.
+
+    Attributes:
+        task: The task that asked.
+        question: The question.
+        given: The answers that the task has had; the last may be to this question.
+        answer: The new answer.
+    """
+
+    task: str
+    question: LangGraphInterrupt
+    given: Sequence[object]
+    answer: object = None
+
+
+class Draft:
+    """What a new line is made of, so far.
+
+    Attributes:
+        tree: The tree.
+        spot: The visit.
+        siblings: What becomes of what ran beside it.
+        lanes: The checkpoints of the step of the root that has the visit, by namespace.
+        root: The root's checkpoint there.
+        edits: Channels and values that are written before the visit begins.
+        answers: New answers to questions in the step of the visit.
+        first_version: The saver's first version of a channel.
+        copies: The copies, in the order in which they are put: the root's is the last.
+        stays: Which notes stay, for each step on the way.
+        beside: The namespaces of the lanes that are kept beside the visit.
+        answered: The ids of the questions that are answered anew.
+    """
+
+    edits: Sequence[tuple[str, Any]] = ()
+    answers: Sequence[Answer] = ()
+
+    def __init__(
+        self,
+        tree: Tree,
+        line: Sequence[CheckpointTuple],
+        spot: Spot,
+        siblings: Siblings,
+        first_version: object,
+        *,
+        has_new_ids: bool = True,
+    ) -> None:
+        """Begin without copies.
+
+        Args:
+            tree: The tree.
+            line: The checkpoints that lead to the visit.
+            spot: The visit.
+            siblings: What becomes of what ran beside it.
+            first_version: The saver's first version of a channel.
+            has_new_ids: Whether the copies have new ids: on another thread they need none.
+        """
+        self.tree, self.spot, self.siblings = tree, spot, siblings
+        self.first_version = first_version
+        began = root_id(spot.saved)
+        inside = [each for each in line if root_id(each) == began and not is_foreign(tree, each)]
+        inside.sort(key=lambda each: (bool(namespace_of(each)), each.checkpoint["id"]))
+        self.lanes: dict[str, list[CheckpointTuple]] = defaultdict(list)
+        for saved in inside:
+            self.lanes[namespace_of(saved)].append(saved)
+        self.root = inside[0]
+        self._has_new_ids = has_new_ids
+        ids = [each.checkpoint["id"] for each in inside]
+        self._ids = dict(zip(ids, map(new_id_for, inside) if has_new_ids else ids, strict=True))
+        self._names = {"": ""}
+        self.copies: list[CheckpointTuple] = []
+        self.stays: list[Callable[[Note], bool]] = []
+        self.beside: list[str] = []
+        self.answered: list[str] = []
+
+    def new_id(self, checkpoint_id: str) -> str:
+        """Return the id of a checkpoint on the new line."""
+        return self._ids.get(checkpoint_id, checkpoint_id)
+
+    def new_name(self, namespace: str) -> str:
+        """Return the name of a namespace on the new line."""
+        if namespace not in self._names:
+            around, _, last = namespace.rpartition("|")
+            self._names[namespace] = joined(self.new_name(around), last)
+        return self._names[namespace]
+
+    def rename(self, namespace: str, new: str) -> None:
+        """Note the name of a namespace on the new line."""
+        self._names[namespace] = new
+
+    def lanes_in(self, within: str) -> dict[str, list[str]]:
+        """Return the namespaces of the lanes that a node's task ran, by the tasks that ran them."""
+        lanes = defaultdict[str, list[str]](list)
+        for namespace in self.lanes:
+            around, _, last = namespace.rpartition("|")
+            if around == within:
+                lanes[task_in(last)].append(namespace)
+        return lanes
+
+
+class CopiedStep:
+    """A step that is copied: what its node and the tasks that it called wrote, under new ids."""
+
+    def __init__(self, line: Draft, saved: CheckpointTuple, place: Place) -> None:
+        self._line, self._saved, self._place = line, saved, place
+        self._by_task = writes_by_task(saved)
+        around, began = namespace_of(saved), str(saved.checkpoint["id"])
+        self._node, self._number = str(next_node(saved)), int(saved.metadata.get("step", 0)) + 1
+        self._own = own_task(saved)
+        self._within = joined(around, f"{self._node}:{self._own}")
+        self._lanes = line.lanes_in(self._within)
+        self._check_known(around)
+        self._called = self._find_called(began)
+        began, around = line.new_id(began), line.new_name(around)
+        own = node_task(began, around, self._number, self._node)
+        within = joined(around, f"{self._node}:{own}")
+        self._new_task = called_tasks(began, within, self._number, (PULL, self._node))
+        new = {task: self._new_task(each.name, each.number) for task, each in self._called.items()}
+        self._ids = {self._own: own, **new}
+        line.rename(self._within, within)
+        for task, names in self._lanes.items():
+            for each in names:
+                last = parts_of(each)[-1].replace(task, new[task])
+                line.rename(each, joined(within, last))
+
+    def kept(self, way: Way | None) -> tuple[list[PendingWrite], list[str]]:
+        """Return the writes that are kept, and the namespaces of the lanes that are.
+
+        Args:
+            way: The steps inside it on the way to the visit; None if all of it is kept.
+        """
+        if way is None:
+            return self._whole(), [each for names in self._lanes.values() for each in names]
+        spot = self._line.spot
+        if not way and spot.task is None:
+            edits = [(NO_TASK, *each) for each in self._line.edits]
+            return [*edits, *(each for one in self._line.answers for each in self._answered(one))], []
+        target = self._target(way)
+        agent, how = self._place.agent, self._line.siblings
+        kept = kept_beside(agent, target, how, self._called.values())
+        began = time_of(self._line.lanes[namespace_of(way[0])][0]) if way else inf
+        lanes = [each for task in kept for each in self._lanes.get(task, ())]
+        self._line.beside += lanes
+        on_the_way = self._past_attempts(target, namespace_of(way[0])) if way else []
+        come = time_of(way[0]) if way else 0.0
+        self._line.stays.append(self._stays([*kept.values()], began, target, come))
+        if spot.task is not None and not way and self._line.edits:
+            self._line.copies.append(self._entry(target))
+        writes = [
+            self._moved(task, channel, value)
+            for task, channel, value in self._saved.pending_writes or ()
+            if self._keeps_write(task, channel, value, kept.keys(), {*lanes, *on_the_way[:-1]}, target)
+        ]
+        writes += self._answered_before(target, began)
+        return writes, [*lanes, *on_the_way]
+
+    def _entry(self, target: Called) -> CheckpointTuple:
+        """Return the first checkpoint of an item's lane that had none, with what is written there."""
+        line, saved, (place, cursor) = self._line, self._saved, self._line.spot.activation
+        began, within = line.new_id(saved.checkpoint["id"]), line.new_name(self._within)
+        task = self._new_task(place.node, target.number)
+        first = start(line.tree, place, cursor[: len(counts_around(place)) + 1])
+        position = {"next": place.nodes.entry, "cursor": [*first.cursor], "tree": line.tree.fingerprint}
+        own, step = {START: {"position": position, **dict(line.edits)}}, {"source": "input", "step": -1}
+        around = line.new_name(namespace_of(saved))
+        outer = {line.new_name(ns): line.new_id(id_) for ns, id_ in parents_of(saved).items()}
+        parents = {**outer, around: began, within: began}
+        versions = {START: line.first_version}
+        checkpoint: dict[str, Any] = {
+            **saved.checkpoint,
+            "id": new_id_for(saved),
+            "ts": now(),
+            "channel_values": own,
+        }
+        checkpoint |= {"channel_versions": versions, "versions_seen": {}, "updated_channels": None}
+        thread_id = saved.config["configurable"]["thread_id"]
+        return CheckpointTuple(
+            config=config_of(thread_id, joined(within, f"{place.node}:{task}"), checkpoint["id"]),
+            checkpoint=cast(Any, checkpoint),
+            metadata=cast(Any, {**step, "parents": parents, COPIED: []}),
+        )
+
+    def _answered(self, one: Answer) -> Iterator[PendingWrite]:
+        """Yield what LangGraph saves of a question and its answer."""
+        task, within = self._ids[one.task], self._line.new_name(self._within)
+        name = self._called[one.task].name if one.task in self._called else None
+        was = joined(self._within, f"{name}:{one.task}") if name else self._within
+        now = joined(within, f"{name}:{task}") if name else within
+        several = range(len(one.given) + 1)
+        nth = next((n for n in several if _question_id(was, n) == one.question.id), None)
+        nth = max(len(one.given) - 1, 0) if nth is None else nth  # its own is that of an earlier line
+        own = _question_id(now, nth)
+        self._line.answered.append(own)
+        yield task, INTERRUPT, [replace(one.question, id=own)]
+        yield task, RESUME, [*one.given[:nth], one.answer]
+
+    def _whole(self) -> list[PendingWrite]:
+        """Return all writes; of a step that has not ended without how it stopped."""
+        is_over = any("position" in writes for writes in self._by_task.values())
+        runs_graph = self._place.kind.runs_graph
+        return [
+            self._moved(task, channel, value)
+            for task, channel, value in self._saved.pending_writes or ()
+            if is_over or not (channel in _STOPPED or (runs_graph and channel == RETURN))
+        ]  # a graph that is under way begins its step anew
+
+    def _keeps_write(
+        self, task: str, channel: str, value: Any, kept: Set[str], lanes: Set[str], target: Called
+    ) -> bool:
+        """Return whether a write of a step on the way is kept."""
+        if channel in (NOTES, LOSSES):
+            return False
+        if channel == ATTEMPTS:
+            return bool(value["namespace"] in lanes)
+        if channel == RETURN and _is_record(value):
+            is_before = value["saved"] < target.ended
+            return bool(is_before) and value["call"] != target.result.get("call", _call_in(target))
+        return task in kept and channel not in _STOPPED
+
+    def _answered_before(self, target: Called, began: float) -> Iterator[PendingWrite]:
+        """Yield the answers that the node, or the task on the way, had before a time."""
+        at = address_at(self._line.tree, self._saved)
+        asked = [each for each in notes_at(self._line.root) if each.kind == "interrupted"]
+        count = sum(each.address == at and _time(each) < began for each in asked)
+        for task in (self._own, target.id):
+            answers = self._by_task.get(task, {}).get(RESUME, [])[:count]
+            if answers:
+                yield self._moved(task, RESUME, answers)
+
+    def _past_attempts(self, target: Called, own: str) -> list[str]:
+        """Return the namespaces of the attempts of a task's lane up to one, that one last."""
+        several = sorted(self._lanes.get(target.id, ()), key=_attempt)
+        return [each for each in several if _attempt(each) < _attempt(own)] + [own]
+
+    def _stays(
+        self, kept: Sequence[Called], began: float, target: Called, come: float
+    ) -> Callable[[Note], bool]:
+        """Return which notes are of what is kept of this step.
+
+        Args:
+            kept: The tasks that are kept.
+            began: When the lane on the way began, in seconds since 1970.
+            target: The task that ran it.
+            come: When it came to the step on the way; its steps before that are kept.
+        """
+        at = address_at(self._line.tree, self._saved)
+        writes = (self._by_task.get(each.id, {}) for each in kept)
+        asked = {question.id for each in writes for question in each.get(INTERRUPT, ())}
+
+        def stays(note: Note) -> bool:
+            if note.address == at and (note.id in asked or _time(note) < began):
+                return True
+            if target.at and is_at_or_in(note.address, target.at) and _time(note) < come:
+                return True
+            return any(each.at and is_at_or_in(note.address, each.at) for each in kept)
+
+        return stays
+
+    def _target(self, way: Way) -> Called:
+        """Return the task in which the visit is."""
+        if way:
+            return self._called[task_in(parts_of(namespace_of(way[0]))[len(parts_of(self._within))])]
+        spot = self._line.spot
+        if spot.task:
+            return self._called[spot.task]
+        place, cursor = spot.activation
+        return Called("", place.node, _number(place, cursor), spot.visit.address, place, 0.0, {})
+
+    def _moved(self, task: str, channel: str, value: Any) -> PendingWrite:
+        """Return a write as it is on the new line."""
+        if channel == ATTEMPTS:
+            name = self._line.new_name(value["namespace"])
+            value = {**value, "task": self._ids[value["task"]], "namespace": name}
+        return self._ids.get(task, task), channel, value
+
+    def _check_known(self, around: str) -> None:
+        """Check that the node's task has the id that LangGraph is known to compute.
+
+        Raises:
+            LangGraphChangedError: It has another one.
+        """
+        own = around, self._saved.checkpoint["id"]
+        inside = (ns for ns, line in self._line.lanes.items() if own in parents_of(line[0]).items())
+        if any(not each.startswith(f"{self._within}|") for each in inside):
+            raise LangGraphChangedError(version("langgraph"), self._node)
+
+    def _find_called(self, began: str) -> dict[str, Called]:
+        """Return the tasks that the node called, by id.
+
+        Raises:
+            LangGraphChangedError: One has another id than LangGraph is known to compute.
+        """
+        place = self._place
+        ids = {task for task, writes in self._by_task.items() if self._is_task(task, writes)}
+        ids |= self._lanes.keys()
+        if place.kind.runs_graph or not ids:
+            return {}
+        about = {task: self._about(task) for task in ids}
+        lanes = [lane.node for lane in self._line.tree.lanes(place)]
+        names = [*lanes, place.nodes.call, f"{place.node}.over"]
+        likely = [number for *_, number in about.values() if number is not None]
+        task_id = called_tasks(began, self._within, self._number, (PULL, self._node))
+        found: dict[str, Called] = {}
+        for number in dict.fromkeys([*likely, *range(4 * len(ids) + _MORE)]):
+            for name in names:
+                task = task_id(name, number)
+                if task in ids and task not in found:
+                    at, lane, when, _ = about[task]
+                    result = self._by_task.get(task, {}).get(RETURN)
+                    came = result if isinstance(result, Mapping) else {}
+                    found[task] = Called(task, name, number, at, lane, when, came)
+            if len(found) == len(ids):
+                return found
+        raise LangGraphChangedError(version("langgraph"), self._node)
+
+    def _is_task(self, task: str, writes: Mapping[str, Any]) -> bool:
+        """Return whether writes are those of a task that the node called."""
+        is_beside = writes.keys() <= _BESIDE or _is_record(writes.get(RETURN))
+        return task not in (self._own, NO_TASK) and not is_beside
+
+    def _about(self, task: str) -> tuple[str, Place | None, float, int | None]:
+        """Return the address and the place of a task's lane, when it began, and its likely number."""
+        tree, result = self._line.tree, self._by_task.get(task, {}).get(RETURN)
+        came = result if isinstance(result, Mapping) else {}
+        began = float(came.get("began", 0))
+        if names := self._lanes.get(task):
+            first = self._line.lanes[min(names, key=_attempt)][0]
+            began = began or time_of(first) * _A_SECOND
+            name = parts_of(namespace_of(first))[-1].partition(":")[0]
+            place = next(each for each in tree.lanes(self._place) if each.node == name)
+            cursor = as_cursor(_first_position(first)["cursor"])[: len(place.counts)]
+        else:
+            activation = parse_address(tree, (came.get("position") or {}).get("at") or "")
+            if activation is None or activation[0] not in tree.lanes(self._place):
+                return "", None, began, came.get("number")
+            place, cursor = activation
+        return address(place, cursor), place, began, _number(place, cursor)
+
+
+def _number(place: Place, cursor: Cursor) -> int:
+    """Return the call number of the lane that starts at a place, or where they are looked for first."""
+    if not place.is_called:
+        return place.rank
+    counter = cursor[len(counts_around(place))]
+    return number_of_call(counter) if place.is_run else number_of_item(counter) + place.is_item
+
+
+def own_task(saved: CheckpointTuple) -> str:
+    """Return the id of the task of the node that runs after a checkpoint."""
+    number = int(saved.metadata.get("step", 0)) + 1
+    return node_task(saved.checkpoint["id"], namespace_of(saved), number, str(next_node(saved)))
+
+
+def _question_id(namespace: str, nth: int) -> str:
+    """Return the id of the nth question of a task, from 0, as LangGraph makes it."""
+    return LangGraphInterrupt.from_ns(None, f"{namespace}|{nth}" if nth else namespace).id
+
+
+def parents_of(saved: CheckpointTuple) -> Mapping[str, str]:
+    """Return the ids of the checkpoints around one, by the namespaces of lanes and of nodes' tasks."""
+    return saved.metadata.get("parents", {})
+
+
+def now() -> str:
+    """Return the time as checkpoints have it."""
+    return datetime.now(UTC).isoformat()
+
+
+def new_id_for(saved: CheckpointTuple) -> str:
+    """Return an id for a copy of a checkpoint, greater than all that this process made before."""
+    return str(uuid6(clock_seq=saved.metadata.get("step", 0)))
+
+
+def _attempt(namespace: str) -> int:
+    """Return the number of the attempt whose lane has a namespace, from 0."""
+    return int(namespace.rpartition("|")[2].partition("~")[2] or 0)
+
+
+def _is_record(value: object) -> bool:
+    """Return whether a value is the `Record` of a call of a function, which is no result."""
+    return isinstance(value, Mapping) and value.keys() >= RECORDED
+
+
+def _call_in(target: Called) -> object:
+    """Return the call of a function that runs a lane, as its records name it."""
+    return target.number if target.number < KEYED else target.at.rpartition("(")[2].rstrip(")")
+
+
+def _time(note: Note) -> float:
+    return note.moment.time if note.moment else inf
+
+
+def _first_position(first: CheckpointTuple) -> Mapping[str, Any]:
+    """Return the position with which a lane began, at its first checkpoint."""
+    channels = first.checkpoint["channel_values"]
+    begun: Mapping[str, Any] = channels.get(START) or channels
+    position: Mapping[str, Any] = begun["position"]
+    return position

@@ -1,0 +1,237 @@
+"""Runs variants of what came after a visit, each on a thread of its own, and compares them."""
+
+import asyncio
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.events.events import AgentEvent
+from agentgraph.graph.sync_async import Calls
+from agentgraph.safe_repr import as_json, cut, shown, shown_error
+from agentgraph.threads.copies import check_new
+from agentgraph.threads.engine import Begin, Engine, RunOptions
+from agentgraph.threads.pending import UNANSWERED, resumption
+from agentgraph.threads.reports import Result, result
+from agentgraph.threads.rewinding import Back, line_to_copy
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.visits import spots_in
+
+AT_ONCE = 4
+"""How many variants run at a time."""
+_CHANGES = ("turn", "siblings", "values", "messages", "answers")
+_OPTIONS = ("context", "config", "limits")
+_LONGEST = 60
+"""How many characters of a cell are shown where there is no HTML."""
+_GO_ON: Begin = partial(resumption, answers=UNANSWERED, values=None)
+
+Variant = Mapping[str, Any]
+"""The keyword arguments of `Runner.rewind` for a variant, and `runner`."""
+
+
+@dataclass(frozen=True, repr=False)
+class Forks(Mapping[str, Result]):
+    """The results of the variants of one prefix, by their names; shows itself as a table.
+
+    Attributes:
+        results: The results.
+        kept: How many visits of the prefix each variant has kept, instead of running them again.
+    """
+
+    results: Mapping[str, Result]
+    kept: int
+
+    def __getitem__(self, name: str) -> Result:
+        return self.results[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """The table: a row for each variant, with its values that are not the same in all."""
+        several = [*self.results.values()]
+        names = dict.fromkeys(name for each in several for name in each.values)
+        differing = [
+            name
+            for name in names
+            if any(each.values.get(name) != several[0].values.get(name) for each in several)
+        ]
+        return [
+            {
+                "variant": name,
+                "status": each.status,
+                "text": shown_error(each.error) if each.error else each.text,
+                **{key: _cell(each.values.get(key, "")) for key in differing},
+                "tokens": str(each.usage.total["total_tokens"]),
+                "steps run": str(len({event.step for event in each.events if event.step})),
+                "steps kept": str(self.kept),
+            }
+            for name, each in self.results.items()
+        ]
+
+    def __repr__(self) -> str:
+        rows = [[*self.rows[0]], *([*row.values()] for row in self.rows)] if self.results else []
+        cells = [[cut(" ".join(cell.split()), _LONGEST) for cell in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = self.rows
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in (rows[0] if rows else ()))
+        body = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row.values())}</tr>"
+            for row in rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    return value if isinstance(value, str) else as_json(value)
+
+
+class Plan(NamedTuple):
+    """How a variant begins.
+
+    Attributes:
+        name: Its name.
+        engine: Runs it.
+        thread_id: Its thread.
+        copies: The checkpoints that are put there first.
+        options: The options of its run.
+        kept: How many visits it keeps.
+    """
+
+    name: str
+    engine: Engine
+    thread_id: str
+    copies: Sequence[CheckpointTuple]
+    options: RunOptions
+    kept: int
+
+
+def engines_of(engine: Engine, variants: Mapping[str, Variant], at_once: int) -> dict[str, Engine]:
+    """Return what runs each variant, by its name.
+
+    Args:
+        engine: Runs those without a runner of their own.
+        variants: Their arguments, by their names.
+        at_once: How many run at a time.
+
+    Raises:
+        AgentGraphError: The arguments of a variant are invalid, or there is no such number.
+    """
+    if not isinstance(variants, Mapping):
+        raise AgentGraphError(
+            f"variants={shown(variants)} is no mapping of names to arguments, such as "
+            "{'short': {'values': {'length': 3}}}"
+        )
+    if not isinstance(at_once, int) or at_once < 1:
+        raise AgentGraphError(f"max_concurrency={shown(at_once)} is no number from 1 on")
+    return {name: _engine_of(name, given) or engine for name, given in variants.items()}
+
+
+def plans(
+    saver: ThreadSaver, at: str, variants: Mapping[str, Variant], engines: Mapping[str, Engine]
+) -> Calls[list[Plan]]:
+    """Return how variants begin; nothing is written.
+
+    Args:
+        saver: The thread that they begin with.
+        at: Where they begin.
+        variants: Their arguments, by their names.
+        engines: What runs them, by their names.
+
+    Raises:
+        AgentGraphError: As in `Runner.fork_many`.
+    """
+    several: list[Plan] = []
+    for name, given in variants.items():
+        runs = engines[name]
+        to = f"{saver.thread_id}-{name}"
+        yield from check_new(runs.thread(to))
+        back = Back(at, **{key: given[key] for key in _CHANGES if key in given})
+        copies, later = yield from line_to_copy(runs.thread(saver.thread_id, saver.saver), back)
+        given_options = {key: given[key] for key in _OPTIONS if key in given}
+        options = RunOptions(False, **given_options, later=later)
+        spots = spots_in(runs.tree, copies)
+        kept = sum(spot.visit.duration is not None for spot in spots)
+        several.append(Plan(name, runs, to, copies, options, kept))
+    return several
+
+
+def _engine_of(name: str, given: Variant) -> Engine | None:
+    """Return the engine of a variant with a runner of its own.
+
+    Raises:
+        AgentGraphError: The arguments of the variant are invalid.
+    """
+    known = (*_CHANGES, *_OPTIONS, "runner")
+    if not isinstance(given, Mapping) or (wrong := [key for key in given if key not in known]):
+        what = shown(wrong[0]) if isinstance(given, Mapping) else shown(given)
+        raise AgentGraphError(
+            f"variant {shown(name)}: {what} is no argument of a variant; use a mapping with any of "
+            f"{', '.join(known)}"
+        )
+    runner = given.get("runner")
+    engine = getattr(runner, "engine", None)
+    if runner is not None and not isinstance(engine, Engine):
+        raise AgentGraphError(f"variant {shown(name)}: runner={shown(runner)} is not a Runner")
+    return engine
+
+
+def run_all(several: Sequence[Plan], at_once: int) -> Forks:
+    """Run variants, a few at a time."""
+    with ThreadPoolExecutor(at_once, "agentgraph-fork") as pool:
+        futures = [pool.submit(copy_context().run, _run, plan) for plan in several]
+        results = [future.result() for future in futures]
+    return _forks(several, results)
+
+
+async def arun_all(several: Sequence[Plan], at_once: int) -> Forks:
+    """Run variants on the event loop, as `run_all` does in threads."""
+    slots = asyncio.Semaphore(at_once)
+
+    async def run(plan: Plan) -> Result:
+        async with slots:
+            return await _arun(plan)
+
+    return _forks(several, await asyncio.gather(*map(run, several)))
+
+
+def _run(plan: Plan) -> Result:
+    events: list[AgentEvent] = []
+    error: Exception | None = None
+    try:
+        with plan.engine.run(_GO_ON, plan.thread_id, plan.options) as run:
+            events += run
+    except Exception as raised:
+        error = raised
+    return replace(plan.engine.read(result, plan.thread_id, events), error=error)
+
+
+async def _arun(plan: Plan) -> Result:
+    events: list[AgentEvent] = []
+    error: Exception | None = None
+    try:
+        async with plan.engine.arun(_GO_ON, plan.thread_id, plan.options) as run:
+            async for event in run:
+                events += [event]
+    except Exception as raised:
+        error = raised
+    return replace(await plan.engine.aread(result, plan.thread_id, events), error=error)
+
+
+def _forks(several: Sequence[Plan], results: Sequence[Result]) -> Forks:
+    names = [plan.name for plan in several]
+    return Forks(dict(zip(names, results, strict=True)), several[0].kept if several else 0)

@@ -1,0 +1,153 @@
+"""Plans the new line of a thread that goes back to a visit, at any depth.
+
+The rule: a rewind makes the saver look as it did after a kill just before the step of the visit began.
+A resume does the rest, so no node knows of rewinds.
+
+What a new line needs is put in the saver anew: the root's checkpoint of the step, with the same parent,
+and all that is kept inside that step. These are the lanes on the way to the visit, as far as they had
+come, and the lanes and tool calls beside it. All that came before that step is shared by both lines.
+
+- Copies have new checkpoint ids. LangGraph makes the ids of tasks of the checkpoint's, and the
+  namespaces of lanes of those: so both are new too, and computed as LangGraph computes them. If the old
+  ones are not what that gives, LangGraph does it in another way now, and the rewind is refused.
+- The root's copy is put last. Until then the thread is unchanged: a lane whose root is not there
+  belongs to no line.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+from uuid import uuid4
+
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.constants import START
+
+from agentgraph.graph.internals import recast_checkpoint_ns
+from agentgraph.graph.stamps import Note
+from agentgraph.threads.checkpoints import (
+    COPIED,
+    NOTES,
+    REWOUND,
+    namespace_of,
+    next_node,
+    notes_at,
+    parent_id,
+    parts_of,
+    steps_of,
+)
+from agentgraph.threads.config import config_of
+from agentgraph.threads.copied_steps import (
+    Answer,
+    CopiedStep,
+    Draft,
+    PendingWrite,
+    Way,
+    new_id_for,
+    now,
+    parents_of,
+)
+
+
+class NewLine(Draft):
+    """The copies of which a new line is made."""
+
+    def plan(self, edits: Sequence[tuple[str, Any]] = (), answers: Sequence[Answer] = ()) -> None:
+        """Plan the copies.
+
+        Args:
+            edits: Channels and values that are written before the visit begins.
+            answers: New answers to questions in the step of the visit.
+        """
+        self.edits, self.answers = edits, answers
+        way = [self.root]
+        if namespace_of(self.spot.saved):
+            by_key = {(ns, each.checkpoint["id"]): each for ns, ln in self.lanes.items() for each in ln}
+            parents = sorted(parents_of(self.spot.saved).items(), key=_depth)
+            way = [*(by_key[key] for key in parents if key in by_key), self.spot.saved]
+        self._copy(way[0], way[1:])
+        self.add_notes([each for each in notes_at(self.root) if self._is_kept(each)])
+
+    def add_notes(self, notes: Sequence[Note]) -> None:
+        """Save notes with the root's copy, under an id that no task has."""
+        *_, root = self.copies
+        write: PendingWrite = str(uuid4()), NOTES, [*map(Note.plain, notes)]
+        self.copies[-1] = root._replace(pending_writes=[*(root.pending_writes or ()), write])
+
+    def _is_kept(self, note: Note) -> bool:
+        """Return whether a note at the root's checkpoint stays: of what is kept, or of how it went."""
+        if note.kind in ("discarded", "resumed"):
+            return bool(self.stays)
+        return note.kind not in ("heard", REWOUND) and any(stays(note) for stays in self.stays)
+
+    def is_beside(self, namespace: str) -> bool:
+        """Return whether a namespace without tasks is in a lane that is kept beside the visit."""
+        names = [recast_checkpoint_ns(each) for each in self.beside]
+        return any(namespace.startswith(f"{name}|") for name in names)
+
+    def state_again(self, namespace: str, state: CheckpointTuple | None) -> CheckpointTuple:
+        """Return a copy of what a graph had kept over steps; an empty one if it had kept nothing.
+
+        It belongs to the step before the root's; if the graph is beside the visit, to the root's.
+
+        Args:
+            namespace: Where the graph keeps it.
+            state: The last checkpoint there.
+        """
+        root, own = self.root, new_id_for(self.root)
+        around = self.new_id(root.checkpoint["id"]) if self.is_beside(namespace) else parent_id(root)
+        empty: dict[str, Any] = {"channel_values": {}, "channel_versions": {}, "versions_seen": {}}
+        checkpoint = {**root.checkpoint, **empty} if state is None else state.checkpoint
+        metadata = {"source": "input", "step": -2} if state is None else state.metadata
+        return CheckpointTuple(
+            config=config_of(root.config["configurable"]["thread_id"], namespace, own),
+            checkpoint=cast(Any, {**checkpoint, "id": own}),
+            metadata=cast(Any, {**metadata, "parents": {"": around}, COPIED: []}),
+            parent_config=state.parent_config if state else None,
+            pending_writes=state.pending_writes if state else [],
+        )
+
+    def _copy(self, saved: CheckpointTuple, way: Way | None) -> None:
+        """Copy a checkpoint, and what is kept of the step after it.
+
+        Args:
+            saved: The checkpoint.
+            way: The steps inside that step on the way to the visit; None if all of it is kept.
+        """
+        writes, lanes = [*(saved.pending_writes or ())], list[str]()
+        place = self.tree.by_node.get(next_node(saved) or "")
+        if place is not None and START not in saved.checkpoint["channel_values"]:
+            writes, lanes = CopiedStep(self, saved, place).kept(way)
+        for lane in lanes:
+            self._copy_lane(lane, way if way and namespace_of(way[0]) == lane else None)
+        self._add(saved, writes, is_on_way=way is not None)
+
+    def _copy_lane(self, namespace: str, way: Way | None) -> None:
+        """Copy a lane: up to its step on the way to the visit, or whole."""
+        line = self.lanes[namespace]
+        if way:
+            line = [each for each in line if each.checkpoint["id"] <= way[0].checkpoint["id"]]
+        for saved in line[:-1]:
+            self._copy(saved, None)
+        self._copy(line[-1], way[1:] if way else None)
+
+    def _add(self, saved: CheckpointTuple, writes: list[PendingWrite], *, is_on_way: bool) -> None:
+        own, name = self.new_id(saved.checkpoint["id"]), self.new_name(namespace_of(saved))
+        parent = self.new_id(parent_id(saved))
+        parents = {self.new_name(ns): self.new_id(each) for ns, each in parents_of(saved).items()}
+        more: dict[str, Any] = {"parents": parents}
+        if self._has_new_ids:
+            more |= {COPIED: steps_of(saved), **({} if name else {"source": "fork"})}
+        when = {"ts": now()} if is_on_way else {}
+        thread_id = saved.config["configurable"]["thread_id"]
+        self.copies.append(
+            CheckpointTuple(
+                config=config_of(thread_id, name, own),
+                checkpoint=cast(Any, {**saved.checkpoint, "id": own, **when}),
+                metadata=cast(Any, {**saved.metadata, **more}),
+                parent_config=config_of(thread_id, name, parent) if parent else None,
+                pending_writes=writes,
+            )
+        )
+
+
+def _depth(parent: tuple[str, str]) -> int:
+    return len(parts_of(parent[0]))

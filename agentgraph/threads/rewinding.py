@@ -1,0 +1,339 @@
+"""Checks a rewind, and puts the new line of the thread in the saver.
+
+Nothing is written before the first event of the run is asked for. Then the copies are put (see
+`threads/new_line.py`), the root's last: that is the commit. A note at it, `REWOUND`, names the events
+that are gone. A run that continues there voids them first, also after a kill; so a rewind runs as a
+resume does.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, get_args
+from uuid import uuid4
+
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.errors import AgentGraphError, ThreadError, UnknownInterruptError
+from agentgraph.events.translation import question_note, question_of
+from agentgraph.graph.internals import INTERRUPT, RESUME
+from agentgraph.graph.nodes.emitter import Clock
+from agentgraph.graph.stamps import Entry, Moment, asker_of, number_of
+from agentgraph.graph.state import clock_in, with_id
+from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.values import Write, check_mapping
+from agentgraph.safe_repr import shown
+from agentgraph.threads.checkpoints import (
+    REWOUND,
+    check_tree,
+    is_foreign,
+    known_thread,
+    leading_checkpoints,
+    namespace_of,
+    notes_at,
+    position_of,
+    root_id,
+    root_line,
+    writes_by_task,
+)
+from agentgraph.threads.copied_steps import Answer, own_task
+from agentgraph.threads.new_line import NewLine
+from agentgraph.threads.pending import UNANSWERED, answers_by_id, names_of
+from agentgraph.threads.replay import Gone, Voided, entries_of, new_note, unheard
+from agentgraph.threads.siblings import Siblings
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.turns import Input, as_input
+from agentgraph.threads.visits import Spot, Target, Wanted, find, is_step
+from agentgraph.tree.addresses import parse_address, root_address
+from agentgraph.tree.places import Tree
+
+
+class Back(NamedTuple):
+    """Where a rewind goes back to, and what it changes there.
+
+    Attributes:
+        at: The address of an activation, or the name of a step.
+        turn: The turn of the address; None for the last one in which it was visited.
+        siblings: What becomes of what ran side by side with it.
+        values: Values that are written before it begins.
+        messages: Messages of the user that are added before it begins.
+        answers: The new answer to its question.
+    """
+
+    at: str
+    turn: int | None = None
+    siblings: Siblings = "keep"
+    values: Mapping[str, object] | None = None
+    messages: Input = ()
+    answers: object = UNANSWERED
+
+    def check(self) -> None:
+        """Refuse arguments that make no sense.
+
+        Raises:
+            AgentGraphError: One does not.
+        """
+        if not isinstance(self.at, str) or not self.at:
+            raise AgentGraphError(
+                f"at={shown(self.at)} is neither an address nor a step; visits() lists both"
+            )
+        if self.siblings not in get_args(Siblings):
+            raise AgentGraphError(
+                f"siblings={shown(self.siblings)} is neither 'keep' nor 'rerun'; with 'keep' what ran "
+                "side by side with the visit stays, with 'rerun' it runs again"
+            )
+        if self.turn is not None and is_step(self.at):
+            raise AgentGraphError(f"a step is in one turn: leave turn={shown(self.turn)} out")
+        check_mapping(self.values)
+
+
+class Prepared(NamedTuple):
+    """What is put to begin a line.
+
+    Attributes:
+        copies: The checkpoints, the root's last.
+        later: The answers to questions that are asked later, by address.
+    """
+
+    copies: list[CheckpointTuple]
+    later: Mapping[str, object]
+
+
+def new_line(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
+    """Check a rewind, and return what is put for it.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread.
+        UnknownAddressError: The thread has not visited the address.
+        TreeChangedError: A tree of another shape ran the thread.
+        UnknownInterruptError: There are answers, but nothing was asked there.
+        InvalidAnswerError: An answer does not fit.
+        AgentGraphError: Another argument makes no sense, or cannot be saved.
+    """
+    head, target, line, later = yield from _planned(saver, back, has_new_ids=True)
+    states = yield from _states_before(saver, target, line)
+    was, now = (entries_of(saver.tree, each) for each in _divided(saver.tree, target, line))
+    gone = _gone(was, now, (yield from unheard(saver)))._replace(at=target.spot.visit.address)
+    if gone.again is not None:
+        gone = gone._replace(since=(yield from _first_with(saver, target, gone.again)))
+    last = max(map(number_of, [*was, *now, *notes_at(head), *notes_at(line.root)]), default=0)
+    clock = Clock(clock_in(position_of(line.root))[0], max(last, clock_in(position_of(head))[1]))
+    heard = Moment(clock.turn, clock.last, "").time
+    note = partial(new_note, clock, root_address(saver.tree))
+    answered = [note("resumed", line.answered)] if line.answered else []
+    line.add_notes([*answered, note("heard", heard), note(REWOUND, list(gone))])
+    *inside, root = line.copies
+    _check_newest(saver, head, root)
+    return Prepared([*inside, *states, root], later)
+
+
+def _check_newest(saver: ThreadSaver, head: CheckpointTuple, root: CheckpointTuple) -> None:
+    """Refuse a commit that would not be the newest checkpoint: savers sort them by their times.
+
+    Raises:
+        ThreadError: The clock is behind that of what ran the thread.
+    """
+    if root.checkpoint["id"] <= head.checkpoint["id"]:
+        raise ThreadError(
+            f"thread {shown(saver.thread_id)} was last saved at {head.checkpoint['ts']}, which this "
+            "machine's clock has not reached; set the clock, or go back later",
+            saver.thread_id,
+        )
+
+
+def line_to_copy(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
+    """Return what is put on another thread for the line up to a visit, under the same ids.
+
+    Raises:
+        AgentGraphError: As in `new_line`.
+    """
+    _, target, line, later = yield from _planned(saver, back, has_new_ids=False)
+    began = str(line.root.checkpoint["id"])
+    every = yield from _whole_line(saver, target)
+    before = [each for each in reversed(every) if root_id(each) < began]
+    before.sort(key=lambda each: not namespace_of(each))  # the root's last
+    numbers = [number_of(note) for each in [*before, line.root] for note in notes_at(each)]
+    turn, last = clock_in(position_of(line.root))
+    clock = Clock(turn, max([last, *numbers], default=0))
+    note = partial(new_note, clock, root_address(saver.tree))
+    answered = [note("resumed", line.answered)] if line.answered else []
+    line.add_notes([*answered, note("heard", Moment(turn, clock.next(), "").time)])
+    return Prepared([*before, *line.copies], later)
+
+
+def _planned(
+    saver: ThreadSaver, back: Back, *, has_new_ids: bool
+) -> Calls[tuple[CheckpointTuple, Target, NewLine, Mapping[str, object]]]:
+    """Return the head of the thread, where it goes back to, what is copied, and later answers."""
+    back.check()
+    head = yield from known_thread(saver)
+    asks = _asks if back.answers is not UNANSWERED else None
+    target = yield from find(saver, Wanted(saver.tree, back.at, back.turn, asks))
+    yield from _check_tree(saver, target)
+    version = saver.saver.get_next_version(None, None)
+    line = NewLine(
+        saver.tree, target.line, target.spot, back.siblings, version, has_new_ids=has_new_ids
+    )
+    answers, later = _answers(saver, target.spot, back.answers)
+    line.plan(_edits(saver, target.spot, back), answers)
+    return head, target, line, later
+
+
+def _check_tree(saver: ThreadSaver, target: Target) -> Calls[None]:
+    """Check that the thread can continue at a visit with the runner's tree: what came after is free.
+
+    Raises:
+        TreeChangedError: A tree of another shape ran the thread.
+    """
+    spot = target.spot
+    position = position_of(spot.saved)
+    if position is None or position["tree"] == saver.tree.fingerprint:
+        return
+    every = yield from _whole_line(saver, target)
+    before = [each for each in every if each.checkpoint["id"] < spot.saved.checkpoint["id"]]
+    check_tree(saver, before, position, spot.visit.node)
+
+
+def _whole_line(saver: ThreadSaver, target: Target) -> Calls[Sequence[CheckpointTuple]]:
+    """Return the checkpoints that lead to a visit, from the first on."""
+    if target.every is target.line:
+        return (yield from leading_checkpoints(saver))
+    return target.line
+
+
+def _states_before(saver: ThreadSaver, target: Target, line: NewLine) -> Calls[list[CheckpointTuple]]:
+    """Return checkpoints that bring back what graphs with `checkpointer=True` had kept at a visit.
+
+    Such a graph goes on from the last checkpoint in its namespace, which has no tasks: so what it had
+    kept is saved there once more.
+    """
+    graphs = [getattr(place.agent, "graph", None) for place in saver.tree.places]
+    if not any(getattr(graph, "checkpointer", None) is True for graph in graphs):
+        return []
+    every = yield from _whole_line(saver, target)
+    began, visited = str(line.root.checkpoint["id"]), target.spot.saved.checkpoint["id"]
+    kept: dict[str, list[CheckpointTuple]] = {}
+    for saved in every:
+        if (namespace := namespace_of(saved)) and ":" not in namespace:
+            root, is_beside = root_id(saved), line.is_beside(namespace)
+            is_kept = root <= began if is_beside else root < began or saved.checkpoint["id"] < visited
+            kept.setdefault(namespace, []).extend([saved] if is_kept else [])
+    return [
+        line.state_again(namespace, max(several, key=_age, default=None))
+        for namespace, several in kept.items()
+    ]
+
+
+def _age(saved: CheckpointTuple) -> tuple[str, str]:
+    return root_id(saved), str(saved.checkpoint["id"])
+
+
+def _edits(saver: ThreadSaver, spot: Spot, back: Back) -> list[tuple[str, Any]]:
+    """Return the channels and values that are written before a visit."""
+    given = as_input(back.messages, back.values)
+    saver.check_saved(given["messages"], given.get("values", {}))
+    edits: list[tuple[str, Any]] = []
+    if messages := given["messages"]:
+        edits.append(("messages", [with_id(each, str(uuid4())) for each in messages]))
+    if values := given.get("values"):
+        is_inner = bool(namespace_of(spot.saved)) or spot.task is not None
+        edits.append(("values", [Write(by="", values=dict(values))] if is_inner else values))
+    return edits
+
+
+def _answers(saver: ThreadSaver, spot: Spot, answers: object) -> tuple[list[Answer], dict[str, object]]:
+    """Return the new answers to the questions of a visit, and those to questions that come later.
+
+    Raises:
+        UnknownInterruptError: Nothing was asked there, or something else.
+        InvalidAnswerError: An answer does not fit.
+    """
+    if answers is UNANSWERED:
+        return [], {}
+    asked = _asked_at(spot)
+    questions = [question_of(saver.tree, question_note(each.question)) for each in asked]
+    names = {name for each in questions for name in names_of(each)}
+    given = answers if isinstance(answers, Mapping) else {}
+    later = {
+        key: answer
+        for key, answer in given.items()
+        if isinstance(key, str) and key not in names and parse_address(saver.tree, key)
+    }
+    if later:
+        answers = {key: answer for key, answer in given.items() if key not in later}
+    if not asked and (answers or not later):
+        raise UnknownInterruptError(
+            f"thread {shown(saver.thread_id)}: nothing was asked at {spot.visit.address}; leave "
+            "answers= out, or go back to where it was",
+            saver.thread_id,
+        )
+    by_id = answers_by_id(saver, questions, answers) if asked and (answers or not later) else {}
+    chosen = [each for each in asked if each.question.id in by_id]
+    return [each._replace(answer=by_id[each.question.id]) for each in chosen], later
+
+
+def _asks(spot: Spot) -> bool:
+    return bool(_asked_at(spot))
+
+
+def _asked_at(spot: Spot) -> list[Answer]:
+    """Return the questions of a visit, still without new answers."""
+    asked: dict[str, Answer] = {}
+    if spot.task is None:
+        own, by_task = own_task(spot.saved), writes_by_task(spot.saved)
+        for task in sorted(by_task, key=lambda each: each != own):  # those of its tasks last
+            given = by_task[task].get(RESUME, ())
+            for question in by_task[task].get(INTERRUPT, ()):
+                if asker_of(question.response_schema).address == spot.visit.address:
+                    asked[question.id] = Answer(task, question, given)
+    return [*asked.values()]
+
+
+def _divided(tree: Tree, target: Target, line: NewLine) -> list[list[CheckpointTuple]]:
+    """Return the checkpoints that are on the old line alone, and those on the new line alone.
+
+    Those of foreign graphs are left out, which may be compiled trees with events of their own.
+    """
+    began = str(line.root.checkpoint["id"])
+    old = {root_id(each) for each in target.every}
+    new = {root_id(each) for each in target.line if root_id(each) < began}
+    before = [each for each in target.every if root_id(each) not in new]
+    after = [*(each for each in target.line if root_id(each) in new - old), *line.copies]
+    return [[each for each in several if not is_foreign(tree, each)] for several in (before, after)]
+
+
+def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided) -> Gone:
+    """Return what is gone, given the events of the line before and after, and what a resume voids.
+
+    If more is gone than the last ones, or an event comes back, all from there on is replayed.
+    """
+    before, after = ([(each.id or "", number_of(each)) for each in line] for line in (was, now))
+    stays = {*after}
+    left = [pair for pair in before if pair not in stays]
+    again = [number_of(each) for each in void.again]
+    is_less = stays <= {*before} and {each for each, _ in after}.isdisjoint(each for each, _ in left)
+    if not is_less:
+        pairs = enumerate(zip(before, after, strict=False))
+        shorter = min(len(before), len(after))
+        same = next((n for n, (one, other) in pairs if one != other), shorter)
+        left = before[same:]
+        again += [number for _, number in after[same:][:1]]
+    ids = dict.fromkeys([*void.of, *(each for each, _ in left)])
+    return Gone([*ids], min(again, default=None))
+
+
+def _first_with(saver: ThreadSaver, target: Target, number: int) -> Calls[str]:
+    """Return the id of the root's checkpoint in whose step the event with a number was emitted."""
+
+    def is_before(saved: CheckpointTuple) -> bool:
+        return clock_in(position_of(saved))[1] < number
+
+    line = [saved for saved in target.line if not namespace_of(saved) and is_before(saved)]
+    if not line:
+        line = (yield from root_line(saver, is_before))[-1:]
+    return max(str(saved.checkpoint["id"]) for saved in line)
+
+
+def commit(saver: ThreadSaver, copies: Sequence[CheckpointTuple]) -> Calls[None]:
+    """Put the checkpoints of a new line, with their writes: the last one is the commit."""
+    for saved in copies:
+        yield from saver.put_copy(saved)

@@ -1,0 +1,111 @@
+"""Which of the tasks that a node called are kept when a thread goes back to a visit in one of them."""
+
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import Any, Literal, NamedTuple
+
+from agentgraph.agents.agents import EachAgent, ParallelAgent, WorkflowAgent
+from agentgraph.agents.dependencies import upstream
+from agentgraph.tree.places import Place
+
+Siblings = Literal["keep", "rerun"]
+"""What becomes of what ran side by side with a visit that a rewind goes back to."""
+
+_FIRST = 1
+"""The call number of the first item of an `each`: the task before it looks the items up."""
+
+
+class Called(NamedTuple):
+    """A task that a node called.
+
+    Attributes:
+        id: Its id.
+        name: Its name.
+        number: Its call number.
+        at: The address of the lane that it ran; empty if it ran none.
+        place: The place where that lane starts.
+        began: When the lane began, in nanoseconds; 0 if that is not known.
+        result: What it returned; nothing if it has not ended.
+    """
+
+    id: str
+    name: str
+    number: int
+    at: str
+    place: Place | None
+    began: float
+    result: Mapping[str, Any]
+
+    @property
+    def ended(self) -> float:
+        """When it ended, in nanoseconds; infinite if it has not."""
+        return float(self.result.get("ended", self.result.get("finished", inf)))
+
+
+def kept_beside(
+    agent: object, target: Called, siblings: Siblings, called: Iterable[Called]
+) -> dict[str, Called]:
+    """Return the tasks, by id, that are kept of those that a node called beside that of the visit.
+
+    What the visit depends on is; what depends on the visit is not; the rest as `siblings` says.
+
+    Args:
+        agent: The agent of the node.
+        target: The task in which the visit is.
+        siblings: What becomes of what ran side by side.
+        called: The tasks, that of the visit too.
+    """
+    several = {each.id: each for each in called}
+    if isinstance(agent, EachAgent) and agent.depends_on is not None:
+        return _kept_items(target, siblings, several)
+    return {id_: each for id_, each in several.items() if _keeps(agent, target, siblings, each)}
+
+
+def _kept_items(target: Called, siblings: Siblings, several: Mapping[str, Called]) -> dict[str, Called]:
+    """Return the items that are kept where some need others, whose numbers are in their results."""
+    lanes = {each.number - _FIRST: each for each in several.values() if each.place is not None}
+    needs = {n: [m for m in each.result.get("needs", ()) if m in lanes] for n, each in lanes.items()}
+    here = target.number - _FIRST
+    before = upstream(needs, here) if here in needs else ()
+    after = {n for n in lanes if here in needs and here in upstream(needs, n)}
+    kept = {
+        n
+        for n, each in lanes.items()
+        if n in before
+        or (siblings == "keep" and n not in after and (each.result or each.began < target.ended))
+    }
+    looked_up = {id_: each for id_, each in several.items() if each.place is None}
+    return looked_up | {lanes[n].id: lanes[n] for n in kept if n != here}
+
+
+def _keeps(agent: object, target: Called, siblings: Siblings, each: Called) -> bool:
+    """Return whether a task is kept, where that can be told from it and that of the visit."""
+    if each.id == target.id:
+        return False
+    if each.name.endswith(".over"):
+        return True
+    is_kept = siblings == "keep"
+    match agent:
+        case WorkflowAgent():
+            return _keeps_step(agent, target, each, is_kept=is_kept)
+        case ParallelAgent(on_error="first") | EachAgent(on_error="first"):
+            return False
+        case _ if getattr(agent, "parallel_tools", None) is False:
+            return each.number < target.number
+        case _ if getattr(agent, "agents", None):
+            return each.ended <= target.began or (is_kept and each.began < target.ended)
+    return is_kept
+
+
+def _keeps_step(agent: WorkflowAgent, target: Called, each: Called, *, is_kept: bool) -> bool:
+    """Return whether a step of a workflow is kept; what undoes a step, and what failed, is not."""
+    own, there = each.place, target.place
+    if own is None or there is None or own.undoes:
+        return False
+    if there.undoes:
+        return True
+    needs = {step.name: step.depends_on for step in agent.steps}
+    if own.name in upstream(needs, there.name):
+        return True
+    is_after = there.name in upstream(needs, own.name)
+    return is_kept and not is_after and not {"failed", "stopped"} & each.result.keys()

@@ -1,0 +1,341 @@
+"""What a thread has visited: each step of each agent, found in the positions that its saver has.
+
+The position at a checkpoint says which node is next. So each checkpoint of a lane from which a step ran
+is a visit, and so is the result of a lane that is one leaf, which has no checkpoints.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.errors import UnknownAddressError
+from agentgraph.graph.internals import RETURN
+from agentgraph.graph.stamps import step_name
+from agentgraph.graph.state import clock_in
+from agentgraph.graph.sync_async import Calls
+from agentgraph.safe_repr import shown
+from agentgraph.threads.checkpoints import (
+    address_at,
+    begins_turn,
+    is_by_hand,
+    is_foreign,
+    leading_checkpoints,
+    line_to,
+    namespace_of,
+    next_node,
+    notes_at,
+    open_thread,
+    parent_id,
+    position_in,
+    position_of,
+    root_id,
+    root_line,
+    steps_of,
+    time_of,
+    writes_by_task,
+)
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.tree.addresses import Cursor, address, as_cursor, iteration, parse_address, without_keys
+from agentgraph.tree.places import Place, Tree
+
+_INSIDE = "/[({"
+"""What comes after an address in that of something inside it."""
+_STEP = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:.+", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A step that a thread has visited.
+
+    Attributes:
+        address: The address of the agent's activation.
+        agent_name: The agent.
+        node: The node that ran: of a chat agent its model, its tools or a hook; of an agent that asks
+            also its question.
+        turn: The turn of the thread, from 0.
+        iteration: The iteration of the nearest loop; None outside all loops.
+        step: The name of the step, as in `AgentEvent.step`. Lanes that are one leaf share the step of
+            what runs them.
+        time: When it began, in seconds since 1970; of a lane that is one leaf when what runs it began.
+        duration: How long it took, in seconds; None if it has not ended.
+        tokens: The tokens that its models reported.
+    """
+
+    address: str
+    agent_name: str
+    node: str
+    turn: int
+    iteration: int | None
+    step: str
+    time: float
+    duration: float | None
+    tokens: int
+
+
+class Spot(NamedTuple):
+    """Where a visit is in the saver.
+
+    Attributes:
+        visit: The visit.
+        place: The place of the agent.
+        cursor: The counters there.
+        saved: The checkpoint from which its step ran; of a lane without checkpoints, the step that
+            runs the lane.
+        task: The task of a lane without checkpoints, empty if it has no result; None for others.
+    """
+
+    visit: Visit
+    place: Place
+    cursor: Cursor
+    saved: CheckpointTuple
+    task: str | None = None
+
+    @property
+    def activation(self) -> tuple[Place, Cursor]:
+        """The place, and the counters there."""
+        return self.place, self.cursor
+
+    @property
+    def order(self) -> tuple[str, bool, float]:
+        """Sorts visits by when they began, as far as it is known."""
+        return str(self.saved.checkpoint["id"]), self.task is not None, self.visit.duration or 0.0
+
+
+def visits(saver: ThreadSaver) -> Calls[list[Visit]]:
+    """Return what a thread has visited, in order. Raises as `open_thread` does."""
+    yield from open_thread(saver)
+    every = yield from leading_checkpoints(saver)
+    return [spot.visit for spot in spots_in(saver.tree, every)]
+
+
+def spots_in(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Spot]:
+    """Return what was visited in the steps after some leading checkpoints, in order."""
+    lanes: dict[str, list[CheckpointTuple]] = defaultdict(list)
+    for saved in every:
+        if not is_foreign(tree, saved):
+            lanes[namespace_of(saved)].append(saved)
+    roots = {saved.checkpoint["id"]: saved for saved in lanes.get("", ())}
+    spots: list[Spot] = []
+    for line in lanes.values():
+        line.sort(key=lambda each: str(each.checkpoint["id"]))
+        after = {parent_id(saved): saved for saved in line}
+        for saved in line:
+            if (root := roots.get(root_id(saved))) is not None:
+                spots += _spots_at(tree, root, saved, after.get(saved.checkpoint["id"]))
+    begun = {(each.visit.turn, each.visit.address) for each in spots if each.task is None}
+    rest = [
+        each
+        for each in spots
+        if each.task is None or (each.visit.turn, each.visit.address) not in begun
+    ]
+    return sorted(rest, key=lambda each: each.order)
+
+
+def _spots_at(
+    tree: Tree, root: CheckpointTuple, saved: CheckpointTuple, next_: CheckpointTuple | None
+) -> Iterator[Spot]:
+    """Yield the visits of the step after a checkpoint; `next_` is the checkpoint after it."""
+    position, node = position_in(tree, saved), next_node(saved)
+    place = tree.by_node.get(node or "")
+    is_replaced = next_ is not None and is_by_hand(next_)
+    if node is None or place is None or position is None or begins_turn(saved) or is_replaced:
+        return
+    cursor = as_cursor(position["cursor"])
+    if len(cursor) != len(place.counts):  # another tree ran it
+        return
+    at = address(place, cursor)
+    turn, began = clock_in(position_of(root))[0], time_of(saved)
+    ended = time_of(next_) if next_ is not None else None
+    step = step_name(saved.checkpoint["id"], node)
+    said = [each for writes in writes_by_task(saved).values() for each in _said_in(writes)]
+    round_ = iteration(place, cursor)
+    duration = None if ended is None else ended - began
+    visit = Visit(at, place.home.name, node, turn, round_, step, began, duration, tokens_of(said))
+    yield Spot(visit, place, cursor, saved)
+    if lanes := frozenset(lane.node for lane in tree.lanes(place)):
+        yield from _leaves_at(tree, root, saved, visit, lanes)
+
+
+def _leaves_at(
+    tree: Tree, root: CheckpointTuple, saved: CheckpointTuple, around: Visit, lanes: Container[str]
+) -> Iterator[Spot]:
+    """Yield the visits of lanes without checkpoints in a step: they have results, or have failed."""
+    ended: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    for task, writes in writes_by_task(saved).items():
+        result = writes.get(RETURN)
+        came = result if isinstance(result, Mapping) else {}
+        if at := (came.get("position") or {}).get("at"):
+            ended[at] = task, came
+    for note in notes_at(root):
+        if note.kind == "error":
+            ended.setdefault(note.address, ("", {}))
+    for at, (task, result) in ended.items():
+        activation = parse_address(tree, at)
+        if activation is None or not is_at_or_in(at, around.address):
+            continue
+        place, cursor = activation
+        if place.is_stop and place.node in lanes:
+            finished = result.get("finished")
+            visit = replace(
+                around,
+                address=at,
+                agent_name=place.home.name,
+                node=place.node,
+                iteration=iteration(place, cursor),
+                duration=None if finished is None else max(finished / 1e9 - around.time, 0.0),
+                tokens=tokens_of(_said_in(result)),
+            )
+            yield Spot(visit, place, cursor, saved, task)
+
+
+def _said_in(written: Mapping[str, Any]) -> list[BaseMessage]:
+    messages = written.get("messages")
+    return [each for each in messages or () if isinstance(each, BaseMessage)]
+
+
+def tokens_of(messages: Iterable[BaseMessage]) -> int:
+    """Return the tokens that models reported for messages."""
+    replies = (each for each in messages if isinstance(each, AIMessage))
+    return sum(each.usage_metadata["total_tokens"] for each in replies if each.usage_metadata)
+
+
+class Target(NamedTuple):
+    """Where to go back to.
+
+    Attributes:
+        spot: The visit.
+        every: The checkpoints that lead to the head, as far as they are needed: since the step of the
+            root that has the visit, or all.
+        line: Those that lead to the visit, with what ran beside it; the same, unless the visit is on
+            an older line of the thread.
+    """
+
+    spot: Spot
+    every: Sequence[CheckpointTuple]
+    line: Sequence[CheckpointTuple]
+
+
+def is_step(at: str) -> bool:
+    """Return whether a text is the name of a step, and no address."""
+    return _STEP.fullmatch(at) is not None
+
+
+class Wanted:
+    """What to go back to: the first visit of an address in a turn, or a step.
+
+    Attributes:
+        at: The address, or the name of the step.
+        turn: The turn of the address; None for the last one in which it was visited.
+        is_step: Whether it is a step.
+    """
+
+    def __init__(
+        self, tree: Tree, at: str, turn: int | None, asks: Callable[[Spot], bool] | None = None
+    ) -> None:
+        """Make it.
+
+        Args:
+            tree: The tree.
+            at: An address, or the name of a step.
+            turn: The turn of an address; None for the last one in which it was visited.
+            asks: Says which visits at the address are preferred.
+        """
+        self.at, self.is_step = at, is_step(at)
+        self._tree, self.turn, self._asks = tree, turn, asks
+        self._address = without_keys(at)
+
+    def chosen(self, spots: Sequence[Spot]) -> Spot | None:
+        """Return the visit to go back to; None if it is not among these."""
+        if self.is_step:
+            return next((each for each in spots if self.at in steps_of(each.saved)), None)
+        there = [(each, without_keys(each.visit.address)) for each in spots if self._is_then(each)]
+        inside = [each for each, at in there if at == self._address]
+        inside = inside or [each for each, at in there if is_at_or_in(at, self._address)]
+        last = max((each.visit.turn for each in inside), default=None)
+        inside = [each for each in inside if each.visit.turn == last]
+        asking = filter(self._asks, inside) if self._asks else ()
+        return next(iter([*asking, *inside]), None)
+
+    def may_have(self, saved: CheckpointTuple) -> bool:
+        """Return whether the step after a checkpoint of the root may have the visit."""
+        if self.is_step:
+            return str(saved.checkpoint["id"]) <= self.at.partition(":")[0]
+        if self.turn not in (None, clock_in(position_of(saved))[0]):
+            return False
+        at = without_keys(address_at(self._tree, saved) or "")
+        return bool(at) and (is_at_or_in(at, self._address) or is_at_or_in(self._address, at))
+
+    def _is_then(self, spot: Spot) -> bool:
+        return self.turn in (None, spot.visit.turn)
+
+
+def is_at_or_in(address: str, outer: str) -> bool:
+    """Return whether an address is another one, or inside it: with more counters, or parts.
+
+    >>> is_at_or_in("s/l[0]/a", "s/l"), is_at_or_in("s/a#2", "s/a")
+    (True, False)
+    """
+    return address == outer or (address.startswith(outer) and address[len(outer)] in _INSIDE)
+
+
+def find(saver: ThreadSaver, wanted: Wanted) -> Calls[Target]:
+    """Return where to go back to.
+
+    Raises:
+        UnknownAddressError: The thread has not visited it.
+    """
+    since = yield from _first_needed(saver, wanted)
+    every = yield from leading_checkpoints(saver, since)
+    spot = wanted.chosen(spots_in(saver.tree, every))
+    if spot is None and since:
+        every = yield from leading_checkpoints(saver)
+        spot = wanted.chosen(spots_in(saver.tree, every))
+    if spot is not None:
+        return Target(spot, every, every)
+    if wanted.is_step:
+        line = older_line(wanted.at, (yield from saver.checkpoints()))
+        if (spot := wanted.chosen(spots_in(saver.tree, line))) is not None:
+            return Target(spot, every, line)
+    raise _unknown(saver.thread_id, wanted, spots_in(saver.tree, every))
+
+
+def _first_needed(saver: ThreadSaver, wanted: Wanted) -> Calls[str]:
+    """Return the id of the first checkpoint of the root that is needed; empty if all are.
+
+    The visits of an address in a turn are one stretch of the line: what is older is not read.
+    """
+    touched: list[str] = []
+
+    def is_behind(saved: CheckpointTuple) -> bool:
+        if wanted.may_have(saved):
+            touched.append(str(saved.checkpoint["id"]))
+            return wanted.is_step
+        return bool(touched)
+
+    yield from root_line(saver, is_behind)
+    return touched[-1] if touched else ""
+
+
+def older_line(step: str, every: Sequence[CheckpointTuple]) -> list[CheckpointTuple]:
+    """Return the checkpoints that lead to a step, of whatever line; none if there is no such step."""
+    there = next((saved for saved in every if step in steps_of(saved)), None)
+    return [] if there is None else line_to(root_id(there), every)
+
+
+def _unknown(thread_id: str, wanted: Wanted, spots: Sequence[Spot]) -> UnknownAddressError:
+    """Return the error for what was not visited; it names the nearest address that was."""
+    visited = dict.fromkeys(each.visit.address for each in spots)
+    near = next(iter(get_close_matches(wanted.at, visited, 1, cutoff=0)), None)
+    nearest = f"the nearest that it has is {shown(near)}; " if near and near != wanted.at else ""
+    then = "" if wanted.turn is None else f" in turn {shown(wanted.turn)}"
+    return UnknownAddressError(
+        f"thread {shown(thread_id)} has not visited {shown(wanted.at)}{then}; {nearest}visits() lists "
+        "all",
+        thread_id,
+    )

@@ -1,0 +1,52 @@
+"""Flights and hotels: two assistants hand a traveller over to each other, and book."""
+
+from datetime import date
+
+import agentgraph as ag
+from examples.flights.offline import FLIGHTS, HOTELS, SCRIPTS
+from examples.models import real_or
+
+MODEL = real_or(SCRIPTS)
+
+
+def search_flights(departure: str, arrival: str, day: str) -> list[dict[str, str]]:
+    """Search flights, by the codes of airports (three letters) and a date (YYYY-MM-DD)."""
+    return [*FLIGHTS.values()]  # all of them, for simplicity
+
+
+def book_flight(flight_id: str) -> str | ag.SetValues:
+    """Book a flight."""
+    return ag.SetValues(flight=FLIGHTS[flight_id])
+
+
+def search_hotels(city: str) -> list[dict[str, str]]:
+    """Search hotels in a city, by its official name."""
+    return [*HOTELS.values()]
+
+
+def book_hotel(hotel_id: str) -> str | ag.SetValues:
+    """Book a hotel."""
+    return ag.SetValues(hotel=HOTELS[hotel_id])
+
+
+def instructed(ctx: ag.Context) -> str:
+    """Tell an assistant what it is, and what is booked."""
+    booked = {name: ctx.values[name] for name in ("flight", "hotel") if name in ctx.values}
+    return f"You are the {ctx.name.replace('_', ' ')}. Today is {date.today()}. Booked: {booked}."
+
+
+flight = ag.chat_agent(
+    "flight_assistant",
+    MODEL,
+    description="Searches for and books flights.",
+    instruction=instructed,
+    tools=[search_flights, book_flight],
+)
+hotel = ag.chat_agent(
+    "hotel_assistant",
+    MODEL,
+    description="Searches for and books hotels.",
+    instruction=instructed,
+    tools=[search_hotels, book_hotel],
+)
+flights = ag.swarm("flights", [flight, hotel])
