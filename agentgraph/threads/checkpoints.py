@@ -17,7 +17,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from difflib import unified_diff
 from typing import Any, cast
 from uuid import uuid4
 
@@ -25,7 +24,7 @@ from langchain_core.messages import convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.constants import START
 
-from agentgraph.errors import TreeChangedError, UnknownThreadError
+from agentgraph.errors import UnknownThreadError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
 from agentgraph.graph.stamps import Note, note_of, step_name
 from agentgraph.graph.state import Position, moved
@@ -33,7 +32,6 @@ from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown, shown_error
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
-from agentgraph.tree.changes import Outline, can_resume, fingerprint_of, in_words, lines_of
 from agentgraph.tree.places import Place, Tree
 
 NOTES = "agentgraph_notes"
@@ -53,6 +51,8 @@ COPIED = "agentgraph_steps"
 """The metadata key of a checkpoint that a rewind copied: the names that its step had before."""
 REWOUND = "rewound"
 """The kind of the note at the root's checkpoint from which a rewind goes on."""
+CHANGED = "changed"
+"""The kind of the note at a checkpoint from which a tree of another shape goes on: its outline."""
 
 
 def save_failure(saver: ThreadSaver, error: BaseException, notes: Sequence[Note]) -> Calls[None]:
@@ -97,43 +97,6 @@ def known_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
             saver.thread_id,
         )
     return saved
-
-
-def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
-    """Return the latest checkpoint of a thread that its tree can resume.
-
-    Raises:
-        UnknownThreadError: The saver has no such thread.
-        TreeChangedError: A tree of another shape ran the thread.
-    """
-    saved = yield from known_thread(saver)
-    tree = saver.tree
-    position = position_of(saved)
-    if position is not None and position["tree"] != tree.fingerprint:
-        every = yield from leading_checkpoints(saver)
-        check_tree(saver, every, position, next_node(saved))
-    return saved
-
-
-def check_tree(
-    saver: ThreadSaver, every: Sequence[CheckpointTuple], position: Position, node: str | None
-) -> None:
-    """Check that a thread can continue with the runner's tree.
-
-    Args:
-        saver: The thread.
-        every: The checkpoints that lead to where it continues, newest first.
-        position: A position there.
-        node: The node that is next there; None if it has ended.
-
-    Raises:
-        TreeChangedError: A tree of another shape ran the thread.
-    """
-    was, now = _outline(every), saver.tree.outline
-    visited = {each["next"] for each in map(position_of, every) if each}
-    is_it = was is not None and fingerprint_of(was) == position["tree"]
-    if was is None or not (is_it and can_resume(was, now, node, visited)):
-        raise _changed(saver.tree, saver.thread_id, was)
 
 
 def before_edits(
@@ -315,25 +278,6 @@ def order_of(lane: Place, at: str) -> int:
         number = re.search(r"\((\d+)[.:)]", at.split("/")[len(way_to(lane)) - 1])
         return int(number[1]) if number else _AFTER_NUMBERS
     return lane.rank
-
-
-def _outline(newest_first: Iterable[CheckpointTuple]) -> Outline | None:
-    """Return the saved outline of a thread's tree; None if the thread has none."""
-    positions = (position_of(saved) for saved in newest_first if not namespace_of(saved))
-    return next((p["outline"] for p in positions if p and "outline" in p), None)
-
-
-def _changed(tree: Tree, thread_id: str, was: Outline | None) -> TreeChangedError:
-    old, new = [*lines_of(was)] if was else [], [*lines_of(tree.outline)]
-    lines = unified_diff(old, new, "the tree that ran", "this tree", lineterm="", n=1)
-    changes = ", ".join(in_words(was, tree.outline)) if was else ""
-    return TreeChangedError(
-        f"thread {shown(thread_id)} was left by a tree of another shape, so that its place cannot be "
-        f"found in this one{f' ({changes})' if changes else ''}; use the tree that ran, go back to "
-        "before the change, or start a new thread",
-        thread_id,
-        "\n".join(lines),
-    )
 
 
 def leading_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple]]:

@@ -31,6 +31,7 @@ from agentgraph.threads.checkpoints import (
     next_node,
     notes_at,
     parts_of,
+    position_of,
     root_id,
     time_of,
     writes_by_task,
@@ -378,6 +379,10 @@ class CopiedStep:
                     found[task] = Called(task, name, number, at, lane, when, came)
             if len(found) == len(ids):
                 return found
+        position, spot = position_of(self._saved), self._line.spot
+        is_changed = position is not None and position["tree"] != self._line.tree.fingerprint
+        if is_changed and spot.saved is self._saved and spot.task is None:
+            return found  # all of it runs again, and the tree may have no such lane any more
         raise LangGraphChangedError(version("langgraph"), self._node)
 
     def _is_task(self, task: str, writes: Mapping[str, Any]) -> bool:

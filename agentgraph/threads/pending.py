@@ -29,12 +29,12 @@ from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import as_json, shown
+from agentgraph.threads.changed_trees import open_thread
 from agentgraph.threads.checkpoints import (
     before_edits,
     begun_input,
     leading_checkpoints,
     next_node,
-    open_thread,
     order_of,
     place_of,
     position_in,

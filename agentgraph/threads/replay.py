@@ -67,7 +67,9 @@ from agentgraph.graph.stamps import (
 from agentgraph.graph.state import Position, clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
+from agentgraph.threads.changed_trees import open_thread
 from agentgraph.threads.checkpoints import (
+    CHANGED,
     REWOUND,
     address_at,
     before_edits,
@@ -80,7 +82,6 @@ from agentgraph.threads.checkpoints import (
     namespace_of,
     next_node,
     notes_at,
-    open_thread,
     parent_of,
     place_of,
     position_of,
@@ -94,7 +95,7 @@ from agentgraph.tree.places import Tree
 
 _MARKS = ("resumed", "heard")
 """Kinds of notes that are not events: where a run resumed, and up to when its events were received."""
-_NO_EVENTS = (*_MARKS, REWOUND)
+_NO_EVENTS = (*_MARKS, REWOUND, CHANGED)
 
 
 def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEvent]]:
@@ -533,7 +534,9 @@ def _continue_step(
     """
     origin, every, void, line = rest
     is_turn, tree = not isinstance(graph_input, Command | None), saver.tree
-    turn, last = clock_in(position_of(saved))
+    position = position_of(saved)
+    turn, last = clock_in(position)
+    is_changed = not is_turn and position is not None and position["tree"] != tree.fingerprint
     entries = entries_of(tree, every)
     asked = [each for each in entries if isinstance(each, Note) and each.kind == "interrupted"]
     open_ = _open_questions(asked, every, origin)
@@ -561,6 +564,7 @@ def _continue_step(
             *void.failed,
             *keeps,
             note("resumed", answered),
+            *([note(CHANGED, tree.outline)] if is_changed else []),
         ],
         checkpoint=origin,
     )

@@ -13,7 +13,12 @@ from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.errors import AgentGraphError, ThreadError, UnknownInterruptError
+from agentgraph.errors import (
+    AgentGraphError,
+    LangGraphChangedError,
+    ThreadError,
+    UnknownInterruptError,
+)
 from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.internals import INTERRUPT, RESUME
 from agentgraph.graph.nodes.emitter import Clock
@@ -22,9 +27,9 @@ from agentgraph.graph.state import clock_in, with_id
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write, check_mapping
 from agentgraph.safe_repr import shown
+from agentgraph.threads.changed_trees import check_tree
 from agentgraph.threads.checkpoints import (
     REWOUND,
-    check_tree,
     is_foreign,
     known_thread,
     leading_checkpoints,
@@ -168,29 +173,49 @@ def _planned(
     head = yield from known_thread(saver)
     asks = _asks if back.answers is not UNANSWERED else None
     target = yield from find(saver, Wanted(saver.tree, back.at, back.turn, asks))
-    yield from _check_tree(saver, target)
     version = saver.saver.get_next_version(None, None)
     line = NewLine(
         saver.tree, target.line, target.spot, back.siblings, version, has_new_ids=has_new_ids
     )
     answers, later = _answers(saver, target.spot, back.answers)
-    line.plan(_edits(saver, target.spot, back), answers)
+    edits = _edits(saver, target.spot, back)
+    try:
+        line.plan(edits, answers)
+    except LangGraphChangedError:  # or a lane that the tree does not have any more
+        yield from _check_tree(saver, target, line, None)
+        raise
+    yield from _check_tree(saver, target, line, line.copies)
     return head, target, line, later
 
 
-def _check_tree(saver: ThreadSaver, target: Target) -> Calls[None]:
-    """Check that the thread can continue at a visit with the runner's tree: what came after is free.
+def _check_tree(
+    saver: ThreadSaver, target: Target, line: NewLine, copies: Sequence[CheckpointTuple] | None
+) -> Calls[None]:
+    """Check that the thread can go on on a new line with the runner's tree: what comes after is free.
+
+    Args:
+        saver: The thread.
+        target: The visit.
+        line: The new line.
+        copies: What is copied for it; None if that is not known: then all counts that may be.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
-    spot = target.spot
-    position = position_of(spot.saved)
+    position, spot = position_of(target.spot.saved), target.spot
     if position is None or position["tree"] == saver.tree.fingerprint:
         return
-    every = yield from _whole_line(saver, target)
-    before = [each for each in every if each.checkpoint["id"] < spot.saved.checkpoint["id"]]
-    check_tree(saver, before, position, spot.visit.node)
+    began = str(line.root.checkpoint["id"])
+    whole = yield from _whole_line(saver, target)
+    before = [each for each in whole if root_id(each) < began]
+    own, lane = str(spot.saved.checkpoint["id"]), namespace_of(spot.saved)
+    inside = (copies or ())[::-1]
+    if copies is None:
+        inside = [each for each in whole if root_id(each) == began]
+        inside = [each for each in inside if namespace_of(each) != lane or each.checkpoint["id"] <= own]
+    here = () if spot.task is None else [spot.visit.node]
+    own = "" if here else own if copies is None else line.new_id(own)
+    check_tree(saver, [*inside, *before], line.root, position["tree"], own, here)
 
 
 def _whole_line(saver: ThreadSaver, target: Target) -> Calls[Sequence[CheckpointTuple]]:

@@ -20,6 +20,7 @@ from agentgraph.graph.stamps import step_name
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
+from agentgraph.threads.changed_trees import open_thread
 from agentgraph.threads.checkpoints import (
     address_at,
     begins_turn,
@@ -30,7 +31,6 @@ from agentgraph.threads.checkpoints import (
     namespace_of,
     next_node,
     notes_at,
-    open_thread,
     parent_id,
     position_in,
     position_of,

@@ -1,22 +1,31 @@
 """Decides whether a thread can continue with a tree that has changed since it last ran.
 
 What a thread has saved depends on the shape of its tree: the names of nodes, the counters of cursors,
-and the order of siblings, which is in run paths. Agents after the place where the thread is have had no
-effect yet. So:
+and the order of siblings, which is in run paths. What nothing has run of may differ. So the two trees
+are compared place by place, from the root, as far as the thread has been in the old one:
 
-- a sequential or a swarm may have more children at its end, anywhere in the tree;
-- in the sequentials around the place where the thread is, if only sequentials enclose them, the
-  children after the one that runs may be others, unless the thread was there in an earlier turn;
-- all else must be the same. That includes the names of nodes: the node of an agent gets another name
-  when a second agent of its name is added.
+| a place                                           | what must be the same                           |
+|---------------------------------------------------|-------------------------------------------------|
+| where nothing has run                             | nothing                                         |
+| at which the thread is, and nothing of it has run | its node and its counters                       |
+| of a sequential, or a loop                        | the children up to the last that has run        |
+| of a loop whose last child has begun              | all its children                                |
+| of a parallel, or a workflow                      | the number of its children, and those that ran  |
+| of any other agent                                | those inside it that have run, in any order     |
 
-Of the old tree only its outline is left, which the thread saves at the start of each turn. So outlines
-are compared.
+"The same" means the name, the kind, whether a check may send it back, and the name of the node: that
+changes too when a second agent of its name is added. Instructions, models, functions, tools and limits
+are not part of a tree's shape.
+
+Of the old tree only its outline is left, which the thread saves at the start of each turn, and when it
+goes on with a tree that has changed. So outlines are compared.
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import islice, zip_longest
 
 from typing_extensions import TypedDict
 
@@ -43,90 +52,174 @@ def lines_of(outline: Outline, indent: str = "") -> Iterator[str]:
         yield from lines_of(each, f"{indent}  ")
 
 
-def in_words(was: Outline, now: Outline) -> list[str]:
-    """Return what is changed from one outline to another, place by place.
-
-    >>> from agentgraph.tree.places import lay_out
-    >>> a, b, c = (function_agent(name, lambda ctx: "Hi.") for name in "abc")
-    >>> was, now = (lay_out(sequential("s", each)).outline for each in ([a, b], [c, a]))
-    >>> in_words(was, now)
-    ['function b is gone from s', 'function c is new in s']
-    """
-    old, new = dict(_around(was)), dict(_around(now))
-    words = []
-    for label, around in old.items():
-        if label not in new:
-            words.append(f"{label} is gone from {around}" if around else f"the root was {label}")
-        elif new[label] != around:
-            words.append(
-                f"{label} is moved under {new[label]}" if new[label] else f"{label} is the root"
-            )
-    return [*words, *(f"{each} is new in {new[each]}" for each in new if each not in old and new[each])]
-
-
-def _around(outline: Outline, around: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the label of each place, with the name of the place around it."""
-    yield outline["label"], around
-    for each in outline["inside"]:
-        yield from _around(each, outline["nodes"][0])
-
-
 def fingerprint_of(outline: Outline) -> str:
     """Return a hash of an outline: eight characters."""
     return hashlib.sha256(json.dumps(outline, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def can_resume(
-    was: Outline, now: Outline, next_node: str | None, visited: Collection[str | None]
-) -> bool:
-    """Return whether a thread of a tree of one outline can continue with a tree of another.
+def names_in(outline: Outline) -> set[str]:
+    """Return the names of the agents in a tree."""
+    return {_name(outline)}.union(*map(names_in, outline["inside"]))
+
+
+def nodes_in(outline: Outline) -> set[str]:
+    """Return the names of the nodes and tasks in a tree."""
+    return {*outline["nodes"]}.union(*map(nodes_in, outline["inside"]))
+
+
+def node_at(outline: Outline, address: str) -> str | None:
+    """Return the node of the place that an address names; None if the tree has none.
+
+    >>> from agentgraph.tree.places import lay_out
+    >>> tree = lay_out(loop("refine", [function_agent("writer", lambda ctx: "Hi.")]))
+    >>> node_at(tree.outline, "refine[1]/writer")
+    'writer'
+    """
+    first, *rest = (_COUNTERS.sub("", part) for part in address.split("/"))
+    here: Outline | None = outline if _name(outline) == first else None
+    for part in rest:
+        name, _, nth = part.partition("#")
+        same = [each for each in (here["inside"] if here else ()) if _name(each) == name]
+        here = next(iter(same[int(nth or 1) - 1 :]), None)
+    return here["nodes"][0] if here else None
+
+
+def obstacles(
+    was: Outline, now: Outline, visited: Iterable[str | None], here: Iterable[str | None] = ()
+) -> list[str]:
+    """Return what keeps a thread from continuing with a changed tree, in words; nothing if it can.
 
     >>> from agentgraph.tree.places import lay_out
     >>> a, b, c, d = (function_agent(name, lambda ctx: "Hi.") for name in "abcd")
-    >>> was, longer, other = (
+    >>> was, now, other = (
     ...     lay_out(sequential("s", agents)).outline for agents in ([a, b, c], [a, b, d], [d, b, c])
     ... )
-    >>> can_resume(was, longer, "b", []), can_resume(was, other, "b", [])
-    (True, False)
+    >>> obstacles(was, now, ["a"], ["b"]), obstacles(was, other, ["a"], ["b"])
+    ([], ['function a is gone from s', 'function d is new in s'])
 
     Args:
         was: The outline of the tree that the thread last ran with.
         now: The outline of the tree that it is to continue with.
-        next_node: The node at which the thread is; None if it has ended.
-        visited: All nodes that it has been at.
+        visited: The nodes of which something has run.
+        here: The nodes that run next; of those that are not among the visited, nothing has run.
     """
-    if next_node is not None and not _has(was, {next_node}):
-        return False
-    return _fits(was, now, {next_node} - {None}, visited, leads_here=True)
+    comparison = _Comparison(now, {*filter(None, visited)}, {*filter(None, here)})
+    found = comparison.between(was, now)
+    return list(dict.fromkeys(found))
 
 
-def _fits(
-    old: Outline,
-    new: Outline,
-    here: Collection[str | None],
-    visited: Collection[str | None],
-    *,
-    leads_here: bool,
-) -> bool:
-    """Return whether a new place may replace an old one.
+class _Comparison:
+    """Compares an old tree and a new one, as far as a thread has been in the old one."""
 
-    `leads_here` says that only sequentials enclose it, so that the children after `here` may differ.
-    """
-    if (old["label"], old["nodes"]) != (new["label"], new["nodes"]):
-        return False
-    is_sequential = old["kind"] == "sequential"
-    leads_here = leads_here and is_sequential and not old["repeats"]
-    children = old["inside"]
-    at = next((i for i, each in enumerate(children, 1) if _has(each, here)), len(children))
-    if leads_here and not any(_has(each, visited) for each in children[at:]):
-        children = children[:at]
-    extra = len(new["inside"]) - len(children)
-    if extra and not (old["kind"] in ("sequential", "swarm") and extra > 0):
-        return False
-    pairs = zip(children, new["inside"], strict=False)
-    return all(_fits(*pair, here, visited, leads_here=leads_here) for pair in pairs)
+    def __init__(self, now: Outline, visited: Set[str], here: Set[str]) -> None:
+        self._visited, self._here = visited, here
+        self._around = dict(_around(now))
+
+    def between(self, old: Outline, new: Outline, around: str = "") -> Iterator[str]:
+        """Yield what keeps a new place from taking that of an old one; `around` is who encloses it."""
+        is_strict = self._has_run(old) or self._here.isdisjoint(old["nodes"])
+        if not self._has_run(old) and not self._is_next(old):
+            return
+        if _name(old) != _name(new) or (is_strict and _what(old) != _what(new)):
+            yield self._lost(old, around)
+        elif old["nodes"][0] != new["nodes"][0]:
+            yield f"{_what(old)} shares its name with another agent in only one of the trees"
+        elif _counters(old) != _counters(new) or not self._needed(old) <= {*new["nodes"]}:
+            yield f"{old['label']} is {new['label']} now"
+        elif is_strict:
+            yield from self._inside(old, new)
+
+    def _inside(self, old: Outline, new: Outline) -> Iterator[str]:
+        """Yield what keeps the places inside a new place from taking those of an old one."""
+        was, now, around = old["inside"], new["inside"], _name(old)
+        match old["kind"] if old["kind"] == new["kind"] else "":
+            case "sequential" | "loop":
+                yield from self._in_order(old, now)
+            case "parallel" | "workflow":
+                yield from self._pairs(was, now, max(len(was), len(now)), around)
+            case _:
+                by_node = {each["nodes"][0]: each for each in now}
+                for one in was:
+                    if same := by_node.get(one["nodes"][0]):
+                        yield from self.between(one, same, around)
+                    elif self._has_run(one) or self._is_next(one):
+                        yield self._lost(one, around)
+
+    def _in_order(self, old: Outline, now: Sequence[Outline]) -> Iterator[str]:
+        was, around = old["inside"], _name(old)
+        ran = [n for n, each in enumerate(was, 1) if self._has_run(each) or self._is_next(each)]
+        if old["kind"] == "loop" and self._has_run(was[-1]) and len(now) > len(was):
+            yield f"{_what(now[len(was)])} is new in {around}, whose last agent has begun"
+        yield from self._pairs(was, now, max(ran, default=0), around)
+
+    def _pairs(
+        self, was: Sequence[Outline], now: Sequence[Outline], count: int, around: str
+    ) -> Iterator[str]:
+        """Yield what keeps each of the first new places from taking that of the old one."""
+        for one, other in islice(zip_longest(was, now), count):
+            if one and other and (_what(one) == _what(other) or self._may_be(one, other)):
+                yield from self.between(one, other, around)
+                continue
+            is_new = other and all(_what(other) != _what(each) for each in was)
+            if one and not (is_new and any(_what(one) == _what(each) for each in now)):
+                yield self._lost(one, around)
+            if other and is_new:
+                yield f"{_what(other)} is new in {around}"
+
+    def _may_be(self, old: Outline, new: Outline) -> bool:
+        """Return whether an agent of another kind may run in the place of one that has not begun."""
+        return not self._has_run(old) and _name(old) == _name(new)
+
+    def _lost(self, old: Outline, around: str) -> str:
+        """Return in words that a place is not where it was."""
+        what = _what(old)
+        if what not in self._around:
+            return f"{what} is gone from {around}" if around else f"the root was {what}"
+        there = self._around[what]
+        if there == around:
+            return f"{what} is at another place in {around}"
+        return f"{what} is moved under {there}" if there else f"{what} is the root"
+
+    def _needed(self, old: Outline) -> set[str]:
+        """Return the nodes of a place that the new one must have too."""
+        needed = {*self._here, *self._visited} if old["kind"] == "graph" else {*self._here}
+        return needed & {*old["nodes"]}
+
+    def _has_run(self, outline: Outline) -> bool:
+        return _has(outline, self._visited)
+
+    def _is_next(self, outline: Outline) -> bool:
+        return _has(outline, self._here)
 
 
-def _has(outline: Outline, nodes: Collection[str | None]) -> bool:
-    is_here = any(node in nodes for node in outline["nodes"])
+_COUNTERS = re.compile(r"\([^()]*\)|\{\d+\}|\[\d+\]")
+_COMPOSED = ("sequential", "loop")
+
+
+def _what(outline: Outline) -> str:
+    """Return the kind and the name of a place: its label, without what is said of its nodes."""
+    return outline["label"].partition(" (")[0]
+
+
+def _name(outline: Outline) -> str:
+    return _what(outline).rpartition(" ")[2]
+
+
+def _counters(outline: Outline) -> tuple[bool, bool, bool]:
+    """Return which counters a place has, and whether it is a node: those of a cursor depend on it."""
+    kind, inside = outline["kind"], outline["inside"]
+    targets = [each for each in inside if not each["label"].startswith("tool ")]
+    has_hops = kind == "swarm" or (kind == "chat" and bool(targets))
+    return outline["repeats"], has_hops, kind in _COMPOSED
+
+
+def _around(outline: Outline, around: str = "") -> Iterator[tuple[str, str]]:
+    """Yield what each place is, with the name of the place around it."""
+    yield _what(outline), around
+    for each in outline["inside"]:
+        yield from _around(each, _name(outline))
+
+
+def _has(outline: Outline, nodes: Set[str]) -> bool:
+    is_here = not nodes.isdisjoint(outline["nodes"])
     return is_here or any(_has(each, nodes) for each in outline["inside"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from helpers import asks, says, scripted, visits
+from helpers import asks, lines, says, scripted, visits
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
@@ -37,18 +37,39 @@ REFUSED = {
     "not a leaf any more": (HERE, seq("boss", X)),
     "gone": (seq("s", HERE), seq("s", A)),
     "more in a loop": (rounds(2, "l", HERE), rounds(2, "l", HERE, X)),
+    "more in a parallel": (par("p", HERE, A), par("p", HERE, A, X)),
+    "more in a workflow": (steps(HERE), steps(HERE, X)),
+    "the first sub-agent": (seq("s", chat(), HERE), seq("s", chat(sub_agents=[X]), HERE)),
+    "a second of a name": (seq("s", A, HERE), seq("s", A, HERE, A)),
+    "a second of the name of its place": (seq("s", HERE), seq("s", HERE, rounds(1, "l", HERE))),
+}
+
+
+ACCEPTED = {
     "another after it in a loop": (
         rounds(2, "l", seq("s", HERE, A)),
         rounds(2, "l", seq("s", HERE, X)),
     ),
-    "more in a parallel": (par("p", HERE, A), par("p", HERE, A, X)),
-    "more in a workflow": (steps(HERE), steps(HERE, X)),
-    "one more tool": (seq("s", chat(A), HERE), seq("s", chat(A, X), HERE)),
+    "one more tool": (seq("s", chat(A), HERE), seq("s", chat(X, A), HERE)),
+    "one tool less": (seq("s", chat(A, X), HERE), seq("s", chat(X), HERE)),
     "the first tool": (seq("s", chat(), HERE), seq("s", chat(X), HERE)),
-    "a sub-agent": (seq("s", chat(), HERE), seq("s", chat(sub_agents=[X]), HERE)),
-    "a second of a name": (seq("s", A, HERE), seq("s", A, HERE, A)),
-    "a second of the name of its place": (seq("s", HERE), seq("s", HERE, rounds(1, "l", HERE))),
+    "other cases": (
+        seq("s", HERE, ag.switch("w", lambda ctx: "a", {"a": A})),
+        seq("s", HERE, ag.switch("w", lambda ctx: "x", {"x": X})),
+    ),
+    "another kind": (seq("s", HERE, C), seq("s", HERE, par("c", A))),
 }
+
+
+@pytest.mark.parametrize(("was", "now"), ACCEPTED.values(), ids=ACCEPTED.keys())
+def test_what_the_thread_has_not_come_to_may_change(was: ag.Agent, now: ag.Agent) -> None:
+    runner = ag.Runner(was)
+    list(runner.run("Go.", thread_id="t"))
+    changed = ag.Runner(now, checkpointer=runner.saver)
+    rest = list(changed.resume("t", "Yes."))
+    fresh = ag.Runner(now)
+    list(fresh.run("Go.", thread_id="t"))
+    assert lines(rest) == lines(fresh.resume("t", "Yes."))
 
 
 @pytest.mark.parametrize(("was", "now"), REFUSED.values(), ids=REFUSED.keys())
@@ -125,6 +146,54 @@ def test_what_is_added_at_the_end_of_a_sequence_lets_a_thread_go_on(tree: Any, d
     list(unchanged.run("Go.", thread_id="t"))
     reference = [event.address for event in finished(unchanged)]
     assert sorted(event.address for event in rest) == sorted(reference)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(trees(depth=3), st.integers(0, 2), st.data())
+def test_a_thread_goes_on_as_if_the_new_tree_had_run_it_from_the_start(
+    tree: Any, answered: int, data: Any
+) -> None:
+    saver = InMemorySaver()
+    before = ag.Runner(Built(tree).agent, checkpointer=saver)
+    list(before.run("Go.", thread_id="t"))
+    for _ in range(answered):
+        list(before.resume("t", {each.id: "yes" for each in before.pending("t")}))
+    been = {event.address for event in before.events("t")}
+    asked = {each.address for each in before.pending("t")}
+    if not asked:
+        return
+    now = Built(changed(tree, "r/r0", been, asked, data.draw)).agent
+    after, fresh = ag.Runner(now, checkpointer=saver), ag.Runner(now)
+    list(fresh.run("Go.", thread_id="t"))
+    for _ in range(answered):
+        list(fresh.resume("t", {each.id: "yes" for each in fresh.pending("t")}))
+    rest, reference = list(finished(after)), list(finished(fresh))
+    assert sorted(visits(rest)) == sorted(visits(reference))
+    assert sorted(visits(after.events("t"))) == sorted(visits(fresh.events("t")))
+
+
+def changed(tree: Any, at: str, been: set[str], asked: set[str], draw: Any) -> Any:
+    """Return a tree with others in the place of what the addresses where a thread has been do not have.
+
+    Only at the end of sequences and loops that the questions are in, in their first round: what is
+    added to others is left out by the thread.
+    """
+    if isinstance(tree, str) or not any(is_in(each, at) for each in asked):
+        return tree
+    kind, parts = tree
+    if any(is_in(each, f"{at}[1]") for each in been):
+        return tree
+    inside = [f"{at}{'[0]' * (kind == 'loop')}/{at.rpartition('/')[2]}{i}" for i, _ in enumerate(parts)]
+    parts = [changed(*each, been, asked, draw) for each in zip(parts, inside, strict=True)]
+    came = [n for n, to in enumerate(inside, 1) if any(is_in(each, to) for each in been)]
+    if kind == "parallel" or (kind == "loop" and came[-1] == len(parts)):
+        return kind, parts
+    return kind, [*parts[: came[-1]], *draw(st.lists(trees(depth=1), max_size=2))]
+
+
+def is_in(address: str, outer: str) -> bool:
+    """Return whether an address is another one, or is inside it."""
+    return address == outer or (address.startswith(outer) and address[len(outer)] in "/[")
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

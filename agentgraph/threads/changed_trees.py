@@ -1,0 +1,173 @@
+"""Checks that a thread can go on with the runner's tree, where another tree ran it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import NamedTuple, cast
+
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.errors import TreeChangedError
+from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN
+from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
+from agentgraph.graph.sync_async import Calls
+from agentgraph.safe_repr import shown
+from agentgraph.threads.checkpoints import (
+    CHANGED,
+    NOTES,
+    begins_turn,
+    is_by_hand,
+    is_foreign,
+    known_thread,
+    leading_checkpoints,
+    namespace_of,
+    next_node,
+    notes_at,
+    parts_of,
+    position_of,
+    root_id,
+    writes_by_task,
+)
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.tree.changes import Outline, fingerprint_of, lines_of, node_at, nodes_in, obstacles
+from agentgraph.tree.places import Tree
+
+_KEEPS_NOTHING = {ERROR, NOTES, LOSSES}
+"""The channels that a step may write which has to run again whole."""
+_KEPT = {INTERRUPT, RESUME, RETURN}
+"""The channels of what is kept of a step from which a new line goes on."""
+
+
+class _Been(NamedTuple):
+    """Where a thread has been.
+
+    Attributes:
+        ran: The nodes of which something has run.
+        at: The addresses of what ran in a task without checkpoints.
+        here: The nodes that run next; some may have begun.
+    """
+
+    ran: set[str | None]
+    at: set[str]
+    here: set[str | None]
+
+
+def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
+    """Return the latest checkpoint of a thread that its tree can resume.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread.
+        TreeChangedError: A tree of another shape ran the thread.
+    """
+    saved = yield from known_thread(saver)
+    position = position_of(saved)
+    if position is not None and position["tree"] != saver.tree.fingerprint:
+        every = yield from leading_checkpoints(saver)
+        check_tree(saver, every, saved, position["tree"])
+    return saved
+
+
+def check_tree(
+    saver: ThreadSaver,
+    every: Sequence[CheckpointTuple],
+    root: CheckpointTuple,
+    tree: str,
+    own: str | None = None,
+    here: Iterable[str] = (),
+) -> None:
+    """Check that a thread can continue with the runner's tree.
+
+    Args:
+        saver: The thread.
+        every: The checkpoints that lead to where it continues, newest first.
+        root: The root's checkpoint from whose step it continues.
+        tree: The fingerprint of the tree in the position there.
+        own: On a new line: the id of the checkpoint from which it goes on; all other steps have begun.
+        here: More nodes that run next.
+
+    Raises:
+        TreeChangedError: A tree of another shape ran the thread.
+    """
+    was, now = _last_outline([root, *every], tree), saver.tree.outline
+    if was is None:
+        raise _changed(saver, was, [])
+    if was == now:
+        return
+    been = _been(saver.tree, every, was, own)
+    visited = been.ran | {node_at(was, at) for at in been.at}
+    if in_words := obstacles(was, now, visited, {*been.here, *here}):
+        raise _changed(saver, was, in_words)
+
+
+def _been(tree: Tree, every: Sequence[CheckpointTuple], was: Outline, own: str | None) -> _Been:
+    """Return where a thread has been, for the arguments of `check_tree`."""
+    known = nodes_in(was)
+    head = next((root_id(saved) for saved in every if not namespace_of(saved)), "")
+    after: dict[str, CheckpointTuple] = {}
+    come = _Been(set(), set(), set())
+    for saved in every:
+        position, namespace = position_of(saved), namespace_of(saved)
+        names = {part.partition(":")[0] for part in parts_of(namespace)}
+        if position is None or (is_foreign(tree, saved) and not names <= known):
+            continue
+        next_ = after.get(namespace)
+        after[namespace] = saved
+        is_under_way = root_id(saved) == head
+        has_ended = not is_by_hand(next_) if next_ is not None else not is_under_way
+        if own is None or not is_under_way:
+            has_begun = bool(_written(saved) - _KEEPS_NOTHING)
+        else:
+            has_begun = saved.checkpoint["id"] != own or bool(_written(saved) & _KEPT)
+        if has_begun or (has_ended and not begins_turn(saved)):
+            come.ran.add(next_node(saved))
+        if next_ is None and is_under_way:
+            come.here.add(next_node(saved))
+        come.at.update(_lanes_in(saved))
+    return come
+
+
+def _lanes_in(saved: CheckpointTuple) -> Iterator[str]:
+    """Yield the addresses of the lanes whose results the step after a checkpoint has."""
+    for writes in writes_by_task(saved).values():
+        result = writes.get(RETURN)
+        position = result.get("position") if isinstance(result, Mapping) else None
+        if position and "at" in position:
+            yield position["at"]
+
+
+def _written(saved: CheckpointTuple) -> set[str]:
+    return {channel for _, channel, _ in saved.pending_writes or ()}
+
+
+def _last_outline(newest_first: Iterable[CheckpointTuple], tree: str) -> Outline | None:
+    """Return the outline of the tree that ran a thread last; None if the thread has none.
+
+    Args:
+        newest_first: The checkpoints of the thread, newest first.
+        tree: The fingerprint in the last position, unless a changed tree has gone on from there.
+    """
+    is_last = True
+    for saved in newest_first:
+        if namespace_of(saved):
+            continue
+        for note in reversed(notes_at(saved)):
+            if note.kind == CHANGED and (is_last or fingerprint_of(note.data) == tree):
+                return cast(Outline, note.data)
+        position = position_of(saved)
+        if position and "outline" in position:
+            return position["outline"] if fingerprint_of(position["outline"]) == tree else None
+        is_last = is_last and is_by_hand(saved)
+    return None
+
+
+def _changed(saver: ThreadSaver, was: Outline | None, in_words: Sequence[str]) -> TreeChangedError:
+    old, new = [*lines_of(was)] if was else [], [*lines_of(saver.tree.outline)]
+    lines = unified_diff(old, new, "the tree that ran", "this tree", lineterm="", n=1)
+    changes = f" ({', '.join(in_words)})" if in_words else ""
+    named = shown(saver.thread_id)
+    return TreeChangedError(
+        f"thread {named} was left by a tree of another shape, so that its place cannot be "
+        f"found in this one{changes}; use the tree that ran, go back to before the change, or start "
+        "a new thread",
+        saver.thread_id,
+        "\n".join(lines),
+    )
