@@ -136,7 +136,7 @@ def walk(tree: Tree, endings: Any = None) -> Iterator[tuple[Place, Cursor, Next]
             else:
                 signal = endings.of(place, cursor)
             if signal in targets(tree, place):
-                following = transfer(tree, place, cursor, signal)
+                following = transfer(tree, place, cursor, targets(tree, place.home)[signal])
             else:
                 following = advance(tree, place, cursor, signal, endings)
             yield place, cursor, following

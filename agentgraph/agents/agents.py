@@ -560,11 +560,16 @@ def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
     return getattr(inner, "sub_agents", ()) if isinstance(inner, Leaf | Composite) else ()
 
 
-def active_key(agent: object) -> str | None:
-    """Return the name of the value that says who is active; None for an agent that does not keep it."""
+def active_key(agent: object, name: str | None = None) -> str | None:
+    """Return the name of the value that says who is active; None for an agent that does not keep it.
+
+    Args:
+        agent: The agent.
+        name: Its name; by default its own.
+    """
     match agent:
         case SwarmAgent() | ChatAgent(sticky=True):
-            return f"{agent.name.replace('-', '_')}_active"
+            return f"{(name or agent.name).replace('-', '_')}_active"
     return None
 
 

@@ -177,7 +177,7 @@ def _activity(saver: ThreadSaver, engine: Engine, resumes: bool, goes_back: bool
     """Return the state to begin with: unless a turn begins, with what was done before in this turn."""
     thread, activity = _WATCHED.get(engine, ("", None))
     if activity is None or not resumes or goes_back or thread != saver.thread_id:
-        activity = Activity(engine.tree)
+        activity = Activity(saver.tree)
     if resumes or goes_back:
         activity.recall((yield from last_turn(saver)))
     return activity

@@ -149,14 +149,17 @@ def _last_outline(newest_first: Iterable[CheckpointTuple], tree: str) -> Outline
     for saved in newest_first:
         if namespace_of(saved):
             continue
-        for note in reversed(notes_at(saved)):
-            if note.kind == CHANGED and (is_last or fingerprint_of(note.data) == tree):
-                return cast(Outline, note.data)
-        position = position_of(saved)
-        if position and "outline" in position:
-            return position["outline"] if fingerprint_of(position["outline"]) == tree else None
+        if (outline := outline_at(saved)) and (is_last or fingerprint_of(outline) == tree):
+            return outline
         is_last = is_last and is_by_hand(saved)
     return None
+
+
+def outline_at(saved: CheckpointTuple) -> Outline | None:
+    """Return the outline of a tree that is saved with a checkpoint of the root; None if none is."""
+    notes = [note.data for note in notes_at(saved) if note.kind == CHANGED]
+    position = position_of(saved)
+    return cast(Outline, notes[-1]) if notes else position.get("outline") if position else None
 
 
 def _changed(saver: ThreadSaver, was: Outline | None, in_words: Sequence[str]) -> TreeChangedError:

@@ -46,6 +46,8 @@ from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 from agentgraph.tree.validation import value_names
 
+Former = Callable[[ThreadSaver], "Calls[Engine | None]"]
+"""Returns the engine for a thread that knows agents under other names; None for other threads."""
 Begin = Callable[[ThreadSaver], Calls[Any]]
 """Checks a thread, and returns LangGraph's input; called while the thread is locked."""
 
@@ -118,6 +120,7 @@ class Engine:
         reducers: How values are merged, and their types.
         config: The config of all runs.
         context: The runtime context of runs without their own.
+        former: Gives the engine for a thread that knows agents under other names; None if none does.
     """
 
     def __init__(
@@ -128,8 +131,10 @@ class Engine:
         reducers: Reducers,
         config: RunnableConfig | None = None,
         context: object = None,
+        former: "Former | None" = None,
     ) -> None:
         self.tree, self.graph, self.saver, self.reducers = tree, graph, saver, reducers
+        self.former = former
         self.config = {} if config is None else check_config(config)
         self.context = context_as(graph.context_schema, context)
         self._paths = RunPaths(tree)
@@ -173,6 +178,8 @@ class Engine:
         self, thread: ThreadSaver, begin: Begin | Back, how: RunOptions, mode: Mode
     ) -> Calls[Execution]:
         """Return the events of a run, after the checks of its start."""
+        if self.former is not None and (former := (yield from self.former(thread))) is not None:
+            return (yield from former._admitted(former.thread(thread.thread_id), begin, how, mode))
         if isinstance(begin, Back):
             return (yield from self._going_back(thread, begin, how, mode))
         graph_input = yield from self._making_sense(begin, thread)
@@ -335,13 +342,22 @@ class Engine:
         """Read or write a thread, and return the result of the function that does it."""
         self.check_saver()
         thread = self.thread(thread_id)
-        return call_outside(run_calls, self._making_sense(reads, thread, *args, **more))
+        return call_outside(run_calls, self._reading(reads, thread, *args, **more))
 
     async def aread(self, reads: Reads[P, T], thread_id: str, *args: P.args, **more: P.kwargs) -> T:
         """Read or write a thread on the event loop, as `read` does."""
         self.check_saver("async")
         thread = self.thread(thread_id)
-        return await await_outside(arun_calls(self._making_sense(reads, thread, *args, **more)))
+        return await await_outside(arun_calls(self._reading(reads, thread, *args, **more)))
+
+    def _reading(
+        self, reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs
+    ) -> Calls[T]:
+        """Return the result of a function that reads a thread, with the tree's names that it knows."""
+        is_one = bool(thread.thread_id)
+        if is_one and self.former and (former := (yield from self.former(thread))) is not None:
+            thread = former.thread(thread.thread_id)
+        return (yield from self._making_sense(reads, thread, *args, **more))
 
     def thread(self, thread_id: str, saver: Saver | None = None) -> ThreadSaver:
         """Return a thread, in the engine's saver or another one."""

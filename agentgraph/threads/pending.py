@@ -43,7 +43,14 @@ from agentgraph.threads.checkpoints import (
 )
 from agentgraph.threads.spent import counts_at
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
-from agentgraph.tree.addresses import address, as_cursor, parse_address, way_to, without_keys
+from agentgraph.tree.addresses import (
+    address,
+    as_cursor,
+    keyed_as_known,
+    parse_address,
+    way_to,
+    without_keys,
+)
 from agentgraph.tree.places import Place, Tree
 
 _SHOWN = 200
@@ -221,6 +228,7 @@ def _by_name(
     """
     if answers is UNANSWERED or (answers is None and not questions):
         return {}
+    answers = keyed_as_known(tree, answers) if isinstance(answers, Mapping) else answers
     if len(questions) != 1:
         if isinstance(answers, Mapping):
             return answers

@@ -48,7 +48,7 @@ from agentgraph.threads.siblings import Siblings
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, as_input
 from agentgraph.threads.visits import Spot, Target, Wanted, find, is_step
-from agentgraph.tree.addresses import parse_address, root_address
+from agentgraph.tree.addresses import keyed_as_known, parse_address, root_address
 from agentgraph.tree.places import Tree
 
 
@@ -277,7 +277,7 @@ def _answers(saver: ThreadSaver, spot: Spot, answers: object) -> tuple[list[Answ
     asked = _asked_at(spot)
     questions = [question_of(saver.tree, question_note(each.question)) for each in asked]
     names = {name for each in questions for name in names_of(each)}
-    given = answers if isinstance(answers, Mapping) else {}
+    given = keyed_as_known(saver.tree, answers) if isinstance(answers, Mapping) else {}
     later = {
         key: answer
         for key, answer in given.items()

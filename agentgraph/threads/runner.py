@@ -23,9 +23,10 @@ from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.copies import copy, put_all
-from agentgraph.threads.engine import Engine, RunOptions, beginning
+from agentgraph.threads.engine import Engine, Former, RunOptions, beginning
 from agentgraph.threads.forks import AT_ONCE, Forks, Variant, arun_all, engines_of, plans, run_all
 from agentgraph.threads.pending import UNANSWERED, pending, resumption
+from agentgraph.threads.renaming import check_renames, former_engines
 from agentgraph.threads.replay import replayed
 from agentgraph.threads.reports import (
     Result,
@@ -42,6 +43,7 @@ from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.siblings import Siblings
 from agentgraph.threads.turns import Input, new_turn
 from agentgraph.threads.visits import Visit, visits
+from agentgraph.tree.places import Tree
 from agentgraph.tree.validation import validate
 
 _ANY = ""
@@ -96,6 +98,7 @@ class Runner:
         middleware: "Iterable[Middleware]" = (),
         cache: BaseCache[Any] | None = None,
         allow: Iterable[type | str] = (),
+        renames: Mapping[str, str] | None = None,
     ) -> None:
         """Compile `agent`.
 
@@ -116,19 +119,23 @@ class Runner:
             cache: LangGraph's cache for agents with a `cache_policy`.
             allow: The types of your own whose objects are read from the file, as in `sqlite_saver`;
                 those that `values=` and the tree name need not be listed.
+            renames: Old names of agents, each with its new one. A thread that ran under old names goes
+                on: it keeps them, in addresses and events too, also in those that come; new threads
+                have the new ones. Addresses that are passed may have either.
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
-            AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `allow`, `context` or its
-                schema is invalid.
+            AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `allow`, `renames`, `context`
+                or its schema is invalid.
             SaverError: The SQLite file cannot be opened.
         """
         reducers = declared(values)
         tree = validate(agent, reducers.shared, middleware)
         self.agent, self.saver = agent, _saver(checkpointer, allow)
         self._closes = self.saver is not checkpointer
-        try:
-            self.graph = compile_tree(
+
+        def compiled(tree: Tree, former: Former | None = None) -> Engine:
+            graph = compile_tree(
                 tree,
                 reducers,
                 context_schema=context_schema,
@@ -137,7 +144,15 @@ class Runner:
                 store=store,
                 cache=cache,
             )
-            self.engine = Engine(tree, self.graph, self.saver, reducers, config, context)
+            return Engine(tree, graph, self.saver, reducers, config, context, former)
+
+        def under(known_as: Mapping[str, str]) -> Engine:
+            return compiled(validate(agent, reducers.shared, middleware, known_as))
+
+        try:
+            former = former_engines(tree, check_renames(tree, renames), under) if renames else None
+            self.engine = compiled(tree, former)
+            self.graph = self.engine.graph
         except BaseException:
             self.close()
             raise

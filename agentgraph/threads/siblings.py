@@ -105,7 +105,7 @@ def _keeps_step(agent: WorkflowAgent, target: Called, each: Called, *, is_kept: 
     if there.undoes:
         return True
     needs = {step.name: step.depends_on for step in agent.steps}
-    if own.name in upstream(needs, there.name):
+    if own.given_name in upstream(needs, there.given_name):
         return True
-    is_after = there.name in upstream(needs, own.name)
+    is_after = there.given_name in upstream(needs, own.given_name)
     return is_kept and not is_after and not {"failed", "stopped"} & each.result.keys()

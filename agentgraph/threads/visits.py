@@ -41,7 +41,15 @@ from agentgraph.threads.checkpoints import (
     writes_by_task,
 )
 from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.tree.addresses import Cursor, address, as_cursor, iteration, parse_address, without_keys
+from agentgraph.tree.addresses import (
+    Cursor,
+    address,
+    as_cursor,
+    as_known,
+    iteration,
+    parse_address,
+    without_keys,
+)
 from agentgraph.tree.places import Place, Tree
 
 _INSIDE = "/[({"
@@ -246,9 +254,10 @@ class Wanted:
             turn: The turn of an address; None for the last one in which it was visited.
             asks: Says which visits at the address are preferred.
         """
-        self.at, self.is_step = at, is_step(at)
+        self.is_step = is_step(at)
+        self.at = at if self.is_step else as_known(tree, at)
         self._tree, self.turn, self._asks = tree, turn, asks
-        self._address = without_keys(at)
+        self._address = without_keys(self.at)
 
     def chosen(self, spots: Sequence[Spot]) -> Spot | None:
         """Return the visit to go back to; None if it is not among these."""

@@ -18,7 +18,7 @@ a transfer to `press`, the cursor is `(1, ("press",))`, and the address `refine[
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 from urllib.parse import quote
@@ -143,7 +143,8 @@ def way_to(place: Place | None) -> list[Place]:
 
 def keeper_node(place: Place, name: str) -> str:
     """Return the node of the nearest enclosing agent with a name; empty for no name."""
-    return next(each.node for each in reversed(way_to(place)) if each.name == name) if name else ""
+    around = (each.node for each in reversed(way_to(place)) if each.given_name == name)
+    return next(around) if name else ""
 
 
 def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
@@ -257,6 +258,24 @@ def number_of_item(counter: Any) -> int:
     return int(counter[0] if isinstance(counter, tuple | list) else counter)
 
 
+def as_known(tree: Tree, text: str) -> str:
+    """Return an address with the names under which a thread knows agents that have other names now."""
+    if not tree.known_as:
+        return text
+
+    def known(name: re.Match[str]) -> str:
+        return tree.known_as.get(name[0], name[0])
+
+    return "/".join(_NAME.sub(known, part) for part in text.split("/"))
+
+
+def keyed_as_known(tree: Tree, given: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return a mapping whose keys may be addresses, with those as `as_known` returns them."""
+    if not tree.known_as:
+        return given
+    return {as_known(tree, key) if isinstance(key, str) else key: each for key, each in given.items()}
+
+
 def without_keys(text: str) -> str:
     """Return an address without the keys of items.
 
@@ -275,6 +294,7 @@ def without_attempts(text: str) -> str:
     return _AGAIN.sub(r"(\1)", text)
 
 
+_NAME = re.compile(r"^[\w-]+")
 _AGAIN = re.compile(r"\((\d+)\.\d+\)")
 _KEY = re.compile(r"\((\d+):[^()]*\)")
 _NUMBERS = re.compile(r"\d+(\.\d+)?")

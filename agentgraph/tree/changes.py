@@ -71,8 +71,8 @@ def node_at(outline: Outline, address: str) -> str | None:
     """Return the node of the place that an address names; None if the tree has none.
 
     >>> from agentgraph.tree.places import lay_out
-    >>> tree = lay_out(loop("refine", [function_agent("writer", lambda ctx: "Hi.")]))
-    >>> node_at(tree.outline, "refine[1]/writer")
+    >>> outline = lay_out(sequential("report", [function_agent("writer", lambda ctx: "Hi.")])).outline
+    >>> node_at(outline, "report/writer{1}")
     'writer'
     """
     first, *rest = (_COUNTERS.sub("", part) for part in address.split("/"))
@@ -124,7 +124,7 @@ class _Comparison:
             yield self._lost(old, around)
         elif old["nodes"][0] != new["nodes"][0]:
             yield f"{_what(old)} shares its name with another agent in only one of the trees"
-        elif _counters(old) != _counters(new) or not self._needed(old) <= {*new["nodes"]}:
+        elif _counters(old) != _counters(new) or not self._has_nodes(old, new):
             yield f"{old['label']} is {new['label']} now"
         elif is_strict:
             yield from self._inside(old, new)
@@ -180,10 +180,14 @@ class _Comparison:
             return f"{what} is at another place in {around}"
         return f"{what} is moved under {there}" if there else f"{what} is the root"
 
-    def _needed(self, old: Outline) -> set[str]:
-        """Return the nodes of a place that the new one must have too."""
-        needed = {*self._here, *self._visited} if old["kind"] == "graph" else {*self._here}
-        return needed & {*old["nodes"]}
+    def _has_nodes(self, old: Outline, new: Outline) -> bool:
+        """Return whether a new place has the nodes that the thread needs: those at which it is.
+
+        Of a graph that is laid flat also those where it has been, which are in addresses.
+        """
+        if old["kind"] == "graph":
+            return not {*old["nodes"]} & (self._here | self._visited) - {*new["nodes"]}
+        return self._here.isdisjoint(old["nodes"][1:]) or old["label"] == new["label"]
 
     def _has_run(self, outline: Outline) -> bool:
         return _has(outline, self._visited)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from agentgraph.agents.agents import (
@@ -49,6 +50,10 @@ _MERMAID_WORDS = frozenset(
 )
 
 
+AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
+"""Other names under which threads know agents: none."""
+
+
 class Count(NamedTuple):
     """What one counter of a cursor counts.
 
@@ -87,8 +92,18 @@ class Place:
 
     @cached_property
     def name(self) -> str:
-        """The agent's name."""
+        """The name of the agent, as threads know it: its own, unless it had another one before."""
+        return self.agent.name if self.kind.is_inner else self.segment.partition("#")[0]
+
+    @property
+    def given_name(self) -> str:
+        """The name of the agent, as code knows it."""
         return self.agent.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its names: as code knows it, and as threads know it, if that is another one."""
+        return tuple(dict.fromkeys((self.given_name, self.name)))
 
     @cached_property
     def kind(self) -> Kind:
@@ -192,7 +207,7 @@ class Place:
             is_above = around.parent is not None and around.parent.kind.is_swarm
         else:
             is_above = not self.returns
-        return is_above or bool(peers_of(around.agent, self.name))
+        return is_above or bool(peers_of(around.agent, self.given_name))
 
     @cached_property
     def repeats(self) -> bool:
@@ -238,7 +253,8 @@ class Place:
         """Sort key: the order in which siblings are joined, a step after its dependencies."""
         if self.workflow is None or self.step is None:
             return self.index
-        return in_order({step.name: step.depends_on for step in self.workflow.steps}).index(self.name)
+        needs = {step.name: step.depends_on for step in self.workflow.steps}
+        return in_order(needs).index(self.given_name)
 
     def policy(self, name: Literal["retry", "timeout"]) -> Any:
         """Return a policy of the agent here, or of the innermost step around it that has one."""
@@ -288,12 +304,14 @@ class Tree:
         root: Its place.
         children: For each place with sub-agents: their places, in order.
         called: For each place that calls agents (as tools, for items): their places, in order.
+        known_as: The names under which its threads know agents that have other names now.
     """
 
     agent: Agent = field(repr=False)
     root: Place
     children: Mapping[Place, tuple[Place, ...]] = field(repr=False)
     called: Mapping[Place, tuple[Place, ...]] = field(repr=False)
+    known_as: Mapping[str, str] = field(default_factory=lambda: AS_THEY_ARE, repr=False)
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
@@ -494,7 +512,7 @@ def targets(tree: Tree, place: Place) -> dict[str, Place]:
     inside = tree.children.get(place, ()) if place.kind.hands_over else ()
     found: dict[str, Place] = {}
     for target in (*inside, *_beside(tree, place)):
-        found.setdefault(target.name, target)
+        found.setdefault(target.given_name, target)
     return found
 
 
@@ -510,15 +528,20 @@ def _beside(tree: Tree, place: Place) -> Iterator[Place]:
         return
     if around.chat is not None and not place.returns:
         yield around
-    peers = {each.name for each in peers_of(around.agent, place.name)}
-    yield from (each for each in tree.children[around] if each.name in peers)
+    peers = {each.name for each in peers_of(around.agent, place.given_name)}
+    yield from (each for each in tree.children[around] if each.given_name in peers)
     if around.kind.is_swarm and around.parent is not None and around.parent.kind.is_swarm:
         yield from _beside(tree, around)
 
 
-def lay_out(root: Agent) -> Tree:
-    """Return the places of a valid tree."""
-    counts = Counter(_names(root))
+def lay_out(root: Agent, known_as: Mapping[str, str] = AS_THEY_ARE) -> Tree:
+    """Return the places of a valid tree.
+
+    Args:
+        root: Its root agent.
+        known_as: The names under which threads know agents that have other names now.
+    """
+    counts = Counter(known_as.get(name, name) for name in _names(root))
     children: dict[Place, tuple[Place, ...]] = {}
     called: dict[Place, tuple[Place, ...]] = {}
     taken: set[str] = set()
@@ -528,14 +551,16 @@ def lay_out(root: Agent) -> Tree:
     ) -> Place:
         path = f"{path}.{segment}" if path else segment
         dotted = path if parent else f"{path}.root"
-        node = agent.name if counts[agent.name] == 1 and is_drawable(agent.name) else dotted
+        name = known_as.get(agent.name, agent.name)
+        node = name if counts[name] == 1 and is_drawable(name) else dotted
         here = Place(unchecked(agent), parent, index, segment, node, is_called, checks_of(agent))
         while not taken.isdisjoint(names := _names_of(here)):
             here = replace(here, node=f"{here.node}#")
         taken.update(names)
         if inner := sub_agents(agent):
             children[here] = tuple(
-                place(child, here, i, name, path) for i, (child, name) in enumerate(_segments(inner))
+                place(child, here, i, segment, path)
+                for i, (child, segment) in enumerate(_segments(inner, known_as))
             )
         if nodes := inner_nodes(here.agent):
             children[here] = tuple(
@@ -545,12 +570,13 @@ def lay_out(root: Agent) -> Tree:
             taken.update(child.node for child in children[here])
         if inner := called_agents(agent):
             called[here] = tuple(
-                place(child, here, i, child.name, f"{path}.tools", True)
+                place(child, here, i, known_as.get(child.name, child.name), f"{path}.tools", True)
                 for i, child in enumerate(inner)
             )
         return here
 
-    return Tree(root, place(root, None, 0, root.name, ""), children, called)
+    first = place(root, None, 0, known_as.get(root.name, root.name), "")
+    return Tree(root, first, children, called, known_as)
 
 
 def is_drawable(name: str) -> bool:
@@ -558,12 +584,12 @@ def is_drawable(name: str) -> bool:
     return name.partition("-")[0] not in _MERMAID_WORDS
 
 
-def _segments(agents: tuple[Agent, ...]) -> Iterator[tuple[Agent, str]]:
+def _segments(agents: tuple[Agent, ...], known_as: Mapping[str, str]) -> Iterator[tuple[Agent, str]]:
     seen: Counter[str] = Counter()
     for agent in agents:
-        seen[agent.name] += 1
-        nth = seen[agent.name]
-        yield agent, agent.name if nth == 1 else f"{agent.name}#{nth}"
+        name = known_as.get(agent.name, agent.name)
+        seen[name] += 1
+        yield agent, name if seen[name] == 1 else f"{name}#{seen[name]}"
 
 
 def _names(agent: Agent) -> Iterator[str]:

@@ -247,10 +247,10 @@ def _taken(tree: Tree, way: _Way, cursor: Cursor, callbacks: Callbacks) -> Next 
     return start(tree, to, cursor[: len(counts_around(to))])
 
 
-def transfer(tree: Tree, place: Place, cursor: Cursor, name: str) -> Next:
+def transfer(tree: Tree, place: Place, cursor: Cursor, target: Place) -> Next:
     """Return what runs after `place` transferred to one of its `targets`."""
     home = place.home
-    return hand_over(tree, home, cursor[: len(home.counts)], targets(tree, home)[name])
+    return hand_over(tree, home, cursor[: len(home.counts)], target)
 
 
 def active_after(target: Place, before: Place) -> dict[str, object]:

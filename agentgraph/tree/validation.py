@@ -1,7 +1,7 @@
 """Finds every fault of a tree before it is compiled, and the names of values that it knows."""
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, assert_never
 
@@ -58,7 +58,7 @@ from agentgraph.tree.leaf_faults import (
     is_agent,
     policy_faults,
 )
-from agentgraph.tree.places import Place, Tree, lay_out
+from agentgraph.tree.places import AS_THEY_ARE, Place, Tree, lay_out
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what all providers take
@@ -68,7 +68,10 @@ _RESERVED = frozenset({"end"})  # a keyword of Mermaid, which cannot draw a node
 
 
 def validate(
-    root: Agent, merged: Container[str] | None = (), middleware: Iterable[Middleware] = ()
+    root: Agent,
+    merged: Container[str] | None = (),
+    middleware: Iterable[Middleware] = (),
+    known_as: Mapping[str, str] = AS_THEY_ARE,
 ) -> Tree:
     """Check a tree and return it laid out.
 
@@ -76,6 +79,7 @@ def validate(
         root: The root of the tree.
         merged: The names of the values that have a reducer or are local; None if they are not known.
         middleware: LangChain middleware for every chat agent, outside its own.
+        known_as: The names under which threads know agents that have other names now.
 
     Raises:
         InvalidAgentError: The tree has faults; the error lists all of them.
@@ -89,7 +93,7 @@ def validate(
         root = changed(root, lambda chat: replace(chat, middleware=(*outermost, *chat.middleware)))
     if faults := [*faults, *_faults(root, merged)]:
         raise InvalidAgentError(faults)
-    return lay_out(root)
+    return lay_out(root, known_as)
 
 
 def _is_too_deep(root: Agent) -> bool:

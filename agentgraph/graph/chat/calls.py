@@ -139,13 +139,14 @@ def open_calls(activation: Activation) -> list[OpenCall]:
     message = last_message(activation)
     results = results_after(message, activation.view.written_here)
     first = activation.view.progress.get("tool_calls", 0)
-    calls = []
+    calls, now = [], activation.node_context.renamed_tools
     for number, call in enumerate(calls_of(message), first):
         if call["id"] not in results:
             error: Any = None
             if call.get("type") == "invalid_tool_call":
                 error = call.get("error") or "they are not valid JSON"
-            calls.append(OpenCall(cast(ToolCall, call), number, error))
+            named = {**call, "name": now.get(str(call["name"]), call["name"])} if now else call
+            calls.append(OpenCall(cast(ToolCall, named), number, error))
     return calls
 
 

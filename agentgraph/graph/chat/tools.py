@@ -98,7 +98,7 @@ class CallRunner:
     def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
         self._built, agent, node_context, tools = built, built.agent, built.node_context, built.tools
         self.agents = {
-            lane.place.name: LaneTool(node_context, lane, tool)
+            lane.place.given_name: LaneTool(node_context, lane, tool)
             for lane, tool in zip(lanes, agent_tools(agent), strict=True)
         }
         self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
@@ -343,7 +343,7 @@ class LaneTool:
             arguments = self._arguments(call)
         except ValueError as error:
             text = TOOL_INVOCATION_ERROR_TEMPLATE.format(
-                tool_name=place.name, tool_kwargs=running.opened.call["args"], error=error
+                tool_name=place.given_name, tool_kwargs=running.opened.call["args"], error=error
             )
             return running.message(text, failed=True)
         if (outcome := (yield from attempts.next())) is not None:
@@ -490,7 +490,7 @@ class ToolsNode(ChatNode):
         super().__init__(built)
         place = built.node_context.place
         self.name, self.runner = place.nodes.tools, CallRunner(built, lanes)
-        names = {"": place.nodes.call, **{lane.place.name: lane.place.node for lane in lanes}}
+        names = {"": place.nodes.call, **{lane.place.given_name: lane.place.node for lane in lanes}}
         self.tasks = {tool: talk_tasks(name, self.runner.talk_in_task) for tool, name in names.items()}
 
     def talk(self, activation: Activation) -> Calls[None]:

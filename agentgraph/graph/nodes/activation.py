@@ -221,7 +221,8 @@ class Activation:
             return None
         left = [each for each in folded(output.messages) if not isinstance(each, RemoveMessage)]
         target = self._ending.get("target")
-        handed_over = [Note("", "transfer_to", target, self.address)] if target else []
+        to = self.node_context.targets[target].name if target else ""
+        handed_over = [Note("", "transfer_to", to, self.address)] if target else []
         return [*output.emitter.in_order(left), *handed_over], output.writes
 
     def update(self) -> Update:

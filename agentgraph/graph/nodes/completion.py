@@ -91,10 +91,10 @@ class Completion:
             else:
                 if "granted" not in self._ending:
                     self._count_transfer()
-                at = node_context.address(self._cursor)
-                self._entries.append(Note("", "transfer_to", target, at))
-                comes = transfer(node_context.tree, node_context.place, self._cursor, target)
-                self.values.update(active_after(node_context.targets[target], node_context.place.home))
+                at, there = node_context.address(self._cursor), node_context.targets[target]
+                self._entries.append(Note("", "transfer_to", there.name, at))
+                comes = transfer(node_context.tree, node_context.place, self._cursor, there)
+                self.values.update(active_after(there, node_context.place.home))
         except BaseException as error:
             border = self._border(error)
             if not node_context.has_border or (self._is_border and border == self._ending):

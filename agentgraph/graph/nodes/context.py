@@ -15,7 +15,7 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore
 from typing_extensions import override
 
-from agentgraph.agents.agents import HistoryPolicy
+from agentgraph.agents.agents import Handoff, HistoryPolicy
 from agentgraph.agents.context import Context, Entry, Item, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
@@ -184,6 +184,7 @@ class NodeContext:
         is_inner: Whether the place is in an inner lane.
         cache: LangGraph's cache that the graph was compiled with.
         bounds: The limits of the agents around it, the innermost first.
+        renamed_tools: The names that tools have now, by those under which a thread knows them.
     """
 
     def __init__(
@@ -201,6 +202,10 @@ class NodeContext:
         self.bounds: Bounds = tree.bounds_of(place) if tree.limited else ()
         self.targets = targets(tree, place)
         self.handoffs = [handoff_of(target) for target in self.targets.values()]
+        self.renamed_tools = _renamed_tools(tree, place, self.handoffs) if tree.known_as else {}
+        if tree.known_as:  # a step may wait behind a transfer to an old name
+            several = [*self.targets.values()]
+            self.targets |= {name: target for target in several for name in target.names}
         self.is_inner = any(step.starts_lane for step in way_to(place)[1:])
         self.hops_index = at = innermost_hops(place) if tree.has_transfers else None
         self.streams_hops = at is not None and _is_in_lane(place, place.counts[at].place)
@@ -454,3 +459,14 @@ class ActivationContext(Context[Any]):
     @override
     def runtime(self) -> Runtime[Any]:
         return get_runtime()
+
+
+def _renamed_tools(tree: Tree, place: Place, handoffs: Sequence[Handoff]) -> dict[str, str]:
+    """Return the names that an agent's tools have now, by those that a thread knows, if they differ.
+
+    They are the names of agents that it calls, and of transfers to agents.
+    """
+    called = [each.names for each in tree.called.get(place, ())]
+    named = zip(targets(tree, place).values(), handoffs, strict=True)
+    moves = [(each.tool_name, f"transfer_to_{to.name}") for to, each in named if each.name is None]
+    return {names[-1]: names[0] for names in (*called, *moves) if names[-1] != names[0]}

@@ -51,7 +51,8 @@ class RunningNode(FunctionNode):
         self, node_context: NodeContext, capabilities: Capabilities, lanes: Sequence[Lane]
     ) -> None:
         super().__init__(node_context, capabilities)
-        self.lanes = {lane.place.name: called_lane(lane) for lane in lanes}
+        several = [(lane.place, called_lane(lane)) for lane in lanes]
+        self.lanes = {name: lane for place, lane in several for name in place.names}
 
     def run(self, activation: Activation) -> None:
         """Call the function, and wait for the agents that it runs."""

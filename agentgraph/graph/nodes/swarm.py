@@ -42,15 +42,16 @@ def active_of(activation: Activation, places: Sequence[Place]) -> Place | None:
     Raises:
         InvalidOutputError: The value names none of them.
     """
-    key = cast(str, active_key(activation.node_context.place.agent))
-    values = activation.view.lane_values
-    if key not in values:
+    swarm, values = activation.node_context.place, activation.view.lane_values
+    keys = (active_key(swarm.agent, name) for name in swarm.names)
+    key = next((each for each in keys if each in values), None)
+    if key is None:
         return None
-    active = next((place for place in places if place.name == values[key]), None)
+    active = next((place for place in places if values[key] in place.names), None)
     if active is None:
         raise InvalidOutputError(
             f"{activation.address}: the value {key!r} is {shown(values[key])}, which is none of its "
-            f"agents; there are: {', '.join(shown(place.name) for place in places)}"
+            f"agents; there are: {', '.join(shown(place.given_name) for place in places)}"
         )
     return active
 
