@@ -15,6 +15,7 @@ from agentgraph.threads.checkpoints import (
     CHANGED,
     NOTES,
     begins_turn,
+    check_whole,
     is_by_hand,
     is_foreign,
     known_thread,
@@ -56,9 +57,11 @@ def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
 
     Raises:
         UnknownThreadError: The saver has no such thread.
+        ThreadError: It is a copy that was cut short.
         TreeChangedError: A tree of another shape ran the thread.
     """
     saved = yield from known_thread(saver)
+    check_whole(saver, saved)
     position = position_of(saved)
     if position is not None and position["tree"] != saver.tree.fingerprint:
         every = yield from leading_checkpoints(saver)

@@ -24,7 +24,7 @@ from langchain_core.messages import convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.constants import START
 
-from agentgraph.errors import UnknownThreadError
+from agentgraph.errors import ThreadError, UnknownThreadError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
 from agentgraph.graph.stamps import Note, note_of, step_name
 from agentgraph.graph.state import Position, moved
@@ -49,10 +49,36 @@ _FORK = "fork"
 """The source of copies, and of checkpoints from which `invoke(None, config)` continued."""
 COPIED = "agentgraph_steps"
 """The metadata key of a checkpoint that a rewind copied: the names that its step had before."""
+COPIED_TO = "agentgraph_copied_to"
+"""The metadata key of the root's checkpoints on a copy of a thread, but its head: the id of that."""
 REWOUND = "rewound"
 """The kind of the note at the root's checkpoint from which a rewind goes on."""
 CHANGED = "changed"
 """The kind of the note at a checkpoint from which a tree of another shape goes on: its outline."""
+
+
+def is_cut_short(saved: CheckpointTuple) -> bool:
+    """Return whether a thread with this head is a copy that was not completed."""
+    return COPIED_TO in saved.metadata
+
+
+def unmarked(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a checkpoint of a copy for one at which a thread may stand."""
+    return {key: value for key, value in metadata.items() if key != COPIED_TO}
+
+
+def check_whole(saver: ThreadSaver, saved: CheckpointTuple) -> None:
+    """Refuse a copy that was not completed.
+
+    Raises:
+        ThreadError: It is one.
+    """
+    if is_cut_short(saved):
+        raise ThreadError(
+            f"thread {shown(saver.thread_id)} is a copy that was cut short; make the same copy once "
+            "more, which completes it, or delete it",
+            saver.thread_id,
+        )
 
 
 def save_failure(saver: ThreadSaver, error: BaseException, notes: Sequence[Note]) -> Calls[None]:

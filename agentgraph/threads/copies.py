@@ -1,13 +1,24 @@
-"""Copies threads: whole, or their line up to a visit."""
+"""Copies threads: whole, or their line up to a visit.
+
+A kill may cut a copy short. Then the checkpoints of which its head is not among them say so: such a
+thread is refused, but for the same copy, which completes it.
+"""
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import ThreadError
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import known_thread
+from agentgraph.threads.checkpoints import (
+    COPIED_TO,
+    is_cut_short,
+    known_thread,
+    namespace_of,
+    unmarked,
+)
 from agentgraph.threads.rewinding import Back, commit, line_to_copy
 from agentgraph.threads.thread_saver import ThreadSaver
 
@@ -27,21 +38,25 @@ def copy(saver: ThreadSaver, to: str, back: Back | None = None) -> Calls[None]:
     """
     yield from known_thread(saver)
     new = saver.of(to)
-    yield from check_new(new)
     if back is None:
-        every: Sequence[CheckpointTuple] = (yield from saver.checkpoints())[::-1]
+        every: Sequence[CheckpointTuple] = yield from saver.checkpoints()
     else:
         every = (yield from line_to_copy(saver, back)).copies
+    yield from check_new(new, every)
     yield from put_all(new, every)
 
 
-def check_new(saver: ThreadSaver) -> Calls[None]:
-    """Refuse to copy onto a thread that is there.
+def check_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[None]:
+    """Refuse to copy onto a thread that is there, and is no beginning of the same copy.
 
     Raises:
         ThreadError: It is there.
     """
-    if (yield from saver.checkpoint()) is not None:
+    saved = yield from saver.checkpoint()
+    if saved is None:
+        return
+    ids = {each.checkpoint["id"] for each in (yield from saver.checkpoints())}
+    if not (is_cut_short(saved) and ids <= {each.checkpoint["id"] for each in every}):
         raise ThreadError(
             f"thread {shown(saver.thread_id)} exists already; copy to another id, or delete it first",
             saver.thread_id,
@@ -49,9 +64,15 @@ def check_new(saver: ThreadSaver) -> Calls[None]:
 
 
 def put_all(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[None]:
-    """Put checkpoints on a new thread; if that fails it is deleted, for it would look like stopped."""
+    """Put checkpoints on a new thread, the oldest first; if that fails it is deleted."""
+    oldest_first = sorted(every, key=lambda each: str(each.checkpoint["id"]))
+    *roots, head = (each for each in oldest_first if not namespace_of(each))
+    mark: dict[str, Any] = {COPIED_TO: head.checkpoint["id"]}
+    marked = [each._replace(metadata=cast(Any, {**each.metadata, **mark})) for each in roots]
+    head = head._replace(metadata=cast(Any, unmarked(head.metadata)))
+    inside = [each for each in oldest_first if namespace_of(each)]
     try:
-        yield from commit(saver, every)
+        yield from commit(saver, [*inside, *marked, head])
     except GeneratorExit:  # no call can be made
         raise
     except BaseException:

@@ -178,8 +178,9 @@ class Engine:
         self, thread: ThreadSaver, begin: Begin | Back, how: RunOptions, mode: Mode
     ) -> Calls[Execution]:
         """Return the events of a run, after the checks of its start."""
-        if self.former is not None and (former := (yield from self.former(thread))) is not None:
-            return (yield from former._admitted(former.thread(thread.thread_id), begin, how, mode))
+        engine, thread = yield from self.for_thread(thread)
+        if engine is not self:
+            return (yield from engine._admitted(thread, begin, how, mode))
         if isinstance(begin, Back):
             return (yield from self._going_back(thread, begin, how, mode))
         graph_input = yield from self._making_sense(begin, thread)
@@ -354,10 +355,17 @@ class Engine:
         self, reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs
     ) -> Calls[T]:
         """Return the result of a function that reads a thread, with the tree's names that it knows."""
-        is_one = bool(thread.thread_id)
-        if is_one and self.former and (former := (yield from self.former(thread))) is not None:
-            thread = former.thread(thread.thread_id)
+        _, thread = yield from self.for_thread(thread)
         return (yield from self._making_sense(reads, thread, *args, **more))
+
+    def for_thread(self, thread: ThreadSaver) -> "Calls[tuple[Engine, ThreadSaver]]":
+        """Return the engine for a thread, by the names that it has for agents; and the thread in it."""
+        former = None
+        if self.former is not None and thread.thread_id:
+            former = yield from self.former(thread)
+        if former is None:
+            return self, thread
+        return former, former.thread(thread.thread_id, thread.saver)
 
     def thread(self, thread_id: str, saver: Saver | None = None) -> ThreadSaver:
         """Return a thread, in the engine's saver or another one."""

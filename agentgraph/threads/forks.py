@@ -159,9 +159,10 @@ def plans(
     for name, given in variants.items():
         runs = engines[name]
         to = f"{saver.thread_id}-{name}"
-        yield from check_new(runs.thread(to))
         back = Back(at, **{key: given[key] for key in _CHANGES if key in given})
-        copies, later = yield from line_to_copy(runs.thread(saver.thread_id, saver.saver), back)
+        runs, thread = yield from runs.for_thread(runs.thread(saver.thread_id, saver.saver))
+        copies, later = yield from line_to_copy(thread, back)
+        yield from check_new(runs.thread(to), copies)
         given_options = {key: given[key] for key in _OPTIONS if key in given}
         options = RunOptions(False, **given_options, later=later)
         spots = spots_in(runs.tree, copies)

@@ -33,6 +33,7 @@ from agentgraph.threads.checkpoints import (
     parent_id,
     parts_of,
     steps_of,
+    unmarked,
 )
 from agentgraph.threads.config import config_of
 from agentgraph.threads.copied_steps import (
@@ -142,7 +143,7 @@ class NewLine(Draft):
             CheckpointTuple(
                 config=config_of(thread_id, name, own),
                 checkpoint=cast(Any, {**saved.checkpoint, "id": own, **when}),
-                metadata=cast(Any, {**saved.metadata, **more}),
+                metadata=cast(Any, {**unmarked(saved.metadata), **more}),
                 parent_config=config_of(thread_id, name, parent) if parent else None,
                 pending_writes=writes,
             )

@@ -19,7 +19,7 @@ from agentgraph.agents.tools import LONG_RUNNING
 from agentgraph.errors import (
     AgentGraphError,
     SaverError,
-    TreeChangedError,
+    ThreadError,
 )
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.internals import INTERRUPT
@@ -358,7 +358,7 @@ def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:
         return None
     try:
         asks = bool((yield from pending(saver)))
-    except TreeChangedError:
+    except ThreadError:  # another tree ran it, or it is a copy that was cut short
         asks = any(INTERRUPT in writes for writes in writes_by_task(saved).values())
     status: Status = "running" if is_running else _status(saved, asks)
     return ThreadSummary(saver.thread_id, status, time_of(saved))

@@ -48,6 +48,7 @@ from agentgraph.threads.checkpoints import (
     address_at,
     before_edits,
     begun_input,
+    check_whole,
     leading_checkpoints,
     namespace_of,
     next_node,
@@ -120,6 +121,8 @@ def new_turn(
     if late := _late_results(turn["messages"]):
         turn["messages"] = yield from _admitted(saver, turn["messages"], late)
     saved = yield from saver.checkpoint()
+    if saved is not None:
+        check_whole(saver, saved)
     if saved is None or not next_node(saved):
         return turn
     if not drop_pending and (questions := (yield from pending(saver))):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,63 @@ def test_a_copy_up_to_a_visit_of_an_earlier_turn_has_no_later_one(runner: ag.Run
         runner.copy("t", "u", at="s/z")
     with pytest.raises(ag.UnknownAddressError):
         runner.copy("t", "w", at="s/nowhere")
+
+
+class Killed(Failing):
+    """A saver whose process is killed when it fails: nothing tidies up."""
+
+    def delete_thread(self, thread_id: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize("at", [None, "s/p/x/judge"])
+def test_a_copy_that_is_cut_short_anywhere_is_completed_by_the_same_copy(at: str | None) -> None:
+    for saves in range(200):
+        runner = ag.Runner(tree(), checkpointer=(saver := Killed()))
+        runner.invoke("Go.", thread_id="t")
+        runner.invoke("Again.", thread_id="t")
+        runner.copy("t", "whole", at=at)
+        saver.left = saves
+        try:
+            runner.copy("t", "u", at=at)
+        except ag.SaverError:
+            assert saver.left is None
+            if "u" in [each.thread_id for each in runner.threads()]:
+                for method in (
+                    runner.thread,
+                    runner.resume,
+                    runner.events,
+                    runner.pending,
+                    runner.visits,
+                ):
+                    with pytest.raises(ag.ThreadError, match="copy that was cut short; make the same"):
+                        method("u")
+                with pytest.raises(ag.ThreadError, match="copy that was cut short; make the same"):
+                    runner.run("Go.", thread_id="u")
+            runner.copy("t", "u", at=at)
+            has_failed = True
+        else:
+            has_failed, saver.left = False, None
+        assert shown(runner.events("u")) == shown(runner.events("whole"))
+        assert shown(runner.resume("u")) == shown(runner.resume("whole"))
+        if not has_failed:
+            assert saves > 5
+            with pytest.raises(ag.ThreadError, match="'u' exists already"):
+                runner.copy("t", "u", at=at)
+            return
+    raise AssertionError("there is no end to the saves")
+
+
+def test_a_copy_goes_back_and_is_copied_as_any_thread(runner: ag.Runner) -> None:
+    runner.copy("t", "u")
+    assert shown(runner.rewind("u", "s/z"))[-1] == "s/z: z -"
+    runner.copy("u", "v", at="s/p")
+    assert runner.thread("v").status == "stopped"
+    assert shown(runner.resume("v"))[-1] == "s/z: z -"
+
+
+def shown(events: Iterable[ag.AgentEvent]) -> list[str]:
+    return [f"{event.address}: {event.text}" for event in events]
 
 
 def test_a_saver_that_fails_at_any_save_of_a_fork_loses_nothing() -> None:
