@@ -9,6 +9,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.errors import TreeChangedError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
+from agentgraph.graph.stamps import number_of
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
@@ -63,7 +64,7 @@ def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
     saved = yield from known_thread(saver)
     check_whole(saver, saved)
     position = position_of(saved)
-    if position is not None and position["tree"] != saver.tree.fingerprint:
+    if position is not None and not is_of(saver.tree, saved):
         every = yield from leading_checkpoints(saver)
         check_tree(saver, every, saved, position["tree"])
     return saved
@@ -160,9 +161,24 @@ def _last_outline(newest_first: Iterable[CheckpointTuple], tree: str) -> Outline
 
 def outline_at(saved: CheckpointTuple) -> Outline | None:
     """Return the outline of a tree that is saved with a checkpoint of the root; None if none is."""
-    notes = [note.data for note in notes_at(saved) if note.kind == CHANGED]
+    if (changed := _changed_at(saved)) is not None:
+        return changed
     position = position_of(saved)
-    return cast(Outline, notes[-1]) if notes else position.get("outline") if position else None
+    return position.get("outline") if position else None
+
+
+def is_of(tree: Tree, saved: CheckpointTuple) -> bool:
+    """Return whether a tree was the last to get to a checkpoint of the root, or to go on from there."""
+    if (changed := _changed_at(saved)) is not None:
+        return fingerprint_of(changed) == tree.fingerprint
+    position = position_of(saved)
+    return position is not None and position["tree"] == tree.fingerprint
+
+
+def _changed_at(saved: CheckpointTuple) -> Outline | None:
+    """Return the outline of the last changed tree that went on from a checkpoint; None if none did."""
+    notes = [note for note in notes_at(saved) if note.kind == CHANGED]
+    return cast(Outline, max(notes, key=number_of).data) if notes else None
 
 
 def _changed(saver: ThreadSaver, was: Outline | None, in_words: Sequence[str]) -> TreeChangedError:

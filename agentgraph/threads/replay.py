@@ -67,7 +67,7 @@ from agentgraph.graph.stamps import (
 from agentgraph.graph.state import Position, clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.changed_trees import open_thread
+from agentgraph.threads.changed_trees import is_of, open_thread
 from agentgraph.threads.checkpoints import (
     CHANGED,
     REWOUND,
@@ -534,9 +534,8 @@ def _continue_step(
     """
     origin, every, void, line = rest
     is_turn, tree = not isinstance(graph_input, Command | None), saver.tree
-    position = position_of(saved)
-    turn, last = clock_in(position)
-    is_changed = not is_turn and position is not None and position["tree"] != tree.fingerprint
+    turn, last = clock_in(position_of(saved))
+    is_changed = not is_turn and not is_of(tree, origin)
     entries = entries_of(tree, every)
     asked = [each for each in entries if isinstance(each, Note) and each.kind == "interrupted"]
     open_ = _open_questions(asked, every, origin)

@@ -27,7 +27,7 @@ from agentgraph.graph.state import clock_in, with_id
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write, check_mapping
 from agentgraph.safe_repr import shown
-from agentgraph.threads.changed_trees import check_tree
+from agentgraph.threads.changed_trees import check_tree, is_of
 from agentgraph.threads.checkpoints import (
     REWOUND,
     is_foreign,
@@ -203,7 +203,9 @@ def _check_tree(
         TreeChangedError: A tree of another shape ran the thread.
     """
     position, spot = position_of(target.spot.saved), target.spot
-    if position is None or position["tree"] == saver.tree.fingerprint:
+    if position is None or (
+        position["tree"] == saver.tree.fingerprint and is_of(saver.tree, line.root)
+    ):
         return
     began = str(line.root.checkpoint["id"])
     whole = yield from _whole_line(saver, target)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -21,7 +22,21 @@ SECONDS_TO_START = 120
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of a server with the graphs of `langgraph.json`, and those of the tests."""
-    folder = tmp_path_factory.mktemp("server")
+    with _serving(tmp_path_factory.mktemp("server")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def saving_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Return the address of such a server that keeps its threads in a SQLite file, and the file."""
+    folder = tmp_path_factory.mktemp("saving_server")
+    shutil.copy(TESTS / "server" / "sqlite_saver.py", folder)
+    with _serving(folder, checkpointer={"path": "./sqlite_saver.py:saver"}) as url:
+        yield url, folder / "threads.db"
+
+
+@contextmanager
+def _serving(folder: Path, **settings: object) -> Iterator[str]:
     shutil.copytree(TESTS.parent / "notebooks", folder / "notebooks")
     for file in ("graphs.py", "random_graph.py", "remote_graphs.py"):
         shutil.copy(TESTS / "server" / file, folder)
@@ -31,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for name in ("asking", "counting", "reporting", "failing", "stopping"):
         config["graphs"][f"remote_{name}"] = f"./remote_graphs.py:remote_{name}"
     config["graphs"]["random"] = "./random_graph.py:random_graph"
-    (folder / "langgraph.json").write_text(json.dumps(config))
+    (folder / "langgraph.json").write_text(json.dumps({**config, **settings}))
     port = _free_port()
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
