@@ -190,9 +190,15 @@ def test_a_failure_that_ends_the_function_is_tried_again_from_the_failed_step(di
     assert RAN == ["flow/echo(0)", "flow/team(1)/work"]
 
 
+BEGUN = threading.Event()
+
+
 async def in_little_time(ctx: ag.Context) -> str:
+    BEGUN.clear()
+    call = asyncio.ensure_future(ctx.run("team", "x"))
+    await asyncio.to_thread(BEGUN.wait, 20)
     try:
-        return str(await asyncio.wait_for(ctx.run("team", "x"), 0.05))
+        return str(await asyncio.wait_for(call, 0.01))
     except TimeoutError:
         return f"It took too long, {await ctx.run('echo', 'y')}"
 
@@ -247,6 +253,7 @@ def slow(name: str) -> ag.Agent:
     """Return an agent that takes its time, in a thread that nobody can cancel."""
 
     def fn(ctx: ag.Context) -> str:
+        BEGUN.set()
         time.sleep(0.2)
         return name
 
