@@ -34,7 +34,7 @@ from saved_trees import DECLARED, FULL, TREES
 
 import agentgraph as ag
 
-STEP = 1 if EXAMPLES else 19
+STEP = 1 if EXAMPLES else 29
 """Each call fails; without examples, each 13th one."""
 MOST_CALLS = 8
 """After so many runs and resumes a thread has come to its end."""
@@ -249,7 +249,7 @@ def check_failing(whole: Failing, driven: Failing, fails: set[str], text: str = 
     check_again([part.events for part in parts], driven.events())
 
 
-@pytest.mark.parametrize(("tree", "how", "way"), in_turn(TREES, HOW, WAYS, every=5))
+@pytest.mark.parametrize(("tree", "how", "way"), in_turn(TREES, HOW, WAYS, every=7))
 def test_a_saver_that_fails_is_nobodys_failure(tree: str, how: str, way: str, tmp_path: Path) -> None:
     whole = Failing(tree, way, tmp_path / "whole", Faults(how, 0))
     fails = blamed(whole.finish())
@@ -286,7 +286,7 @@ ALONE = [name for name in TREES if name not in {*ASKING, "undone"}]
 """The trees that a graph runs without a `Runner` to the end."""
 
 
-@pytest.mark.parametrize(("tree", "durability", "drive"), in_turn(ALONE, MODES, DRIVES, every=6))
+@pytest.mark.parametrize(("tree", "durability", "drive"), in_turn(ALONE, MODES, DRIVES, every=8))
 def test_a_saver_that_fails_under_a_graph_is_nobodys_failure(
     tree: str, durability: str, drive: str
 ) -> None:
