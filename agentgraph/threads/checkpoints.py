@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from langchain_core.messages import convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
@@ -49,6 +49,8 @@ _FORK = "fork"
 """The source of copies, and of checkpoints from which `invoke(None, config)` continued."""
 COPIED = "agentgraph_steps"
 """The metadata key of a checkpoint that a rewind copied: the names that its step had before."""
+_TICKS_TO_1970, _TICKS_A_SECOND = 0x01B21DD213814000, 10_000_000
+"""The time in ids: from when it counts, and how fast."""
 COPIED_TO = "agentgraph_copied_to"
 """The metadata key of the root's checkpoints on a copy of a thread, but its head: the id of that."""
 REWOUND = "rewound"
@@ -204,6 +206,18 @@ def parts_of(namespace: str) -> list[str]:
 def time_of(saved: CheckpointTuple) -> float:
     """Return when a checkpoint was saved, in seconds since 1970."""
     return datetime.fromisoformat(saved.checkpoint["ts"]).timestamp()
+
+
+def first_time_of(saved: CheckpointTuple) -> float:
+    """Return when a step was reached first: of a checkpoint that rewinds copied, before them.
+
+    The ids of checkpoints have their times: they are UUIDs of version 6.
+    """
+    if not saved.metadata.get(COPIED):
+        return time_of(saved)
+    number = UUID(steps_of(saved)[-1].partition(":")[0]).int
+    ticks = (number >> 80 << 12) | (number >> 64 & 0xFFF)
+    return (ticks - _TICKS_TO_1970) / _TICKS_A_SECOND
 
 
 def is_foreign(tree: Tree, saved: CheckpointTuple) -> bool:

@@ -26,6 +26,7 @@ from agentgraph.threads.checkpoints import (
     COPIED,
     NOTES,
     address_at,
+    first_time_of,
     is_foreign,
     namespace_of,
     next_node,
@@ -33,7 +34,6 @@ from agentgraph.threads.checkpoints import (
     parts_of,
     position_of,
     root_id,
-    time_of,
     writes_by_task,
 )
 from agentgraph.threads.config import config_of
@@ -206,11 +206,11 @@ class CopiedStep:
         target = self._target(way)
         agent, how = self._place.agent, self._line.siblings
         kept = kept_beside(agent, target, how, self._called.values())
-        began = time_of(self._line.lanes[namespace_of(way[0])][0]) if way else inf
+        began = first_time_of(self._line.lanes[namespace_of(way[0])][0]) if way else inf
         lanes = [each for task in kept for each in self._lanes.get(task, ())]
         self._line.beside += lanes
         on_the_way = self._past_attempts(target, namespace_of(way[0])) if way else []
-        come = time_of(way[0]) if way else 0.0
+        come = first_time_of(way[0]) if way else 0.0
         self._line.stays.append(self._stays([*kept.values()], began, target, come))
         if spot.task is not None and not way and self._line.edits:
             self._line.copies.append(self._entry(target))
@@ -397,7 +397,7 @@ class CopiedStep:
         began = float(came.get("began", 0))
         if names := self._lanes.get(task):
             first = self._line.lanes[min(names, key=_attempt)][0]
-            began = began or time_of(first) * _A_SECOND
+            began = first_time_of(first) * _A_SECOND  # a lane that runs again began when it did first
             name = parts_of(namespace_of(first))[-1].partition(":")[0]
             place = next(each for each in tree.lanes(self._place) if each.node == name)
             cursor = as_cursor(_first_position(first)["cursor"])[: len(place.counts)]

@@ -152,10 +152,19 @@ def _events_of(
     for entry in entries:
         moment = moment_of(entry)
         while positions and moment and clock_in(positions[0]) < (moment.turn, moment.number):
-            position = positions.popleft()
-            if (place := place_of(tree, position)) is not None:
-                translator.learn(clock_in(position)[0], place, as_cursor(position["cursor"]))
+            _learn(translator, tree, positions.popleft())
         yield translator.event(entry)
+
+
+def learn_of(translator: Translator, tree: Tree, every: Iterable[CheckpointTuple]) -> None:
+    """Tell a translator where transfers led that led to where the lanes of a step are."""
+    for position in sorted(_ends(every) if tree.has_transfers else (), key=clock_in):
+        _learn(translator, tree, position)
+
+
+def _learn(translator: Translator, tree: Tree, position: Position) -> None:
+    if (place := place_of(tree, position)) is not None:
+        translator.learn(clock_in(position)[0], place, as_cursor(position["cursor"]))
 
 
 def _ends(every: Iterable[CheckpointTuple]) -> Iterator[Position]:
@@ -371,6 +380,7 @@ class Continuation(NamedTuple):
             the run while it reads these.
         notes_after: Notes to save there after the replayed events.
         checkpoint: The checkpoint whose step continues; None if no step is unfinished.
+        every: The checkpoints of that step.
     """
 
     begin: Moment = Moment(0, 0, "")
@@ -380,6 +390,7 @@ class Continuation(NamedTuple):
     notes_before: Sequence[Note] = ()
     notes_after: Sequence[Note] = ()
     checkpoint: CheckpointTuple | None = None
+    every: Sequence[CheckpointTuple] = ()
 
 
 class Voided(NamedTuple):
@@ -566,6 +577,7 @@ def _continue_step(
             *([note(CHANGED, tree.outline)] if is_changed else []),
         ],
         checkpoint=origin,
+        every=every,
     )
 
 

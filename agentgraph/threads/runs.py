@@ -45,7 +45,7 @@ from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
 from agentgraph.threads.config import is_collecting, is_within, outside
 from agentgraph.threads.locks import ThreadLock
-from agentgraph.threads.replay import Continuation, save_heard
+from agentgraph.threads.replay import Continuation, learn_of, save_heard
 from agentgraph.threads.soundness import is_met_by_langgraph, unfit
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
 
@@ -158,6 +158,7 @@ class Execution:
         translator = Translator(
             thread.tree, thread.thread_id, begin=on.begin, waiting=on.questions, paths=thread.paths
         )
+        learn_of(translator, thread.tree, on.every)  # the first event may be one of a failure
         try:
             with self.control.raising():
                 next_part = get_next(self.stream)
