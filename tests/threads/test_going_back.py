@@ -1,5 +1,6 @@
 """Going back to what a thread has visited: what is kept, what is changed there, and what is refused."""
 
+import asyncio
 import json
 import operator
 from collections import Counter
@@ -294,6 +295,38 @@ def test_one_of_several_questions_of_tools_is_answered_anew(started: Start) -> N
         "bees no",
         "ants never",
     ]
+
+
+def runs(name: str, agent: ag.Agent, *keys: str) -> ag.Agent:
+    """Return an agent that runs another one for each key, side by side."""
+
+    async def fn(ctx: ag.Context) -> str:
+        said = await asyncio.gather(*(ctx.run(agent.name, each, key=each) for each in keys))
+        return " ".join(map(str, said))
+
+    return ag.function_agent(name, fn, agents=[agent])
+
+
+def test_a_question_inside_a_visit_is_gone_also_after_a_rewind_beside_it(started: Start) -> None:
+    branches = ag.parallel("p", [ag.sequential("x", [asks("q"), says("z")]), says("c")])
+    thread = started(ag.parallel("s", [runs("f", branches, "k"), says("d")]))
+    thread.resume("yes")
+    for at in ("s/f/p(k)/c", "s/f/p(k)/x/z"):
+        thread.rewind(at)
+        assert not thread.pending()
+    thread.rewind("s/f/p(k)")
+    thread.resume("no")
+    asked = [each.address for each in thread.events() if each.kind == "interrupted"]
+    assert asked == ["s/f/p(k)/x/q"]
+    assert [text for text in thread.texts() if text.startswith("q ")] == ["q no"]
+
+
+def test_calls_side_by_side_stay_so_where_one_has_run_again(started: Start) -> None:
+    thread = started(runs("f", ag.sequential("x", [says("a"), says("b")]), "k1", "k2"))
+    for at, other in (("f/x(k1)", "f/x(k2)"), ("f/x(k2)", "f/x(k1)"), ("f/x(k1)/b", "f/x(k2)")):
+        thread.rewind(at)
+        assert RAN[f"{at.removesuffix('/b')}/b"] == 1
+        assert not any(each.startswith(other) for each in RAN), at
 
 
 def test_without_an_answer_it_asks_again(started: Start) -> None:
