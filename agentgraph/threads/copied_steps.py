@@ -1,12 +1,13 @@
 """Copies one step of a lane for a new line: what its node, and the tasks that it called, wrote."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import inf
 from typing import Any, NamedTuple, cast
+from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
@@ -54,7 +55,9 @@ NO_TASK = "00000000-0000-0000-0000-000000000000"
 """The task id of writes that belong to no task: the next step begins with them."""
 _STOPPED = (INTERRUPT, ERROR)
 """The channels that say how a step stopped that is to go on."""
-_BESIDE = {NOTES, ATTEMPTS, LOSSES}
+ASKED = "agentgraph_asked"
+"""The channel of the ids of the questions that a kept call had asked, as notes have them."""
+_BESIDE = {NOTES, ATTEMPTS, LOSSES, ASKED}
 """The channels of what is saved beside tasks, under ids that LangGraph does not know."""
 _MORE = 64
 """How far the call numbers of a node's tasks are looked for, beyond four times their count."""
@@ -219,7 +222,7 @@ class CopiedStep:
             for task, channel, value in self._saved.pending_writes or ()
             if self._keeps_write(task, channel, value, kept.keys(), {*lanes, *on_the_way[:-1]}, target)
         ]
-        writes += self._answered_before(target, began)
+        writes += [*self._answered_before(target, began), *self._asked_by(kept)]
         return writes, [*lanes, *on_the_way]
 
     def _entry(self, target: Called) -> CheckpointTuple:
@@ -266,17 +269,19 @@ class CopiedStep:
         """Return all writes; of a step that has not ended without how it stopped."""
         is_over = any("position" in writes for writes in self._by_task.values())
         runs_graph = self._place.kind.runs_graph
-        return [
+        kept = [
             self._moved(task, channel, value)
             for task, channel, value in self._saved.pending_writes or ()
-            if is_over or not (channel in _STOPPED or (runs_graph and channel == RETURN))
+            if channel != ASKED
+            and (is_over or not (channel in _STOPPED or (runs_graph and channel == RETURN)))
         ]  # a graph that is under way begins its step anew
+        return [*kept, *self._asked_by(self._called)]
 
     def _keeps_write(
         self, task: str, channel: str, value: Any, kept: Set[str], lanes: Set[str], target: Called
     ) -> bool:
         """Return whether a write of a step on the way is kept."""
-        if channel in (NOTES, LOSSES):
+        if channel in (NOTES, LOSSES, ASKED):
             return False
         if channel == ATTEMPTS:
             return bool(value["namespace"] in lanes)
@@ -284,6 +289,26 @@ class CopiedStep:
             is_before = value["saved"] < target.ended
             return bool(is_before) and value["call"] != target.result.get("call", _call_in(target))
         return task in kept and channel not in _STOPPED
+
+    def _asked_by(self, kept: Iterable[str]) -> Iterator[PendingWrite]:
+        """Yield what is saved of the questions of tasks: on another line their ids cannot be computed."""
+        for task in kept:
+            if asked := self._questions(task):
+                yield str(uuid4()), ASKED, {"task": self._ids[task], "ids": sorted(asked)}
+
+    def _questions(self, task: str) -> set[str]:
+        """Return the ids of the questions that a task has asked, as notes have them."""
+        asked = {
+            each
+            for writes in self._by_task.values()
+            if ASKED in writes and writes[ASKED]["task"] == task
+            for each in writes[ASKED]["ids"]
+        }
+        writes, within = self._by_task.get(task, {}), f"{self._called[task].name}:{task}"
+        if RESUME in writes or INTERRUPT in writes:
+            several = range(len(writes.get(RESUME, ())) + 1)
+            asked |= {_question_id(joined(self._within, within), n) for n in several}
+        return asked
 
     def _answered_before(self, target: Called, began: float) -> Iterator[PendingWrite]:
         """Yield the answers that the node, or the task on the way, had before a time."""
@@ -312,8 +337,7 @@ class CopiedStep:
             come: When it came to the step on the way; its steps before that are kept.
         """
         at = address_at(self._line.tree, self._saved)
-        writes = (self._by_task.get(each.id, {}) for each in kept)
-        asked = {question.id for each in writes for question in each.get(INTERRUPT, ())}
+        asked = set().union(*(self._questions(each.id) for each in kept))
 
         def stays(note: Note) -> bool:
             if note.address == at and (note.id in asked or _time(note) < began):

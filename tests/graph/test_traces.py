@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 from commands import Commands
-from helpers import Drive, Sync, asks, foreign, says, scripted
+from helpers import Drive, Sync, asks, echo, foreign, says, scripted
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.checkpoint.memory import InMemorySaver
@@ -19,7 +19,7 @@ from langgraph.types import Command
 from langsmith import Client
 
 import agentgraph as ag
-from agentgraph.testing import call, calls
+from agentgraph.testing import ScriptedChatModel, call, calls
 
 OURS = ("agent_name", "agent_address", "run_path", "iteration", "lc_agent_name")
 
@@ -245,3 +245,32 @@ def test_openinference_makes_spans_of_the_agents(program: Commands, tmp_path: Pa
         ("two", "two", "job/both/left/two"),
     } <= spans
     assert "job" in {name for name, *_ in spans}
+
+
+class Places(BaseCallbackHandler):
+    """Keeps where the tools of a run were called, as the trace says."""
+
+    def __init__(self) -> None:
+        self.places: list[str] = []
+
+    def on_tool_start(self, *_: Any, metadata: Any = None, **__: Any) -> None:
+        self.places.append(metadata["agent_address"])
+
+
+def test_tools_of_an_agent_as_a_tool_have_its_address_where_that_has_approval() -> None:
+    """Its caller's place is in the config that its middleware sees."""
+
+    def replies(*asked: Any) -> ScriptedChatModel:
+        return ScriptedChatModel(
+            responses=lambda sent: "Done." if sent[-1].type == "tool" else calls(*asked)
+        )
+
+    inner = ag.chat_agent(
+        "inner", replies(call("echo", "1", text="a"), call("echo", "2", text="b")), tools=[echo]
+    )
+    tool, places = ag.agent_tool(inner), Places()
+    outer = ag.chat_agent("outer", replies(call("inner", request="q")), tools=[tool], approve=["inner"])
+    runner = ag.Runner(outer, config={"callbacks": [places]})
+    runner.invoke("Go.", thread_id="t")
+    runner.invoke(thread_id="t", answers="approve")
+    assert places.places == ["outer/inner(0)"] * 2

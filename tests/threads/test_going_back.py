@@ -321,6 +321,34 @@ def test_a_question_inside_a_visit_is_gone_also_after_a_rewind_beside_it(started
     assert [text for text in thread.texts() if text.startswith("q ")] == ["q no"]
 
 
+def twice(what: str) -> str:
+    """Ask twice."""
+    return f"{what} {interrupt('First?')} {interrupt('Second?')}"
+
+
+def test_the_questions_of_a_call_stay_with_it_over_several_rewinds(started: Start) -> None:
+    helper = ag.sequential("helper", [says("a"), says("b")])
+
+    def reply(sent: Sequence[BaseMessage]) -> AIMessage:
+        if sent[-1].type == "tool":
+            return AIMessage("Done.")
+        return calls(call("twice", "1", what="bees"), call("helper", "2", request="Help."))
+
+    boss = ag.chat_agent(
+        "boss", ScriptedChatModel(responses=[reply] * 20), tools=[twice, ag.agent_tool(helper)]
+    )
+    thread = started(ag.parallel("p", [boss, says("c")]))
+    for _ in range(2):
+        thread.resume("yes")
+    asked = [each.address for each in thread.events() if each.kind == "interrupted"]
+    for at in ("p/boss/helper(1)/b", "p/c", "p/boss/helper(1)", "p/boss/helper(1)/b"):
+        thread.rewind(at)
+        assert not thread.pending(), at
+        left = [each for each in thread.events() if each.kind == "interrupted"]
+        assert [each.address for each in left] == asked, at
+        assert "bees yes yes" in thread.texts()
+
+
 def test_calls_side_by_side_stay_so_where_one_has_run_again(started: Start) -> None:
     thread = started(runs("f", ag.sequential("x", [says("a"), says("b")]), "k1", "k2"))
     for at, other in (("f/x(k1)", "f/x(k2)"), ("f/x(k2)", "f/x(k1)"), ("f/x(k1)/b", "f/x(k2)")):
