@@ -291,7 +291,7 @@ class CopiedStep:
         return task in kept and channel not in _STOPPED
 
     def _asked_by(self, kept: Iterable[str]) -> Iterator[PendingWrite]:
-        """Yield what is saved of the questions of tasks: their ids cannot be computed on another line."""
+        """Yield what is saved of the questions of tasks, whose ids another line could not compute."""
         for task in kept:
             if asked := self._questions(task):
                 yield str(uuid4()), ASKED, {"task": self._ids[task], "ids": sorted(asked)}
