@@ -123,8 +123,11 @@ def active_in(spec: specs.Swarm | specs.Chat, lane: Lane) -> str | None:
     return names[-1] if names else None
 
 
-TRANSFERRING = (specs.Chat, specs.Function, specs.Flow)
-"""The agents that may transfer."""
+def may_transfer(target: Any) -> bool:
+    """Return whether an agent may transfer: a function whose annotation names what it gives may not."""
+    if isinstance(target, specs.Function):
+        return "graph" in target.kind or not target.annotated
+    return isinstance(target, specs.Chat | specs.Flow)
 
 
 def now_active(around: Any, target: Any, lane: Lane) -> None:
@@ -137,7 +140,7 @@ def now_active(around: Any, target: Any, lane: Lane) -> None:
     keeping = {each.active_key: target.name for each in (*chats, *swarms)}
     while isinstance(target, specs.Checked):
         target = target.agent
-    if isinstance(around, specs.Chat) and not isinstance(target, TRANSFERRING):
+    if isinstance(around, specs.Chat) and not may_transfer(target):
         keeping = dict.fromkeys(keeping, around.name)
     if keeping:
         lane.write(keeping)

@@ -56,7 +56,7 @@ from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.history import REQUEST, calls_of, unchanged
 from agentgraph.graph.internals import RESUME_MAP
-from agentgraph.graph.nodes.activation import TURN, Activation
+from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
@@ -232,7 +232,7 @@ class CallRunner:
     def _in_scope(self, running: RunningCall) -> Iterator[None]:
         """Set `RUNNING`, and redirect LangGraph's reads and writes of state to the agent's."""
         config = get_config()
-        if self._built.wraps_tools or TURN in config["metadata"]:  # or it has the place of who calls it
+        if self._built.wraps_tools and running.wanted not in self.agents:  # whose lane would inherit it
             config = running.activation.with_place(config)
         if running.emitter is not running.activation.output.emitter:
             config = with_writer(config, Writer(running.emitter))

@@ -29,8 +29,6 @@ from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.tree.places import Place
 
-TURN = "agent_turn"
-"""The key of the turn in the metadata that middleware sees; agents that a tool runs inherit it."""
 _PLAIN_END = Border(given=[])
 """The end of an activation without a signal or a transfer, of which nothing was asked yet."""
 
@@ -125,7 +123,7 @@ class Activation:
     def with_place(self, config: RunnableConfig) -> RunnableConfig:
         """Return a config that tells middleware the agent's name, its address and the turn."""
         own = {"agent_name": self.name, "agent_address": self.address}
-        metadata = {**config.get("metadata", {}), **own, TURN: self.view.state.clock.turn}
+        metadata = {**config.get("metadata", {}), **own, "agent_turn": self.view.state.clock.turn}
         return {**config, "metadata": metadata}
 
     def signal(self, signal: Signal, *, is_emitted: bool = False) -> None:
