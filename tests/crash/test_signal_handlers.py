@@ -20,7 +20,7 @@ import agentgraph as ag
 from agentgraph.threads import engine, locks, runs
 
 FILES = {module.__file__ for module in (engine, locks, runs)}
-STEP = 1 if EXAMPLES else 37
+STEP = 1 if EXAMPLES else 19
 """Each place is tried; without examples, each thirteenth one."""
 
 
