@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.errors import TreeChangedError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
-from agentgraph.graph.stamps import number_of
+from agentgraph.graph.stamps import note_of, number_of
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
@@ -23,7 +23,6 @@ from agentgraph.threads.checkpoints import (
     leading_checkpoints,
     namespace_of,
     next_node,
-    notes_at,
     parts_of,
     position_of,
     root_id,
@@ -177,8 +176,9 @@ def is_of(tree: Tree, saved: CheckpointTuple) -> bool:
 
 def _changed_at(saved: CheckpointTuple) -> Outline | None:
     """Return the outline of the last changed tree that went on from a checkpoint; None if none did."""
-    notes = [note for note in notes_at(saved) if note.kind == CHANGED]
-    return cast(Outline, max(notes, key=number_of).data) if notes else None
+    several = (notes for _, channel, notes in saved.pending_writes or () if channel == NOTES)
+    changed = [note_of(each) for notes in several for each in notes if each[1] == CHANGED]
+    return cast(Outline, max(changed, key=number_of).data) if changed else None
 
 
 def _changed(saver: ThreadSaver, was: Outline | None, in_words: Sequence[str]) -> TreeChangedError:

@@ -178,18 +178,18 @@ def _planned(
         saver.tree, target.line, target.spot, back.siblings, version, has_new_ids=has_new_ids
     )
     answers, later = _answers(saver, target.spot, back.answers)
-    edits = _edits(saver, target.spot, back)
+    edits, own = _edits(saver, target.spot, back), str(target.spot.saved.checkpoint["id"])
     try:
         line.plan(edits, answers)
     except LangGraphChangedError:  # or a lane that the tree does not have any more
-        yield from _check_tree(saver, target, line, None)
+        yield from _check_tree(saver, target, line, _may_stay(target), own)
         raise
-    yield from _check_tree(saver, target, line, line.copies)
+    yield from _check_tree(saver, target, line, line.copies[::-1], line.new_id(own))
     return head, target, line, later
 
 
 def _check_tree(
-    saver: ThreadSaver, target: Target, line: NewLine, copies: Sequence[CheckpointTuple] | None
+    saver: ThreadSaver, target: Target, line: NewLine, inside: Sequence[CheckpointTuple], own: str
 ) -> Calls[None]:
     """Check that the thread can go on on a new line with the runner's tree: what comes after is free.
 
@@ -197,27 +197,28 @@ def _check_tree(
         saver: The thread.
         target: The visit.
         line: The new line.
-        copies: What is copied for it; None if that is not known: then all counts that may be.
+        inside: The checkpoints that stay of the root's step that has the visit, newest first.
+        own: The id of the one among them from which it goes on.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
-    position, spot = position_of(target.spot.saved), target.spot
-    if position is None or (
-        position["tree"] == saver.tree.fingerprint and is_of(saver.tree, line.root)
-    ):
+    position, spot, tree = position_of(target.spot.saved), target.spot, saver.tree
+    if position is None or (position["tree"] == tree.fingerprint and is_of(tree, line.root)):
         return
     began = str(line.root.checkpoint["id"])
     whole = yield from _whole_line(saver, target)
-    before = [each for each in whole if root_id(each) < began]
-    own, lane = str(spot.saved.checkpoint["id"]), namespace_of(spot.saved)
-    inside = (copies or ())[::-1]
-    if copies is None:
-        inside = [each for each in whole if root_id(each) == began]
-        inside = [each for each in inside if namespace_of(each) != lane or each.checkpoint["id"] <= own]
-    here = () if spot.task is None else [spot.visit.node]
-    own = "" if here else own if copies is None else line.new_id(own)
-    check_tree(saver, [*inside, *before], line.root, position["tree"], own, here)
+    every = [*inside, *(each for each in whole if root_id(each) < began)]
+    here = [] if spot.task is None else [spot.visit.node]
+    check_tree(saver, every, line.root, position["tree"], "" if here else own, here)
+
+
+def _may_stay(target: Target) -> list[CheckpointTuple]:
+    """Return the checkpoints of the root's step that has a visit, without what came after it."""
+    saved = target.spot.saved
+    lane, own = namespace_of(saved), saved.checkpoint["id"]
+    inside = (each for each in target.line if root_id(each) == root_id(saved))
+    return [each for each in inside if namespace_of(each) != lane or each.checkpoint["id"] <= own]
 
 
 def _whole_line(saver: ThreadSaver, target: Target) -> Calls[Sequence[CheckpointTuple]]:

@@ -202,9 +202,10 @@ class NodeContext:
         self.bounds: Bounds = tree.bounds_of(place) if tree.limited else ()
         self.targets = targets(tree, place)
         self.handoffs = [handoff_of(target) for target in self.targets.values()]
-        self.renamed_tools = _renamed_tools(tree, place, self.handoffs) if tree.known_as else {}
-        if tree.known_as:  # a step may wait behind a transfer to an old name
+        self.renamed_tools: Mapping[str, str] = {}
+        if tree.known_as:  # a step may wait behind a call, or a transfer, that has an old name
             several = [*self.targets.values()]
+            self.renamed_tools = _renamed_tools(tree.called.get(place, ()), several, self.handoffs)
             self.targets |= {name: target for target in several for name in target.names}
         self.is_inner = any(step.starts_lane for step in way_to(place)[1:])
         self.hops_index = at = innermost_hops(place) if tree.has_transfers else None
@@ -461,12 +462,17 @@ class ActivationContext(Context[Any]):
         return get_runtime()
 
 
-def _renamed_tools(tree: Tree, place: Place, handoffs: Sequence[Handoff]) -> dict[str, str]:
+def _renamed_tools(
+    called: Sequence[Place], there: Sequence[Place], handoffs: Sequence[Handoff]
+) -> dict[str, str]:
     """Return the names that an agent's tools have now, by those that a thread knows, if they differ.
 
-    They are the names of agents that it calls, and of transfers to agents.
+    Args:
+        called: The agents that it calls.
+        there: The agents that it may transfer to.
+        handoffs: How it hands over to each of these.
     """
-    called = [each.names for each in tree.called.get(place, ())]
-    named = zip(targets(tree, place).values(), handoffs, strict=True)
+    named = zip(there, handoffs, strict=True)
     moves = [(each.tool_name, f"transfer_to_{to.name}") for to, each in named if each.name is None]
-    return {names[-1]: names[0] for names in (*called, *moves) if names[-1] != names[0]}
+    names = [*(each.names for each in called), *moves]
+    return {each[-1]: each[0] for each in names if each[-1] != each[0]}
