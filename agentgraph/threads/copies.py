@@ -42,8 +42,7 @@ def copy(saver: ThreadSaver, to: str, back: Back | None = None) -> Calls[None]:
         every: Sequence[CheckpointTuple] = yield from saver.checkpoints()
     else:
         every = (yield from line_to_copy(saver, back)).copies
-    yield from check_new(new, every)
-    yield from put_all(new, every)
+    yield from put_new(new, every)
 
 
 def check_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[None]:
@@ -63,8 +62,13 @@ def check_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[Non
         )
 
 
-def put_all(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[None]:
-    """Put checkpoints on a new thread, the oldest first; if that fails it is deleted."""
+def put_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[None]:
+    """Put checkpoints on a new thread, which is locked, the oldest first; if that fails it is deleted.
+
+    Raises:
+        ThreadError: As in `check_new`.
+    """
+    yield from check_new(saver, every)
     oldest_first = sorted(every, key=lambda each: str(each.checkpoint["id"]))
     *roots, head = (each for each in oldest_first if not namespace_of(each))
     mark: dict[str, Any] = {COPIED_TO: head.checkpoint["id"]}

@@ -22,7 +22,7 @@ from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for
-from agentgraph.threads.copies import copy, put_all
+from agentgraph.threads.copies import copy, put_new
 from agentgraph.threads.engine import Engine, Former, RunOptions, beginning
 from agentgraph.threads.forks import AT_ONCE, Forks, Variant, arun_all, engines_of, plans, run_all
 from agentgraph.threads.pending import UNANSWERED, pending, resumption
@@ -512,6 +512,7 @@ class Runner:
             UnknownThreadError: The saver has no such thread.
             UnknownAddressError: The thread has not visited the address.
             ThreadError: There is a thread of a variant already, which is `<thread_id>-<name>`.
+            ThreadBusyError: A run is active on the thread, or on that of a variant.
             AgentGraphError: The arguments of a variant are invalid; nothing is copied then.
         """
         engine = self.engine
@@ -521,7 +522,8 @@ class Runner:
         reads = partial(plans, at=at, variants=variants, engines=engines)
         several = engine.read(engine.locked, thread_id, reads)
         for plan in several:
-            plan.engine.read(put_all, plan.thread_id, plan.copies)
+            put = partial(put_new, every=plan.copies)
+            plan.engine.read(plan.engine.locked, plan.thread_id, put)
         return run_all(several, max_concurrency)
 
     def close(self) -> None:
@@ -683,7 +685,8 @@ class Runner:
         reads = partial(plans, at=at, variants=variants, engines=engines)
         several = await engine.aread(engine.locked, thread_id, reads)
         for plan in several:
-            await plan.engine.aread(put_all, plan.thread_id, plan.copies)
+            put = partial(put_new, every=plan.copies)
+            await plan.engine.aread(plan.engine.locked, plan.thread_id, put)
         return await arun_all(several, max_concurrency)
 
 

@@ -12,9 +12,11 @@ from uuid import UUID
 import pytest
 from commands import Commands
 from helpers import Drive, Sync, asks, echo, foreign, says, scripted
+from langchain.agents.middleware import wrap_tool_call
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_config
 from langgraph.types import Command
 from langsmith import Client
 
@@ -250,6 +252,8 @@ def test_openinference_makes_spans_of_the_agents(program: Commands, tmp_path: Pa
 class Places(BaseCallbackHandler):
     """Keeps where the tools of a run were called, as the trace says."""
 
+    run_inline = True
+
     def __init__(self) -> None:
         self.places: list[str] = []
 
@@ -257,8 +261,19 @@ class Places(BaseCallbackHandler):
         self.places.append(metadata["agent_address"])
 
 
-def test_tools_of_an_agent_as_a_tool_have_its_address_where_that_has_approval() -> None:
-    """Its caller's place is in the config that its middleware sees."""
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_tools_of_an_agent_as_a_tool_have_its_address_and_wraps_that_of_the_caller(
+    is_wrapped: bool,
+) -> None:
+    """The caller's place is in the config that its middleware sees, and in no other."""
+    seen: list[tuple[Any, ...]] = []
+
+    @wrap_tool_call  # type: ignore[arg-type]
+    def looks(request: Any, handler: Any) -> Any:
+        metadata = get_config()["metadata"]
+        keys = ("agent_name", "agent_address", "agent_turn")
+        seen.append((request.tool_call["name"], *map(metadata.get, keys)))
+        return handler(request)
 
     def replies(*asked: Any) -> ScriptedChatModel:
         return ScriptedChatModel(
@@ -269,8 +284,15 @@ def test_tools_of_an_agent_as_a_tool_have_its_address_where_that_has_approval() 
         "inner", replies(call("echo", "1", text="a"), call("echo", "2", text="b")), tools=[echo]
     )
     tool, places = ag.agent_tool(inner), Places()
-    outer = ag.chat_agent("outer", replies(call("inner", request="q")), tools=[tool], approve=["inner"])
+    outer = ag.chat_agent(
+        "outer",
+        replies(call("inner", request="q")),
+        tools=[tool],
+        approve=["inner"],
+        middleware=[looks] if is_wrapped else [],
+    )
     runner = ag.Runner(outer, config={"callbacks": [places]})
     runner.invoke("Go.", thread_id="t")
     runner.invoke(thread_id="t", answers="approve")
     assert places.places == ["outer/inner(0)"] * 2
+    assert seen == [("inner", "outer", "outer", 0)] * is_wrapped

@@ -12,6 +12,7 @@ from failing_savers import Failing
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
+from agentgraph.threads.locks import ThreadLock
 
 RAN: Counter[str] = Counter()
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
@@ -248,6 +249,17 @@ def test_a_copy_that_is_cut_short_anywhere_is_completed_by_the_same_copy(at: str
                 runner.copy("t", "u", at=at)
             return
     raise AssertionError("there is no end to the saves")
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_who_copies_to_the_thread_of_a_variant_at_once_is_refused(runner: ag.Runner, mode: str) -> None:
+    other = ThreadLock(runner.saver, "t-glad")
+    other.acquire()
+    with pytest.raises(ag.ThreadBusyError, match="t-glad"):
+        forked(runner, mode, glad=VARIANTS["glad"])
+    assert [each.thread_id for each in runner.threads()] == ["t"]
+    other.release()
+    assert forked(runner, mode, glad=VARIANTS["glad"])["glad"].status == "done"
 
 
 def test_a_copy_goes_back_and_is_copied_as_any_thread(runner: ag.Runner) -> None:

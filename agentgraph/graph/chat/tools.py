@@ -56,7 +56,7 @@ from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.history import REQUEST, calls_of, unchanged
 from agentgraph.graph.internals import RESUME_MAP
-from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.activation import Activation, without_place
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
@@ -232,7 +232,7 @@ class CallRunner:
     def _in_scope(self, running: RunningCall) -> Iterator[None]:
         """Set `RUNNING`, and redirect LangGraph's reads and writes of state to the agent's."""
         config = get_config()
-        if self._built.wraps_tools and running.wanted not in self.agents:  # whose lane would inherit it
+        if self._built.wraps_tools:
             config = running.activation.with_place(config)
         if running.emitter is not running.activation.output.emitter:
             config = with_writer(config, Writer(running.emitter))
@@ -356,7 +356,9 @@ class LaneTool:
         with attempts.running(address(place, entered(place, cursor)), place.node):
             try:
                 lane_call = self._lane_call(running, arguments, cursor)
-                self._take(running, *(yield Call(self.lane.attempt, self._aattempt, (lane_call,))))
+                with _without_place():
+                    outcome = yield Call(self.lane.attempt, self._aattempt, (lane_call,))
+                self._take(running, *outcome)
             except GraphBubbleUp:
                 raise
             except Exception as error:
@@ -411,6 +413,17 @@ class LaneTool:
         except Exception as error:
             add_note(error, f"It was `output` of the agent tool {self.lane.place.name!r} that failed.")
             raise
+
+
+@contextmanager
+def _without_place() -> Iterator[None]:
+    """Keep the place that the caller's middleware sees from the lane of an agent that it calls."""
+    config = without_place(get_config())
+    token = var_child_runnable_config.set(config)
+    try:
+        yield
+    finally:
+        var_child_runnable_config.reset(token)
 
 
 def context_parameters(tool: BaseTool) -> tuple[str, ...]:

@@ -33,6 +33,10 @@ _PLAIN_END = Border(given=[])
 """The end of an activation without a signal or a transfer, of which nothing was asked yet."""
 
 
+ADDRESS, TURN = "agent_address", "agent_turn"
+"""The keys of the metadata of a config by which middleware finds where it is."""
+
+
 class LeftTree(ParentCommand):
     """Raised where the run leaves the tree for another node of the graph that the tree is in."""
 
@@ -122,8 +126,8 @@ class Activation:
 
     def with_place(self, config: RunnableConfig) -> RunnableConfig:
         """Return a config that tells middleware the agent's name, its address and the turn."""
-        own = {"agent_name": self.name, "agent_address": self.address}
-        metadata = {**config.get("metadata", {}), **own, "agent_turn": self.view.state.clock.turn}
+        own = {"agent_name": self.name, ADDRESS: self.address, TURN: self.view.state.clock.turn}
+        metadata = {**config.get("metadata", {}), **own}
         return {**config, "metadata": metadata}
 
     def signal(self, signal: Signal, *, is_emitted: bool = False) -> None:
@@ -312,3 +316,9 @@ class Activation:
             update["position"]["answered"] = answered  # its lane may end only after a resume
         if isinstance(self._control, Stop):
             self._control.fail_next()
+
+
+def without_place(config: RunnableConfig) -> RunnableConfig:
+    """Return a config without what `Activation.with_place` adds that no node replaces."""
+    metadata = config.get("metadata", {}).items()
+    return {**config, "metadata": {key: each for key, each in metadata if key not in (ADDRESS, TURN)}}
