@@ -186,10 +186,19 @@ def test_of_final_failures_the_first_in_time_is_named(drive: Drive, seen: thread
 
 def test_the_error_of_a_step_is_emitted_before_its_workflow_is_undone(drive: Drive) -> None:
     events: list[ag.AgentEvent] = []
-    undo = ag.function_agent("undo", lambda ctx: lines(events)[-1])
+    heard = threading.Event()  # who reads has a thread of its own, and may be slower than the undo
+
+    def undone(ctx: ag.Context) -> str:
+        heard.wait(10)
+        return lines(events)[-1]
+
+    undo = ag.function_agent("undo", undone)
     steps = [ag.step(says("a"), compensate=undo), ag.step(fails("b"), depends_on=["a"])]
     with pytest.raises(StepFailedError):
-        events.extend(drive.run(ag.Runner(ag.workflow("w", steps)), "Go."))
+        for event in drive.run(ag.Runner(ag.workflow("w", steps)), "Go."):
+            events.append(event)
+            if event.error:
+                heard.set()
     assert lines(events)[2] == "w/undo: w/b: [error] ValueError('b failed, time 1')"
 
 
