@@ -42,6 +42,7 @@ from agentgraph.graph.stamps import (
     address_of,
     agent_of,
     home_at,
+    is_steered,
     speaker_of,
     stamp_in,
     transferred_in,
@@ -428,17 +429,22 @@ def _on_the_way_to(
     return is_on_my_way
 
 
-def _input_indexes(entries: list[Entry]) -> range:
-    """Return the indexes of the user's last input: the last messages that no agent said."""
+def _input_indexes(entries: list[Entry]) -> list[int]:
+    """Return the indexes of the user's last input: the last messages that no agent said.
+
+    What was sent to a run under way is added to the input of its turn.
+    """
+    steered = [i for i, each in enumerate(entries) if is_steered(each.message)]
+    is_input = [each.agent_name is None and not is_steered(each.message) for each in entries]
     end = len(entries)
-    while end and entries[end - 1].agent_name is not None:
+    while end and not is_input[end - 1]:
         end -= 1
     begin = end
-    while begin and entries[begin - 1].agent_name is None:
+    while begin and is_input[begin - 1]:
         begin -= 1
         if REQUEST in entries[begin].message.additional_kwargs:
             break
-    return range(begin, end)
+    return [*range(begin, end), *(i for i in steered if i >= end)]
 
 
 def is_call(block: object) -> bool:

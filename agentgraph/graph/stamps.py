@@ -19,6 +19,8 @@ from langchain_core.messages import BaseMessage
 _A_SECOND = 1_000_000
 STAMP = "agentgraph"
 """The key of a stamp in metadata, and of our parts of LangGraph's `custom` stream."""
+STEERED = "steered"
+"""The key that marks a user's message that a run under way has read: it is an event, with a stamp."""
 ANSWERED = "answered"
 """The kind of the note that a chat agent has ended with a structured answer."""
 GRAPH_AGENT = "graph_agent_address"
@@ -145,7 +147,12 @@ def speaker_at(address: str) -> str:
 def speaker_of(message: BaseMessage) -> str | None:
     """Return the agent that said a message; None for the user."""
     address = address_of(message)
-    return None if address is None else speaker_at(address)
+    return None if address is None or is_steered(message) else speaker_at(address)
+
+
+def is_steered(message: BaseMessage) -> bool:
+    """Return whether a message is the user's, and was sent to a run under way."""
+    return STEERED in message.additional_kwargs
 
 
 def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -> str | None:
@@ -156,7 +163,9 @@ def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -
         inner_names: For each agent that is a graph laid flat: the names of its nodes.
     """
     address = address_of(message)
-    return None if address is None else speaker_at(home_at(address, inner_names))
+    if address is None or is_steered(message):
+        return None
+    return speaker_at(home_at(address, inner_names))
 
 
 def home_at(address: str, inner_names: Mapping[str, Collection[str]]) -> str:

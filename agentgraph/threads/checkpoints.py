@@ -30,7 +30,7 @@ from agentgraph.graph.stamps import Note, note_of, step_name
 from agentgraph.graph.state import Position, moved
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown, shown_error
-from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.thread_saver import ThreadSaver, is_request
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
 from agentgraph.tree.places import Place, Tree
 
@@ -346,7 +346,8 @@ def _pages(saver: ThreadSaver, namespace: str | None, since: str) -> Calls[list[
         checkpoints += page
         before = page[-1].checkpoint["id"] if page else ""
         if len(page) < limit or before < since:
-            return [each for each in checkpoints if each.checkpoint["id"] >= since]
+            every = (each for each in checkpoints if not is_request(each))
+            return [each for each in every if each.checkpoint["id"] >= since]
         limit *= 2
 
 

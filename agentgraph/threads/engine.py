@@ -42,14 +42,33 @@ from agentgraph.threads.savers import saver_fault
 from agentgraph.threads.soundness import SENSELESS, check_sound, unfit
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, new_turn
+from agentgraph.threads.under_way import UnderWay
+from agentgraph.threads.watcher import watch
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 from agentgraph.tree.validation import value_names
 
 Former = Callable[[ThreadSaver], "Calls[Engine | None]"]
 """Returns the engine for a thread that knows agents under other names; None for other threads."""
-Begin = Callable[[ThreadSaver], Calls[Any]]
-"""Checks a thread, and returns LangGraph's input; called while the thread is locked."""
+
+
+class NewTurn(NamedTuple):
+    """A run that begins a turn: the input, values, and whether pending questions are dropped."""
+
+    messages: Input
+    values: Mapping[str, object] | None = None
+    drop_pending: bool = False
+
+
+class Resume(NamedTuple):
+    """A run that continues a turn: answers to its questions, and values."""
+
+    answers: object = UNANSWERED
+    values: Mapping[str, object] | None = None
+
+
+Begin = NewTurn | Resume | Back
+"""How a run begins."""
 
 
 def beginning(
@@ -60,7 +79,7 @@ def beginning(
     config: RunnableConfig | None,
     drop_pending: bool,
     at: str | Back | None = None,
-) -> tuple[Begin | Back, str]:
+) -> tuple[Begin, str]:
     """Return how a call begins, and its thread: a rewind, with messages a turn, otherwise a resume.
 
     Raises:
@@ -76,10 +95,10 @@ def beginning(
             raise AgentGraphError(
                 f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
             )
-        return partial(new_turn, messages=messages, values=values, drop_pending=drop_pending), thread
+        return NewTurn(messages, values, drop_pending), thread
     if thread_id is None and thread_in(config) is None:
         raise AgentGraphError("there is nothing to run; pass messages, or a thread_id to resume")
-    return partial(resumption, answers=answers, values=values), thread
+    return Resume(answers, values), thread
 
 
 P = ParamSpec("P")
@@ -140,32 +159,34 @@ class Engine:
         self._paths = RunPaths(tree)
         self._saver_faults = {mode: saver_fault(saver, mode) for mode in tree.mode_faults}
 
-    def run(self, begin: Begin | Back, thread_id: str, how: RunOptions) -> Run:
+    def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
         """Check and start a run, and return its events; it begins a turn, resumes one, or goes back."""
         self.check_sync()
-        thread = self.thread(thread_id)
-        lock = ThreadLock(self.saver, thread_id)
+        thread, under_way = self.thread(thread_id), UnderWay()
+        lock = ThreadLock(self.saver, thread_id, under_way)
         try:
             lock.acquire()
-            execution = call_outside(run_calls, self._admitted(thread, begin, how, "sync"))
+            execution = call_outside(run_calls, self._admitted(thread, begin, how, under_way, "sync"))
+            watch(self.saver)
             advance = partial(call_outside, run_calls, execution.generator)
             return Run(execution, lock, advance)
         except BaseException:
             lock.release()
             raise
 
-    def arun(self, begin: Begin | Back, thread_id: str, how: RunOptions) -> AsyncRun:
+    def arun(self, begin: Begin, thread_id: str, how: RunOptions) -> AsyncRun:
         """Return the events of a run, which is checked and started when it is awaited."""
 
         async def admit() -> Driver:
             self.check_async()
-            thread = self.thread(thread_id)
-            lock = ThreadLock(self.saver, thread_id)
+            thread, under_way = self.thread(thread_id), UnderWay()
+            lock = ThreadLock(self.saver, thread_id, under_way)
             try:
                 await lock.aacquire()
                 self.check_saver("async")
-                admitted = self._admitted(thread, begin, how, "async")
+                admitted = self._admitted(thread, begin, how, under_way, "async")
                 execution = await await_outside(arun_calls(admitted))
+                watch(self.saver)
                 advance = partial(arun_calls, execution.generator)
                 return Driver(execution, lock, advance)
             except BaseException:
@@ -175,15 +196,22 @@ class Engine:
         return AsyncRun(admit)
 
     def _admitted(
-        self, thread: ThreadSaver, begin: Begin | Back, how: RunOptions, mode: Mode
+        self, thread: ThreadSaver, begin: Begin, how: RunOptions, under_way: UnderWay, mode: Mode
     ) -> Calls[Execution]:
         """Return the events of a run, after the checks of its start."""
         engine, thread = yield from self.for_thread(thread)
         if engine is not self:
-            return (yield from engine._admitted(thread, begin, how, mode))
+            return (yield from engine._admitted(thread, begin, how, under_way, mode))
+        yield from self._making_sense(
+            under_way.read_requests, thread, begins_turn=isinstance(begin, NewTurn)
+        )
         if isinstance(begin, Back):
-            return (yield from self._going_back(thread, begin, how, mode))
-        graph_input = yield from self._making_sense(begin, thread)
+            return (yield from self._going_back(thread, begin, how, under_way, mode))
+        graph_input: Any
+        if isinstance(begin, NewTurn):
+            graph_input = yield from self._making_sense(new_turn, thread, *begin, under_way.waiting)
+        else:
+            graph_input = yield from self._making_sense(resumption, thread, *begin)
         resumed = graph_input if isinstance(graph_input, Resumption) else None
         graph_input = resumed.command if resumed else graph_input
         if self.reducers.fields:
@@ -191,7 +219,7 @@ class Engine:
             yield from _check_known(thread, self.reducers, how.values)
         on = yield from self._making_sense(continuation, thread, graph_input)
         saver = self._guarded(thread)
-        execution = Execution(thread, saver, how.on_part)
+        execution = Execution(thread, saver, how.on_part, under_way)
         graph_input = resumed.rest if resumed else graph_input
         stream = self._stream(execution, graph_input, on, how, saver, mode)
         execution.begin(stream, on, [*resumed.answers.values()] if resumed else [])
@@ -200,7 +228,7 @@ class Engine:
         return execution
 
     def _going_back(
-        self, thread: ThreadSaver, back: Back, how: RunOptions, mode: Mode
+        self, thread: ThreadSaver, back: Back, how: RunOptions, under_way: UnderWay, mode: Mode
     ) -> Calls[Execution]:
         """Return the events of a run that goes back, after the checks of its start.
 
@@ -218,7 +246,7 @@ class Engine:
             on = yield from self._making_sense(continuation, thread, None)
             execution.begin(self._stream(execution, None, on, how, saver, mode), on)
 
-        execution = Execution(thread, saver, how.on_part, enter)
+        execution = Execution(thread, saver, how.on_part, under_way, enter)
         execution.again = self._answering(thread, dict(prepared.later), how, saver, mode)
         return execution
 

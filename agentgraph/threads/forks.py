@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import CheckpointTuple
@@ -16,8 +15,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import as_json, cut, shown, shown_error
 from agentgraph.threads.copies import check_new
-from agentgraph.threads.engine import Begin, Engine, RunOptions
-from agentgraph.threads.pending import UNANSWERED, resumption
+from agentgraph.threads.engine import Engine, Resume, RunOptions
 from agentgraph.threads.reports import Result, result
 from agentgraph.threads.rewinding import Back, line_to_copy
 from agentgraph.threads.thread_saver import ThreadSaver
@@ -29,7 +27,7 @@ _CHANGES = ("turn", "siblings", "values", "messages", "answers")
 _OPTIONS = ("context", "config", "limits")
 _LONGEST = 60
 """How many characters of a cell are shown where there is no HTML."""
-_GO_ON: Begin = partial(resumption, answers=UNANSWERED, values=None)
+_GO_ON = Resume()
 
 Variant = Mapping[str, Any]
 """The keyword arguments of `Runner.rewind` for a variant, and `runner`."""

@@ -33,6 +33,7 @@ class ThreadLock:
     and acquire it where an exception releases it. A lock to which nothing refers any more is released.
 
     Attributes:
+        holder: For what the thread is locked: a run; None for another call.
         released: Done when the thread is unlocked.
         closing: The control of the run that has locked the thread, once it was closed and is ending.
         loop: The event loop on which that run ends; None if it needs none.
@@ -40,7 +41,15 @@ class ThreadLock:
 
     _is_held = False
 
-    def __init__(self, saver: object, thread_id: str) -> None:
+    def __init__(self, saver: object, thread_id: str, holder: object = None) -> None:
+        """Make it.
+
+        Args:
+            saver: The saver.
+            thread_id: The thread.
+            holder: For what it is locked: a run that is under way, or nothing that can be reached.
+        """
+        self.holder = holder
         self.released: Future[None] = Future()
         self.released.set_running_or_notify_cancel()  # no longer cancelled with one who waits for it
         self.closing: RunControl | None = None
@@ -102,6 +111,20 @@ class ThreadLock:
         if self.closing is None or is_within(self.closing):
             return False
         return waits_on_loop or self.loop is None or self.loop is not _running_loop()
+
+
+def holder_of(saver: object, thread_id: str) -> object:
+    """Return for what this process has locked a thread of a saver; None if it has not."""
+    path: str | None = getattr(saver, "path", None)
+    with _guard:
+        lock = _locks.get((path or id(saver), checked_id(thread_id)))
+        return lock.holder if lock else None
+
+
+def holders() -> list[object]:
+    """Return for what this process has locked threads."""
+    with _guard:
+        return [lock.holder for lock in _locks.values() if lock.holder is not None]
 
 
 def is_locked(saver: object, thread_id: str) -> bool:

@@ -4,7 +4,7 @@ What `invoke` returns: the `Result` of a run, with the tokens that it used.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -24,7 +24,7 @@ from agentgraph.errors import (
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.nodes.spending import Counts
-from agentgraph.graph.stamps import address_of, speaker_at
+from agentgraph.graph.stamps import address_of, is_steered, speaker_at
 from agentgraph.graph.state import Position, clock_in, with_changes
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Reducers
@@ -100,6 +100,7 @@ class Result:
             gave it: the model, a tool that ended the agent, or middleware.
         counts: What the turn was counted to have spent of its limits; see `spent`.
         error: The exception with which a variant of `fork_many` failed; `invoke` raises it instead.
+        is_stopped: Whether it ended before the turn did, as `Runner.stop` asked for.
     """
 
     thread_id: str
@@ -109,21 +110,33 @@ class Result:
     output: Any = None
     counts: Counts = field(default_factory=dict, repr=False)
     error: Any = None
+    is_stopped: bool = False
 
     @property
-    def status(self) -> Literal["done", "paused", "failed"]:
-        """Whether the turn is "done", "paused" because questions wait for answers, or "failed"."""
-        return "failed" if self.error else "paused" if self.pending else "done"
+    def status(self) -> Literal["done", "paused", "failed", "stopped"]:
+        """Whether the turn is "done", "paused" because questions wait for answers, or "failed".
+
+        Or "stopped": `Runner.stop` ended the run, and a resume goes on.
+        """
+        if self.error or self.pending:
+            return "failed" if self.error else "paused"
+        return "stopped" if self.is_stopped else "done"
 
     @property
     def message(self) -> BaseMessage | None:
         """The last message that an agent said; None if there was none."""
-        return next((each.message for each in reversed(self.events) if each.message), None)
+        return next((each.message for each in self._said()), None)
 
     @property
     def text(self) -> str:
         """The last text that an agent said; empty if there was none."""
-        return next((each.text for each in reversed(self.events) if each.text), "")
+        return next((each.text for each in self._said() if each.text), "")
+
+    def _said(self) -> Iterator[AgentEvent]:
+        """Yield the events of messages of agents, the last first."""
+        for each in reversed(self.events):
+            if each.message is not None and not is_steered(each.message):
+                yield each
 
     @property
     def usage(self) -> Usage:
@@ -140,7 +153,8 @@ def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Calls[Result]:
     """Return the result of a run that has ended, from its events and the thread's state."""
     asked = any(event.kind == "interrupted" for event in events)
     questions = (yield from pending(saver)) if asked else []
-    state = (yield from saver.state()).values
+    snapshot = yield from saver.state()
+    state, is_stopped = snapshot.values, bool(snapshot.next)
     values, counts = state.get("values", {}), state.get("position", {}).get("spent", {})
     if questions:
         counts = yield from counts_at(saver, (yield from saver.checkpoint()))
@@ -149,7 +163,15 @@ def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Calls[Result]:
         from agentgraph.graph.chat.output import restored, wanted_by
 
         output = restored(wanted_by(schemas.get(speaker_at(answer.address))), answer.data)
-    return Result(saver.thread_id, tuple(events), tuple(questions), values, output, counts)
+    return Result(
+        saver.thread_id,
+        tuple(events),
+        tuple(questions),
+        values,
+        output,
+        counts,
+        is_stopped=is_stopped,
+    )
 
 
 def _output_schemas(tree: Tree) -> dict[str, Any]:

@@ -23,9 +23,9 @@ from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.copies import copy, put_new
-from agentgraph.threads.engine import Engine, Former, RunOptions, beginning
+from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning
 from agentgraph.threads.forks import AT_ONCE, Forks, Variant, arun_all, engines_of, plans, run_all
-from agentgraph.threads.pending import UNANSWERED, pending, resumption
+from agentgraph.threads.pending import UNANSWERED, pending
 from agentgraph.threads.renaming import check_renames, former_engines
 from agentgraph.threads.replay import replayed
 from agentgraph.threads.reports import (
@@ -41,7 +41,8 @@ from agentgraph.threads.reports import (
 from agentgraph.threads.rewinding import Back
 from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.siblings import Siblings
-from agentgraph.threads.turns import Input, new_turn
+from agentgraph.threads.steering import steer, stop, stop_here
+from agentgraph.threads.turns import Input
 from agentgraph.threads.visits import Visit, visits
 from agentgraph.tree.places import Tree
 from agentgraph.tree.validation import validate
@@ -201,7 +202,7 @@ class Runner:
             SaverError: The saver cannot be read or written.
         """
         thread_id = thread_for(thread_id, config)
-        begin = partial(new_turn, messages=messages, values=values, drop_pending=drop_pending)
+        begin = NewTurn(messages, values, drop_pending)
         return self.engine.run(
             begin, thread_id, RunOptions(stream, limits, config, context, values=values)
         )
@@ -260,7 +261,7 @@ class Runner:
             AgentGraphError: An answer has no JSON form, the name of a value is a typo, `context` or
                 `config` is invalid, an agent has a timeout, or the saver supports async calls only.
         """
-        begin = partial(resumption, answers=answers, values=values)
+        begin = Resume(answers, values)
         return self.engine.run(
             begin, thread_id, RunOptions(stream, limits, config, context, values=values)
         )
@@ -526,6 +527,47 @@ class Runner:
             plan.engine.read(plan.engine.locked, plan.thread_id, put)
         return run_all(several, max_concurrency)
 
+    def stop(self, thread_id: str, reason: str = "stopped") -> None:
+        """Have the run on a thread end before the next step of each of its lanes.
+
+        The run ends without an error, after what is under way in its steps; its thread is "stopped",
+        and `resume` goes on. The run may be another thread's, or that of another process that has the
+        saver, which looks four times a second. A thread at rest is left alone, and no later run is
+        stopped.
+
+        Args:
+            thread_id: The thread.
+            reason: Why, as LangGraph's `drain_reason` in the nodes of the run.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread, and nothing runs on it.
+            AgentGraphError: The saver supports async calls only, and the run is not of this process.
+        """
+        if not stop_here(self.saver, thread_id, reason):
+            self.engine.read(stop, thread_id, reason)
+
+    def steer(self, thread_id: str, messages: Input) -> list[str]:
+        """Send messages of the user to the run on a thread.
+
+        The next call of a model of a chat agent reads them, in whichever branch that is: they are
+        saved and emitted there once, with its address, and all agents see them as the user's. Those
+        that no model reads begin the next turn; on a thread that is paused, failed or stopped they
+        wait for the resume.
+
+        Args:
+            thread_id: The thread; its run may be that of another process that has the saver.
+            messages: A text, or messages of the user.
+
+        Returns:
+            The ids of the messages, which are those of their events.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread, and nothing runs on it.
+            AgentGraphError: They are not messages of a user, cannot be saved, or the saver supports
+                async calls only.
+        """
+        return [*self.engine.read(steer, thread_id, messages)]
+
     def close(self) -> None:
         """Close the file that the runner opened; a saver that was passed stays open."""
         if self._closes:
@@ -563,7 +605,7 @@ class Runner:
         ```
         """
         thread_id = thread_for(thread_id, config)
-        begin = partial(new_turn, messages=messages, values=values, drop_pending=drop_pending)
+        begin = NewTurn(messages, values, drop_pending)
         return self.engine.arun(
             begin, thread_id, RunOptions(stream, limits, config, context, values=values)
         )
@@ -584,7 +626,7 @@ class Runner:
         limits: Limits | None = None,
     ) -> AsyncRun:
         """Continue a thread as `resume` does, asynchronously; the result is used as that of `arun`."""
-        begin = partial(resumption, answers=answers, values=values)
+        begin = Resume(answers, values)
         return self.engine.arun(
             begin, thread_id, RunOptions(stream, limits, config, context, values=values)
         )
@@ -688,6 +730,15 @@ class Runner:
             put = partial(put_new, every=plan.copies)
             await plan.engine.aread(plan.engine.locked, plan.thread_id, put)
         return await arun_all(several, max_concurrency)
+
+    async def astop(self, thread_id: str, reason: str = "stopped") -> None:
+        """Have the run on a thread end before its next steps, as `stop` does."""
+        if not stop_here(self.saver, thread_id, reason):
+            await self.engine.aread(stop, thread_id, reason)
+
+    async def asteer(self, thread_id: str, messages: Input) -> list[str]:
+        """Send messages of the user to the run on a thread, as `steer` does."""
+        return [*await self.engine.aread(steer, thread_id, messages)]
 
 
 def _saver(saver: "Saver | str | PathLike[str] | None", allow: Iterable[type | str]) -> Saver:

@@ -34,13 +34,13 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 import anyio
+from langgraph.errors import GraphDrained
 
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
-from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
 from agentgraph.threads.config import is_collecting, is_within, outside
@@ -48,6 +48,7 @@ from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.replay import Continuation, learn_of, save_heard
 from agentgraph.threads.soundness import is_met_by_langgraph, unfit
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
+from agentgraph.threads.under_way import UnderWay
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
 PartHook = Callable[[Any], Any]
@@ -85,6 +86,7 @@ class Execution:
         thread: ThreadSaver,
         saver: GuardedSaver,
         on_part: PartHook | None,
+        under_way: UnderWay,
         enter: "Callable[[Execution], Calls[None]] | None" = None,
     ) -> None:
         """Make it.
@@ -93,10 +95,11 @@ class Execution:
             thread: The thread.
             saver: The saver of the run.
             on_part: Called with each part of the stream before it is translated.
+            under_way: How the rest of the process reaches the run.
             enter: Begins it when its first event is asked for; else it has been begun.
         """
         self._thread, self._saver, self._on_part, self._enter = thread, saver, on_part, enter
-        self.control = Stop()
+        self.under_way, self.control = under_way, under_way.control
         self.heard_until: float | None = None
         self.is_closed = False
         self.again: Again | None = None
@@ -135,8 +138,8 @@ class Execution:
         if on.checkpoint is not None:
             yield from save_notes(self._thread, on.checkpoint, on.notes_before)
         yield from on.replayed
-        if self.control.drain_requested:  # it was closed before anything began
-            return
+        if self.control.drain_requested and not self.under_way.is_stopped:
+            return  # it was closed before anything began
         self.heard_until = on.begin.time
         try:
             if on.checkpoint is not None:
@@ -150,8 +153,9 @@ class Execution:
                 self.heard_until = None  # as after a kill: no call can be made
             raise
         finally:
-            with suppress(Exception):  # without the mark the next run replays more
+            with suppress(Exception):  # without the marks the next run reads and replays more
                 yield from save_heard(self._thread, self.heard_until)
+                yield from self.under_way.mark_requests(self._thread)
 
     def _streamed(self) -> RunGenerator:
         on, thread = self._continuation, self._thread
@@ -174,6 +178,8 @@ class Execution:
             self.control.stop(_STOP_REASON)
             with suppress(SaverFailure):
                 yield close(self.stream)  # after the stop, so that no further step is awaited
+            if isinstance(error, GraphDrained) and self.under_way.is_stopped and not self.is_closed:
+                return
             if (leaves := self._saver.error(error)) is not None:
                 raise leaves from leaves.__cause__
             if on.begin.number and not failures(error) and is_met_by_langgraph(error):

@@ -33,6 +33,15 @@ _FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0})
 """The metadata of the first checkpoint of a thread, or of a lane; also if it began with an edit."""
 
 
+REQUESTS = "agentgraph_requests"
+"""The namespace of what others want of a run on the thread."""
+
+
+def is_request(saved: CheckpointTuple) -> bool:
+    """Return whether a checkpoint is a request for a run, and not of the thread's graph."""
+    return saved.config["configurable"].get("checkpoint_ns") == REQUESTS
+
+
 class ThreadSaver:
     """A thread of a compiled tree in its saver.
 
@@ -121,12 +130,13 @@ class ThreadSaver:
         """Return the thread's checkpoints, in all namespaces or one, each newest first.
 
         Args:
-            namespace: The namespace.
+            namespace: The namespace; None for all, without that of the requests for runs.
             before: The id of the checkpoint before which they are.
             limit: The greatest number of them.
         """
         bound = before and {"configurable": {"checkpoint_id": before}}
-        return self._listed(config_of(self.thread_id, namespace), before=bound, limit=limit)
+        every = yield from self._listed(config_of(self.thread_id, namespace), before=bound, limit=limit)
+        return [each for each in every if not is_request(each)] if namespace is None else every
 
     def children(self, saved: CheckpointTuple) -> Calls[list[CheckpointTuple]]:
         """Return the checkpoints after one, in its namespace: of several lines, of which one forked.

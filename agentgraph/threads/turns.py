@@ -108,9 +108,20 @@ def as_input(messages: Input, values: Mapping[str, object] | None) -> Admitted:
 
 
 def new_turn(
-    saver: ThreadSaver, messages: Input, values: Mapping[str, object] | None, drop_pending: bool
+    saver: ThreadSaver,
+    messages: Input,
+    values: Mapping[str, object] | None,
+    drop_pending: bool,
+    waiting: Sequence[BaseMessage] = (),
 ) -> Calls[Admitted]:
     """Return the input of a new turn, with what is salvaged of an unfinished one.
+
+    Args:
+        saver: The thread.
+        messages: The input.
+        values: The values to write before the turn.
+        drop_pending: Whether to drop pending questions.
+        waiting: Messages that were sent before, and that nothing has read; they come first.
 
     Raises:
         AgentGraphError: The messages or the values cannot be read or saved.
@@ -120,15 +131,16 @@ def new_turn(
     saver.check_saved(turn["messages"], turn.get("values", {}))
     if late := _late_results(turn["messages"]):
         turn["messages"] = yield from _admitted(saver, turn["messages"], late)
+    turn["messages"] = [*waiting, *turn["messages"]]
     saved = yield from saver.checkpoint()
     if saved is not None:
         check_whole(saver, saved)
     if saved is None or not next_node(saved):
         return turn
     if not drop_pending and (questions := (yield from pending(saver))):
-        waiting = ", ".join(f"{q.address} ({q.id})" for q in questions)
+        there = ", ".join(f"{q.address} ({q.id})" for q in questions)
         raise PendingInterruptError(
-            f"thread {shown(saver.thread_id)} waits for answers to {waiting}; answer them with "
+            f"thread {shown(saver.thread_id)} waits for answers to {there}; answer them with "
             "resume(), or run with drop_pending=True to drop them",
             saver.thread_id,
         )

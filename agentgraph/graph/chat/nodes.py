@@ -65,6 +65,14 @@ class ChatNode(TalkNode):
         enter_active(activation, active)
         return True
 
+    def read_mail(self, activation: Activation) -> None:
+        """Take the messages that are sent to the run, in the node at which a round begins.
+
+        There they come before the hooks that see what the model is sent, and after the results of calls.
+        """
+        if self.name == self.node_context.place.nodes.round:
+            activation.read_mail()
+
 
 class ModelNode(ChatNode):
     """Asks the model, and emits its reply.
@@ -82,6 +90,8 @@ class ModelNode(ChatNode):
         """Ask the model, again if its reply does not fit."""
         if self.agent.sticky and self.goes_on(activation):
             return _nothing()
+        if activation.mailbox is not None and not activation.mailbox.is_empty:
+            self.read_mail(activation)
         if activation.meter is not None:
             activation.meter.check_model_call()
         context = activation.view.context(self.agent.history)
@@ -256,6 +266,8 @@ class HookNode(ChatNode):
         """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
         if self.agent.sticky and self.goes_on(activation):
             return
+        if activation.mailbox is not None and not activation.mailbox.is_empty:
+            self.read_mail(activation)
         step = self.built.step(activation)
         config = step.config()
         try:

@@ -18,6 +18,7 @@ from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import RESUMING, RUNTIME
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.nodes.metering import Meter
 from agentgraph.graph.nodes.output import Output
 from agentgraph.graph.nodes.spending import Ledger
@@ -67,6 +68,7 @@ class Activation:
         asked_after: How many changes of an inner graph's messages were saved before its questions.
         cache_entry: Where its outcome will be cached, if it is not there yet.
         text: What it says as the result of its lane, if that is not its last message.
+        mailbox: Has the messages that are sent to the run meanwhile; None if it takes none.
         meter: Counts what it spends; None if only transfers are counted, and it made none.
     """
 
@@ -89,8 +91,10 @@ class Activation:
             runs_trees: Whether the node runs a graph that may itself be a compiled tree.
         """
         self._control = config["configurable"][RUNTIME].control
+        self.mailbox: Mailbox | None = None
         if isinstance(self._control, Stop):
             self._control.begin_step(config)
+            self.mailbox = self._control.mailbox
         self.view = view = View(node_context, state, config)
         self.output = Output(view, config, runs_lanes=runs_lanes, runs_trees=runs_trees)
         self.node_context, self.name = node_context, node_context.place.name
@@ -129,6 +133,12 @@ class Activation:
         own = {"agent_name": self.name, ADDRESS: self.address, TURN: self.view.state.clock.turn}
         metadata = {**config.get("metadata", {}), **own}
         return {**config, "metadata": metadata}
+
+    def read_mail(self) -> None:
+        """Take the messages that are sent to the run: they are as if they had been there before it."""
+        if self.mailbox is not None:
+            heard = [self.output.hear(message) for message in self.mailbox.take()]
+            self.view.state = self.view.state.with_new(heard, [])
 
     def signal(self, signal: Signal, *, is_emitted: bool = False) -> None:
         """End with a signal, which overrides a transfer; emit it unless a lane has."""

@@ -123,6 +123,7 @@ class Emitter:
         self.notes: list[Note] = []
         self._clock, self._address, self._config = clock, address, config
         self.writer, self._is_beside = runtime.stream_writer, is_concurrent
+        self._control = runtime.control
         self._transferred = [*transferred]
         self._queued: deque[Entry] = deque()  # always the same: other threads may be adding to it
         self._streamed: list[str] = []
@@ -253,6 +254,8 @@ class Emitter:
             entry.response_metadata[STAMP] = [address, *moment, *chain]
         if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
+            if mailbox := getattr(self._control, "mailbox", None):
+                mailbox.give_back(entry.data)
         else:
             self._clock.record(address, entry_id, kind == "interrupted")
             if is_streamed:

@@ -17,7 +17,7 @@ from agentgraph.graph.effects import Effect, Giver, MessageChange, Owner, change
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.saving import check_names, check_saved
-from agentgraph.graph.stamps import STAMP, Note, address_of, agent_of, stamped
+from agentgraph.graph.stamps import STAMP, STEERED, Note, address_of, agent_of, is_steered, stamped
 from agentgraph.graph.state import Change, Changes, Update, collected, keeping
 from agentgraph.graph.stored_values import counts_for_values, without_copies
 from agentgraph.graph.values import Write, in_order
@@ -94,6 +94,22 @@ class Output:
         if live:
             self.emitter.flush()
 
+    def hear(self, message: BaseMessage) -> BaseMessage:
+        """Write a message that the user sends to the run under way to the history, and emit it.
+
+        Returns:
+            The message as it is written: with a stamp, but without an agent's name.
+        """
+        marked = {**message.additional_kwargs, STEERED: True}
+        metadata = {**message.response_metadata, STAMP: [self._address]}
+        written = message.model_copy(
+            update={"additional_kwargs": marked, "response_metadata": metadata}
+        )
+        self.messages.append(written)
+        self.emitter.add_message(written)
+        self.emitter.flush()
+        return written
+
     def take(
         self, message: BaseMessage, giver: Giver, *, is_seen: bool = False, live: bool = False
     ) -> Effect:
@@ -127,8 +143,9 @@ class Output:
     def _owner(self, was: BaseMessage) -> Owner:
         """Return whose a message of the history is."""
         at = address_of(was)
-        if at is None:
-            is_here = was.type == "human" and any(each.id == was.id for each in self._view.written_here)
+        if at is None or is_steered(was):
+            mine = (*self._view.written_here, *self.messages)
+            is_here = was.type == "human" and any(each.id == was.id for each in mine)
             return "user" if is_here else "other"
         place, paths = self._node_context.place, self._node_context.paths
         if agent_of(was, paths.inner_names) != place.home.name:

@@ -40,6 +40,7 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
 from agentgraph.graph.internals import RESUME_MAP
+from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.saving import loop_around
 
 
@@ -48,18 +49,20 @@ class Stop(RunControl):
 
     Attributes:
         outer: The enclosing control; its stop stops this one, too.
+        mailbox: Has the messages that are sent to the run meanwhile; None if it takes none.
         carried: The exception to raise where the run was started, after everything has stopped.
     """
 
     __slots__ = (
         *("_cancels", "_is_requested", "_is_unwanted", "_lock", "_waits"),
-        *("carried", "outer"),
+        *("carried", "mailbox", "outer"),
     )
 
     def __init__(self, outer: RunControl | None = None) -> None:
         super().__init__()
         self._is_requested = self._is_unwanted = False
         self.outer = outer
+        self.mailbox: Mailbox | None = outer.mailbox if isinstance(outer, Stop) else None
         self.carried: BaseException | None = None
         self._cancels: set[Callable[[], None]] = set()
         self._waits: set[Callable[[], None]] = set()

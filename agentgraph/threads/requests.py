@@ -1,0 +1,103 @@
+"""What others want of a run: that it stops, or that it reads a message; saved with its thread.
+
+Each request is a checkpoint of its own, in a namespace of the thread that no graph has. So whoever
+makes one reads nothing first, requests of several processes never overwrite each other, and any saver
+serves. Nothing that reads a thread sees them, nor do they go into copies.
+
+Whether the messages of a request were read is known from the history: they have their ids there. When a
+run has ended, the requests that it has read are marked, so that later runs need not look.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, cast
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple, empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
+
+from agentgraph.graph.sync_async import Calls
+from agentgraph.threads.checkpoints import time_of
+from agentgraph.threads.config import config_of
+from agentgraph.threads.thread_saver import REQUESTS, ThreadSaver
+
+_READ = "read"
+"""The channel of the write that marks a request."""
+_MARKER = "00000000-0000-0000-0000-000000000000"
+"""The task id of that write: a request is marked once."""
+
+Kind = Literal["stop", "steer", "queue"]
+
+
+class Request(NamedTuple):
+    """A request for a run on a thread.
+
+    Attributes:
+        id: Its id; ids grow with time.
+        kind: "stop"; "steer", whose messages are for the run under way; or "queue", whose messages are
+            for the next turn.
+        reason: Why the run is to stop.
+        messages: The messages, with their ids.
+        time: When it was made, in seconds since 1970.
+        is_read: Whether it is marked as read.
+        saved: Its checkpoint.
+    """
+
+    id: str
+    kind: Kind
+    reason: str
+    messages: Sequence[BaseMessage]
+    time: float
+    is_read: bool
+    saved: CheckpointTuple
+
+
+def put_request(
+    saver: ThreadSaver, kind: Kind, *, reason: str = "", messages: Sequence[BaseMessage] = ()
+) -> Calls[Request]:
+    """Save a request, and return it."""
+    checkpoint = empty_checkpoint()
+    checkpoint["id"], checkpoint["ts"] = str(uuid6()), datetime.now(UTC).isoformat()
+    checkpoint["channel_values"] = {"kind": kind, "reason": reason, "messages": [*messages]}
+    checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], "1")
+    config = config_of(saver.thread_id, REQUESTS)
+    metadata = cast(CheckpointMetadata, {"source": "update", "step": 1, "parents": {}})
+    named: RunnableConfig = yield from saver.put(config, CheckpointTuple(config, checkpoint, metadata))
+    return _request(CheckpointTuple(named, checkpoint, metadata))
+
+
+def newest_request(saver: ThreadSaver) -> Calls[str | None]:
+    """Return the id of the last request for a thread; None if there was none."""
+    saved = yield from saver.checkpoint(REQUESTS)
+    return saved.checkpoint["id"] if saved else None
+
+
+def requests(saver: ThreadSaver) -> Calls[list[Request]]:
+    """Return the requests for a thread that are not marked as read, in the order of their times."""
+    every = yield from saver.checkpoints(REQUESTS)
+    return sorted((each for each in map(_request, every) if not each.is_read), key=lambda r: r.id)
+
+
+def mark_read(saver: ThreadSaver, read: Iterable[Request]) -> Calls[None]:
+    """Mark requests as read, so that later runs need not look at them."""
+    for request in read:
+        yield from saver.put_write(request.saved, _MARKER, _READ, True)
+
+
+def unread(every: Iterable[Request], ids: Collection[str | None]) -> list[Request]:
+    """Return the requests with messages whose ids are not among some."""
+    return [each for each in every if any(message.id not in ids for message in each.messages)]
+
+
+def _request(saved: CheckpointTuple) -> Request:
+    values: dict[str, Any] = saved.checkpoint["channel_values"]
+    return Request(
+        saved.checkpoint["id"],
+        values["kind"],
+        values["reason"],
+        values["messages"],
+        time_of(saved),
+        any(channel == _READ for _, channel, _ in saved.pending_writes or ()),
+        saved,
+    )

@@ -1,0 +1,80 @@
+"""Stops and steers the run on a thread, in this process or in another one that has its saver."""
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage, HumanMessage
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.graph.open_types import Saver
+from agentgraph.graph.state import with_id
+from agentgraph.graph.sync_async import Calls
+from agentgraph.safe_repr import shown
+from agentgraph.threads.checkpoints import known_thread
+from agentgraph.threads.requests import put_request
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.turns import Input, as_input
+from agentgraph.threads.under_way import UnderWay, run_under_way
+from agentgraph.threads.watcher import is_shared
+
+
+def stop_here(saver: Saver, thread_id: str, reason: str) -> bool:
+    """Stop the run of this process on a thread; return whether there is one."""
+    run = run_under_way(saver, thread_id)
+    if run is not None:
+        run.stop(reason)
+    return run is not None
+
+
+def stop(saver: ThreadSaver, reason: str) -> Calls[None]:
+    """Have the run on a thread end before the next step of each lane; at rest there is none.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread, and nothing runs on it.
+    """
+    if stop_here(saver.saver, saver.thread_id, reason):
+        return
+    yield from known_thread(saver)
+    has_locks = getattr(saver.saver, "path", None) is not None
+    if is_shared(saver.saver) and (saver.is_running() or not has_locks):
+        yield from put_request(saver, "stop", reason=reason)
+
+
+def steer(saver: ThreadSaver, messages: Input) -> Calls[Sequence[str]]:
+    """Send messages to the run on a thread; without one they begin the next turn.
+
+    Returns:
+        The ids of the messages.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread, and nothing runs on it.
+        AgentGraphError: They are not messages of a user, or cannot be saved.
+    """
+    sent = [each if each.id else with_id(each, str(uuid4())) for each in _from_user(messages)]
+    saver.check_saved(sent, {})
+    if _here(saver) is None:
+        yield from known_thread(saver)
+    request = yield from put_request(saver, "steer", messages=sent)
+    if (run := _here(saver)) is not None:
+        run.take([request])
+    return [str(each.id) for each in sent]
+
+
+def _here(saver: ThreadSaver) -> UnderWay | None:
+    return run_under_way(saver.saver, saver.thread_id)
+
+
+def _from_user(messages: Input) -> Sequence[BaseMessage]:
+    """Return the messages of a user in an input.
+
+    Raises:
+        AgentGraphError: There are none, or others.
+    """
+    sent: list[BaseMessage] = as_input(messages, None)["messages"]
+    other = next((each for each in sent if not isinstance(each, HumanMessage)), None)
+    if other is not None or not sent:
+        what = f"{shown(other.content)} is of type {other.type!r}" if other else "there are none"
+        raise AgentGraphError(
+            f"messages for a run under way must be a user's, but {what}; pass a text, or HumanMessages"
+        )
+    return sent

@@ -1,0 +1,106 @@
+"""A run under way, as the rest of the process reaches it: to stop it, and to send it messages."""
+
+import time
+from collections.abc import Iterable, Sequence
+
+from langchain_core.messages import BaseMessage
+
+from agentgraph.graph.nodes.mailbox import Mailbox
+from agentgraph.graph.nodes.stopping import Stop
+from agentgraph.graph.open_types import Saver
+from agentgraph.graph.sync_async import Calls
+from agentgraph.threads.checkpoints import begun_input, leading_checkpoints
+from agentgraph.threads.locks import holder_of
+from agentgraph.threads.replay import entries_of
+from agentgraph.threads.requests import Request, mark_read, newest_request, requests, unread
+from agentgraph.threads.thread_saver import ThreadSaver
+
+
+def run_under_way(saver: Saver, thread_id: str) -> "UnderWay | None":
+    """Return the run of this process on a thread of a saver; None if there is none."""
+    holder = holder_of(saver, thread_id)
+    return holder if isinstance(holder, UnderWay) else None
+
+
+class UnderWay:
+    """A run, from the moment at which its thread is locked.
+
+    Attributes:
+        control: Stops it.
+        mailbox: The messages that are sent to it.
+        waiting: Messages that were sent before it began, and that belong into its input.
+        began: When, in seconds since 1970.
+        thread: The thread; None until what was requested before has been read.
+        is_stopped: Whether it was asked to stop: it ends before the next step of each lane.
+    """
+
+    def __init__(self) -> None:
+        self.control, self.mailbox = Stop(), Mailbox()
+        self.control.mailbox = self.mailbox
+        self.waiting: Sequence[BaseMessage] = ()
+        self.is_stopped = False
+        self.began = time.time()
+        self.thread: ThreadSaver | None = None
+        self._requests: dict[str, Request] = {}
+
+    def stop(self, reason: str) -> None:
+        """Have it end before the next step of each lane, from any thread."""
+        self.is_stopped = True
+        self.control.request_drain(reason)
+
+    def read_requests(self, thread: ThreadSaver, *, begins_turn: bool) -> Calls[None]:
+        """Read what was requested before it began: messages wait for it, a stop was for another run.
+
+        Args:
+            thread: The thread, which is locked.
+            begins_turn: Whether it begins a turn: then all messages become part of its input.
+        """
+        self.thread = thread
+        every = yield from requests(thread)
+        if not every:
+            return
+        new = unread(every, (yield from _ids_on(thread)))
+        if begins_turn:
+            self.waiting = [message for each in new for message in each.messages]
+        self._requests = {each.id: each for each in every}
+        sent = () if begins_turn else (each for each in new if each.kind == "steer")
+        self.mailbox.add(message for each in sent for message in each.messages)
+        for each in every:
+            if each.kind == "stop" and each.time >= self.began:
+                self.stop(each.reason)
+
+    def look(self) -> Calls[None]:
+        """Take what other processes have requested since the last look."""
+        if self.thread is None:
+            return
+        newest = yield from newest_request(self.thread)
+        if newest is not None and newest not in self._requests:
+            self.take((yield from requests(self.thread)))
+
+    def take(self, every: Iterable[Request]) -> None:
+        """Take requests that were made since it began; those that it has change nothing."""
+        for each in every:
+            if self._requests.setdefault(each.id, each) is not each:
+                continue
+            if each.kind == "stop":
+                self.stop(each.reason)
+            elif each.kind == "steer":
+                self.mailbox.add(each.messages)
+
+    def mark_requests(self, thread: ThreadSaver) -> Calls[None]:
+        """Mark the requests that were read, at its end: stops, and messages that are in the history."""
+        if not self._requests:
+            return
+        new = {each.id for each in unread(self._requests.values(), (yield from _ids_on(thread)))}
+        yield from mark_read(thread, (each for each in self._requests.values() if each.id not in new))
+
+
+def _ids_on(thread: ThreadSaver) -> Calls[set[str | None]]:
+    """Return the ids of the messages on a thread: of the history, and of what all lanes said."""
+    saved = yield from thread.checkpoint()
+    if saved is None:
+        return set()
+    entries = entries_of(thread.tree, (yield from leading_checkpoints(thread)))
+    history = (yield from thread.state()).values.get("messages", ())
+    begun = begun_input(saved) or {"messages": ()}
+    return {each.id for each in (*entries, *history, *begun["messages"])}

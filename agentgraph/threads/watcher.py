@@ -1,0 +1,69 @@
+"""Looks at what other processes request of the runs of this one: one thread for all runs.
+
+A step must not be slower because somebody might have a request, so the runs do not look themselves.
+While there are runs, a thread looks at each of them a few times a second, but never at one that is
+younger than that. Requests of the same process need no look: they reach the run through its lock.
+"""
+
+import asyncio
+import os
+import threading
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from weakref import WeakKeyDictionary
+
+from langgraph.checkpoint.memory import InMemorySaver
+
+from agentgraph.graph.open_types import Saver
+from agentgraph.graph.sync_async import arun_calls, run_calls
+from agentgraph.threads.locks import holders
+from agentgraph.threads.under_way import UnderWay
+
+SECONDS = 0.25
+"""How long it takes at most until a request of another process is seen, plus the time of a look."""
+
+_guard = threading.Lock()
+_process: list[int] = []
+"""The id of the process in which the thread runs; a process that was forked has none."""
+_awaited: "WeakKeyDictionary[UnderWay, Future[None]]" = WeakKeyDictionary()
+"""The looks that event loops have not made yet."""
+
+
+def is_shared(saver: Saver) -> bool:
+    """Return whether other processes may have the threads of a saver."""
+    return not isinstance(saver, InMemorySaver)
+
+
+def watch(saver: Saver) -> None:
+    """Have the runs of this process watched, if a saver has threads that others may have."""
+    if os.getpid() in _process or not is_shared(saver):
+        return
+    with _guard:
+        if os.getpid() not in _process:
+            _process[:] = [os.getpid()]
+            threading.Thread(target=_watch, name="agentgraph-watcher", daemon=True).start()
+
+
+def _watch() -> None:
+    """Look at all runs, until there are none."""
+    while True:
+        time.sleep(SECONDS)
+        with _guard:
+            runs = [each for each in holders() if isinstance(each, UnderWay)]
+            if not runs:
+                _process.clear()
+                return
+        due = time.time() - SECONDS
+        for run in runs:
+            if run.thread is not None and run.began <= due and is_shared(run.thread.saver):
+                with suppress(Exception):  # a saver that fails will fail in the run, too
+                    _look(run, run.thread.saver)
+
+
+def _look(run: UnderWay, saver: Saver) -> None:
+    loop = getattr(saver, "loop", None)
+    if not isinstance(loop, asyncio.AbstractEventLoop):
+        run_calls(run.look())
+    elif loop.is_running() and (run not in _awaited or _awaited[run].done()):
+        _awaited[run] = asyncio.run_coroutine_threadsafe(arun_calls(run.look()), loop)
