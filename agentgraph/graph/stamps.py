@@ -196,6 +196,18 @@ def cursor_of(number: int, part: int | None = None) -> str:
     return f"{number:016d}" if part is None else f"{number:016d}-{part:016d}"
 
 
+def number_in(cursor: str) -> int:
+    """Return the number of a cursor, which `cursor_of` made.
+
+    Raises:
+        ValueError: It is none.
+    """
+    number, *part = cursor.split("-")
+    if not all(each.isascii() and each.isdigit() for each in (number, *part)) or len(part) > 1:
+        raise ValueError(f"{cursor!r} is no cursor")
+    return int(number)
+
+
 def step_name(checkpoint_id: str, node: str) -> str:
     """Return the name of a step: the LangGraph checkpoint that it started from, and its node.
 

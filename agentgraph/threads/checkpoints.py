@@ -59,6 +59,10 @@ CHANGED = "changed"
 """The kind of the note at a checkpoint from which a tree of another shape goes on: its outline."""
 
 
+VOIDED = "voided"
+"""The kind of the note of what a run voided as it began: for those who follow the thread."""
+
+
 def is_cut_short(saved: CheckpointTuple) -> bool:
     """Return whether a thread with this head is a copy that was not completed."""
     return COPIED_TO in saved.metadata

@@ -3,7 +3,7 @@
 How a call begins that may be a turn or a resume: `invoke` and `watch`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -14,6 +14,7 @@ from langgraph.types import Command
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
+from agentgraph.events.events import AgentEvent
 from agentgraph.graph.guarded_saver import GuardedSaver, Order, saver_error
 from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
@@ -33,6 +34,7 @@ from agentgraph.threads.config import (
     thread_for,
     thread_in,
 )
+from agentgraph.threads.following import Follow, Following, afollow, check_follow, followed
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.pending import UNANSWERED, Resumption, names_of, pending, resumption
 from agentgraph.threads.replay import Continuation, continuation
@@ -53,11 +55,15 @@ Former = Callable[[ThreadSaver], "Calls[Engine | None]"]
 
 
 class NewTurn(NamedTuple):
-    """A run that begins a turn: the input, values, and whether pending questions are dropped."""
+    """A run that begins a turn: the input, values, and whether pending questions are dropped.
+
+    And the request whose turn it is, if the input had to wait: then that has the messages.
+    """
 
     messages: Input
     values: Mapping[str, object] | None = None
     drop_pending: bool = False
+    request: str | None = None
 
 
 class Resume(NamedTuple):
@@ -164,6 +170,7 @@ class Engine:
         self.check_sync()
         thread, under_way = self.thread(thread_id), UnderWay()
         lock = ThreadLock(self.saver, thread_id, under_way)
+        under_way.released = lock.released
         try:
             lock.acquire()
             execution = call_outside(run_calls, self._admitted(thread, begin, how, under_way, "sync"))
@@ -176,24 +183,47 @@ class Engine:
 
     def arun(self, begin: Begin, thread_id: str, how: RunOptions) -> AsyncRun:
         """Return the events of a run, which is checked and started when it is awaited."""
+        return AsyncRun(thread_id, partial(self.admitted, begin, thread_id, how))
 
-        async def admit() -> Driver:
-            self.check_async()
-            thread, under_way = self.thread(thread_id), UnderWay()
-            lock = ThreadLock(self.saver, thread_id, under_way)
-            try:
-                await lock.aacquire()
-                self.check_saver("async")
-                admitted = self._admitted(thread, begin, how, under_way, "async")
-                execution = await await_outside(arun_calls(admitted))
-                watch(self.saver)
-                advance = partial(arun_calls, execution.generator)
-                return Driver(execution, lock, advance)
-            except BaseException:
-                lock.release()
-                raise
+    async def admitted(self, begin: Begin, thread_id: str, how: RunOptions) -> Driver:
+        """Check and start a run on the event loop."""
+        self.check_async()
+        thread, under_way = self.thread(thread_id), UnderWay()
+        lock = ThreadLock(self.saver, thread_id, under_way)
+        under_way.released = lock.released
+        try:
+            await lock.aacquire()
+            self.check_saver("async")
+            admitted = self._admitted(thread, begin, how, under_way, "async")
+            execution = await await_outside(arun_calls(admitted))
+            watch(self.saver)
+            advance = partial(arun_calls, execution.generator)
+            return Driver(execution, lock, advance)
+        except BaseException:
+            lock.release()
+            raise
 
-        return AsyncRun(admit)
+    def follow(self, thread_id: str, after: str | None) -> Follow:
+        """Return what happens on a thread after a cursor."""
+        self.check_saver()
+        following = call_outside(run_calls, self._followed(self.thread(thread_id), after))
+        return Follow(thread_id, following)
+
+    def afollow(self, thread_id: str, after: str | None) -> AsyncRun:
+        """Return what happens on a thread, as `follow` does; refused when it is awaited."""
+
+        async def admit() -> AsyncGenerator[AgentEvent, None]:
+            self.check_saver("async")
+            followed = self._followed(self.thread(thread_id), after)
+            return afollow(await await_outside(arun_calls(followed)))
+
+        return AsyncRun(thread_id, admit)
+
+    def _followed(self, thread: ThreadSaver, after: str | None) -> Calls[Following]:
+        """Return a generator of what happens on a thread, after the checks of its start."""
+        _, thread = yield from self.for_thread(thread)
+        yield from self._making_sense(check_follow, thread, after)
+        return followed(thread, after)
 
     def _admitted(
         self, thread: ThreadSaver, begin: Begin, how: RunOptions, under_way: UnderWay, mode: Mode
@@ -202,14 +232,14 @@ class Engine:
         engine, thread = yield from self.for_thread(thread)
         if engine is not self:
             return (yield from engine._admitted(thread, begin, how, under_way, mode))
-        yield from self._making_sense(
-            under_way.read_requests, thread, begins_turn=isinstance(begin, NewTurn)
-        )
+        is_turn, own = isinstance(begin, NewTurn), getattr(begin, "request", None)
+        yield from self._making_sense(under_way.read_requests, thread, begins_turn=is_turn, own=own)
         if isinstance(begin, Back):
             return (yield from self._going_back(thread, begin, how, under_way, mode))
         graph_input: Any
         if isinstance(begin, NewTurn):
-            graph_input = yield from self._making_sense(new_turn, thread, *begin, under_way.waiting)
+            waiting, given = under_way.waiting, begin[:3]
+            graph_input = yield from self._making_sense(new_turn, thread, *given, waiting)
         else:
             graph_input = yield from self._making_sense(resumption, thread, *begin)
         resumed = graph_input if isinstance(graph_input, Resumption) else None

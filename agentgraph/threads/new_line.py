@@ -27,6 +27,7 @@ from agentgraph.threads.checkpoints import (
     COPIED,
     NOTES,
     REWOUND,
+    VOIDED,
     namespace_of,
     next_node,
     notes_at,
@@ -75,6 +76,8 @@ class NewLine(Draft):
 
     def _is_kept(self, note: Note) -> bool:
         """Return whether a note at the root's checkpoint stays: of what is kept, or of how it went."""
+        if note.kind == VOIDED:
+            return True
         if note.kind in ("discarded", "resumed"):
             return bool(self.stays)
         return note.kind not in ("heard", REWOUND) and any(stays(note) for stays in self.stays)

@@ -40,8 +40,10 @@ resume:  discarded 1ef:writer, 1f0:critic
 
 from collections import deque
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -60,7 +62,9 @@ from agentgraph.graph.stamps import (
     Moment,
     Note,
     address_of,
+    cursor_of,
     moment_of,
+    number_in,
     number_of,
     step_name,
 )
@@ -71,6 +75,7 @@ from agentgraph.threads.changed_trees import is_of, open_thread
 from agentgraph.threads.checkpoints import (
     CHANGED,
     REWOUND,
+    VOIDED,
     address_at,
     before_edits,
     begins_turn,
@@ -95,7 +100,9 @@ from agentgraph.tree.places import Tree
 
 _MARKS = ("resumed", "heard")
 """Kinds of notes that are not events: where a run resumed, and up to when its events were received."""
-_NO_EVENTS = (*_MARKS, REWOUND, CHANGED)
+_LAST = 10**16 - 1
+"""Greater than all parts of cursors."""
+_NO_EVENTS = (*_MARKS, REWOUND, CHANGED, VOIDED)
 
 
 def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEvent]]:
@@ -111,6 +118,47 @@ def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEve
     yield from open_thread(saver)
     every = yield from _of_lanes(saver) if line is None else _of_line(saver, line)
     return [*_events_of(entries_of(saver.tree, every), saver, every)]
+
+
+def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> Calls[list[AgentEvent]]:
+    """Return what a reader lacks that has read the events of a thread up to a cursor, in order.
+
+    What a run voided when it began, and replayed, comes with that run: its cursors begin with that of
+    the `discarded` event. So a reader that is cut off in the middle goes on there.
+
+    Args:
+        saver: The thread.
+        after: The cursor; None for a reader that has read nothing: then nothing has to be voided.
+        upto: The number of the last event that is told; None for all.
+
+    Raises:
+        ThreadError: As `open_thread` does.
+    """
+    yield from open_thread(saver)
+    every = yield from _of_lanes(saver)
+    notes = [note for saved in every if after for note in notes_at(saved) if note.kind == VOIDED]
+    voids = [each for each in notes if cursor_of(number_of(each), _LAST) > str(after)]
+    told: list[tuple[str, Entry]] = [
+        (cursor_of(number_of(each)), each._replace(kind="discarded")) for each in voids
+    ]
+    told += [
+        (_cursor_after(entry, voids), entry)
+        for entry in entries_of(saver.tree, every)
+        if after or not (isinstance(entry, Note) and entry.kind == "discarded")
+    ]
+    due = sorted((each for each in told if each[0] > (after or "")), key=itemgetter(0))
+    due = [each for each in due if upto is None or number_in(each[0]) <= upto]
+    events = _events_of([entry for _, entry in due], saver, every)
+    return [replace(event, cursor=cursor) for event, (cursor, _) in zip(events, due, strict=True)]
+
+
+def _cursor_after(entry: Entry, voids: Sequence[Note]) -> str:
+    """Return the cursor of an entry that is told again after the last of some notes that void it."""
+    number, moment = number_of(entry), moment_of(entry)
+    named = {entry.id, moment.step if moment else None}
+    again = [number_of(each) for each in voids if not named.isdisjoint(each.data)]
+    last = max(again, default=0)
+    return cursor_of(last, number) if last > number else cursor_of(number)
 
 
 def last_turn(saver: ThreadSaver) -> Calls[list[str | AgentEvent]]:
@@ -559,6 +607,7 @@ def _continue_step(
     note = partial(new_note, clock, root_address(tree))
     mark = [note("resumed", [])] if ids else []
     first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
+    told = [each._replace(kind=VOIDED) for each in first]
     keeps = [note("discarded", dropped)] if dropped else []
     waiting = open_.keys() - {*answered, *dropped}
     kept = [each for each in asked if each.id not in dropped]
@@ -568,7 +617,7 @@ def _continue_step(
         replayed=[*_events_of([*first, *again], saver, line)],
         questions={each.id: event for each, event in questions},
         before=(clock.last, [_as_before(each, waiting) for each in (*entries, *_answers(every))]),
-        notes_before=mark,
+        notes_before=[*mark, *told],
         notes_after=[
             *(open_[each] for each in answered),
             *void.failed,

@@ -51,6 +51,7 @@ from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import last_answer, replayed
 from agentgraph.threads.spent import Spent, counts_at, spent_in
 from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.under_way import waiting_on
 from agentgraph.tree.places import Tree
 
 
@@ -266,6 +267,7 @@ class Thread:
         turns: The turns, first to last.
         pending: The questions that wait for answers, in the order of the tree.
         lines: Its lines: the present one, then those that a rewind or a fork left, the last first.
+        queued: The messages that were sent to it, and that nothing has read: they begin the next turn.
     """
 
     thread_id: str
@@ -275,6 +277,7 @@ class Thread:
     turns: Sequence[Turn] = field(default=(), repr=False)
     pending: Sequence[Interrupt] = ()
     lines: Sequence[Line] = field(default=(), repr=False)
+    queued: Sequence[BaseMessage] = ()
 
     @property
     def usage(self) -> Usage:
@@ -330,7 +333,8 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     turns = _turns(leading(every), messages, events, (yield from counts_at(saver, saved)))
     status: Status = "running" if is_running else _status(saved, bool(questions))
     lines = _lines(saver.tree, [each for each in every if not namespace_of(each)])
-    return Thread(thread_id, status, values, messages, turns, questions, lines)
+    queued = yield from waiting_on(saver)
+    return Thread(thread_id, status, values, messages, turns, questions, lines, queued)
 
 
 def _lines(tree: Tree, roots: Sequence[CheckpointTuple]) -> list[Line]:
@@ -370,6 +374,14 @@ def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSumma
         if each is not None and status in (None, each.status):
             summaries.append(each)
     return summaries
+
+
+def status_of(saver: ThreadSaver) -> Calls[Status]:
+    """Return the status of a thread, whichever tree ran it."""
+    if (yield from saver.checkpoint()) is None:
+        return "running" if saver.is_running() else "new"
+    summary = yield from _summary(saver)
+    return summary.status if summary else "new"
 
 
 def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:

@@ -20,12 +20,16 @@ from langgraph.checkpoint.base.id import uuid6
 from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.checkpoints import time_of
 from agentgraph.threads.config import config_of
+from agentgraph.threads.locks import ThreadLock, is_locked
 from agentgraph.threads.thread_saver import REQUESTS, ThreadSaver
 
 _READ = "read"
 """The channel of the write that marks a request."""
 _MARKER = "00000000-0000-0000-0000-000000000000"
 """The task id of that write: a request is marked once."""
+
+_CALLER = "agentgraph-request-"
+"""The beginning of the name under which the caller of a queued request holds a lock."""
 
 Kind = Literal["stop", "steer", "queue"]
 
@@ -60,7 +64,8 @@ def put_request(
     checkpoint = empty_checkpoint()
     checkpoint["id"], checkpoint["ts"] = str(uuid6()), datetime.now(UTC).isoformat()
     checkpoint["channel_values"] = {"kind": kind, "reason": reason, "messages": [*messages]}
-    checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], "1")
+    own_version = f"1.{checkpoint['id']}"  # some savers keep one value for each version of a channel
+    checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], own_version)
     config = config_of(saver.thread_id, REQUESTS)
     metadata = cast(CheckpointMetadata, {"source": "update", "step": 1, "parents": {}})
     named: RunnableConfig = yield from saver.put(config, CheckpointTuple(config, checkpoint, metadata))
@@ -83,6 +88,16 @@ def mark_read(saver: ThreadSaver, read: Iterable[Request]) -> Calls[None]:
     """Mark requests as read, so that later runs need not look at them."""
     for request in read:
         yield from saver.put_write(request.saved, _MARKER, _READ, True)
+
+
+def lock_of(saver: ThreadSaver, request: Request) -> ThreadLock:
+    """Return the lock that the caller of a queued request holds while it waits for its turn."""
+    return ThreadLock(saver.saver, f"{_CALLER}{request.id}")
+
+
+def is_waited_for(saver: ThreadSaver, request: Request) -> bool:
+    """Return whether the caller of a queued request still waits for its turn."""
+    return request.kind == "queue" and is_locked(saver.saver, f"{_CALLER}{request.id}")
 
 
 def unread(every: Iterable[Request], ids: Collection[str | None]) -> list[Request]:

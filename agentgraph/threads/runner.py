@@ -1,6 +1,6 @@
 """The runner: runs a tree of agents on threads, yields events, and resumes threads that stopped."""
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from functools import partial
 from os import PathLike
 from typing import Any, Self, TypedDict, Unpack
@@ -21,11 +21,14 @@ from agentgraph.graph.open_types import Saver
 from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
+from agentgraph.threads.background import MAX_RUNNING, Background
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.copies import copy, put_new
 from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning
+from agentgraph.threads.following import Follow
 from agentgraph.threads.forks import AT_ONCE, Forks, Variant, arun_all, engines_of, plans, run_all
 from agentgraph.threads.pending import UNANSWERED, pending
+from agentgraph.threads.queueing import WhileRunning, abegin_turn, begin_turn
 from agentgraph.threads.renaming import check_renames, former_engines
 from agentgraph.threads.replay import replayed
 from agentgraph.threads.reports import (
@@ -35,11 +38,13 @@ from agentgraph.threads.reports import (
     ThreadSummary,
     delete,
     result,
+    status_of,
     thread,
     threads,
 )
 from agentgraph.threads.rewinding import Back
 from agentgraph.threads.runs import AsyncRun, Run
+from agentgraph.threads.served import RETRY, aserved, served
 from agentgraph.threads.siblings import Siblings
 from agentgraph.threads.steering import steer, stop, stop_here
 from agentgraph.threads.turns import Input
@@ -61,6 +66,7 @@ class RunArguments(TypedDict, total=False):
     stream: bool
     drop_pending: bool
     limits: Limits | None
+    while_running: WhileRunning
 
 
 class Runner:
@@ -100,6 +106,7 @@ class Runner:
         cache: BaseCache[Any] | None = None,
         allow: Iterable[type | str] = (),
         renames: Mapping[str, str] | None = None,
+        max_running: int = MAX_RUNNING,
     ) -> None:
         """Compile `agent`.
 
@@ -123,17 +130,20 @@ class Runner:
             renames: Old names of agents, each with its new one. A thread that ran under old names goes
                 on: it keeps them, in addresses and events too, also in those that come; new threads
                 have the new ones. Addresses that are passed may have either.
+            max_running: How many of the runs that `start` begins run at a time; others wait.
 
         Raises:
             InvalidAgentError: The tree has faults; the error names all of them.
-            AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `allow`, `renames`, `context`
-                or its schema is invalid.
+            AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `allow`, `renames`,
+                `max_running`, `context` or its schema is invalid.
             SaverError: The SQLite file cannot be opened.
         """
         reducers = declared(values)
         tree = validate(agent, reducers.shared, middleware)
         self.agent, self.saver = agent, _saver(checkpointer, allow)
         self._closes = self.saver is not checkpointer
+        stop_one = partial(stop_here, self.saver, reason="the runner was closed")
+        self._background = Background(max_running, stop_one)
 
         def compiled(tree: Tree, former: Former | None = None) -> Engine:
             graph = compile_tree(
@@ -169,7 +179,8 @@ class Runner:
         stream: bool = False,
         drop_pending: bool = False,
         limits: Limits | None = None,
-    ) -> Run:
+        while_running: WhileRunning = "refuse",
+    ) -> Run | Follow:
         """Run a turn, and yield its events as they happen.
 
         Args:
@@ -185,6 +196,11 @@ class Runner:
             drop_pending: Whether to drop questions that are pending on the thread.
             limits: The limits of this turn; what is None there is as in those of the runner. A resume
                 does not know the limits of the run before it: pass them again.
+            while_running: What becomes of the input if another run is active on the thread: "refuse"
+                it; "queue": the turn begins when the thread is free, first come, first served, and if
+                the caller dies, the input begins the next turn that anybody starts; "steer": it is
+                sent to that run, as by `steer`, and what is returned is as from `follow`. If that run
+                ends without reading it, it begins a turn.
 
         Returns:
             An iterator of the events. It locks the thread until it is exhausted, closed (by any thread)
@@ -196,6 +212,7 @@ class Runner:
         Raises:
             PendingInterruptError: Questions are pending on the thread.
             ThreadBusyError: Another run is active on the thread.
+            ThreadError: The input was queued, and the turn before has not ended; it stays queued.
             AgentGraphError: The input cannot be read or saved, the name of a value is a typo of a known
                 one (where the runner declares values), `thread_id`, `context` or `config` is invalid,
                 an agent has a timeout, or the saver supports async calls only.
@@ -203,11 +220,10 @@ class Runner:
         """
         thread_id = thread_for(thread_id, config)
         begin = NewTurn(messages, values, drop_pending)
-        return self.engine.run(
-            begin, thread_id, RunOptions(stream, limits, config, context, values=values)
-        )
+        options = RunOptions(stream, limits, config, context, values=values)
+        return begin_turn(self.engine, begin, thread_id, options, while_running)
 
-    def query(self, text: str, **options: Unpack[RunArguments]) -> Run:
+    def query(self, text: str, **options: Unpack[RunArguments]) -> Run | Follow:
         """Run a turn on a text: `query("Go.")` is the same as `run("Go.")`.
 
         Args:
@@ -568,8 +584,98 @@ class Runner:
         """
         return [*self.engine.read(steer, thread_id, messages)]
 
+    def to_sse(self, events: Run | Follow, *, retry: float = RETRY) -> Iterator[str]:
+        r"""Yield what a run or `follow` yields as server-sent events, for a web handler.
+
+        The first line tells a browser when to connect again; then each event is as by
+        `AgentEvent.to_sse`, its `id:` the cursor, so that the header `Last-Event-ID` of a browser that
+        connects again is what `follow` takes as `after`. The last one is `event: end`, with the status
+        of the thread: `{"thread_id": ..., "status": "done", "error": null}`. A failure does not raise.
+
+        Args:
+            events: The events; they are closed at the end, or when this iterator is closed.
+            retry: After how many seconds a browser connects again.
+        """
+        status = partial(self.engine.read, status_of, events.thread_id)
+        return served(events, status, retry)
+
+    def follow(self, thread_id: str, after: str | None = None) -> Follow:
+        """Yield what happens on a thread: what a reader lacks, then what its run tells, to its end.
+
+        A reader may come back at any time, to any process that has the saver, and gets each event once
+        and in order. A run of this process is told as it happens, chunks included if it streams them;
+        of a run of another process what is saved is told, at the end of each step of the root.
+
+        Args:
+            thread_id: The thread.
+            after: The `cursor` of the last event that the reader has, also if that event is void by
+                now: then a `discarded` event comes first. None for all events of the thread.
+
+        Returns:
+            An iterator of the events. It ends when nothing runs on the thread any more: after the error
+            event of a run that failed, too. Closing it leaves the run alone. Cursors grow; an event
+            that is replayed after a `discarded` one has another cursor than it had.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread, and nothing runs on it.
+            AgentGraphError: `after` is no cursor, or the saver supports async calls only.
+        """
+        return self.engine.follow(thread_id, after)
+
+    def start(
+        self,
+        messages: Input | None = None,
+        *,
+        thread_id: str | None = None,
+        answers: object = UNANSWERED,
+        values: Mapping[str, object] | None = None,
+        context: object = None,
+        config: RunnableConfig | None = None,
+        stream: bool = True,
+        drop_pending: bool = False,
+        limits: Limits | None = None,
+        while_running: WhileRunning = "refuse",
+    ) -> str:
+        """Run a turn, or without `messages` resume a thread, in the background of this process.
+
+        The run needs no reader: `follow` tells what happens, to any number of readers. `max_running` of
+        them run at a time; the others hold their threads and wait. A failure is in the status of the
+        thread, and in the log `agentgraph`. Such a run lives as long as the program: one that ends cuts
+        it off, as a kill does, and a resume goes on. `close` stops it first, as `stop` does.
+
+        Args:
+            messages: The input, as in `run`; without it the thread is resumed, as by `resume`.
+            thread_id: The thread; a turn without one gets a new thread.
+            answers: Answers to questions of the thread, as in `resume`.
+            values: Values to write before, as in `run`.
+            context: LangGraph's runtime context, as in `run`.
+            config: LangGraph's config, as in `run`.
+            stream: Whether followers in this process get a model's reply in chunks too.
+            drop_pending: Whether a turn drops the questions that are pending on the thread.
+            limits: The limits of this turn, as in `run`.
+            while_running: What becomes of the input if another run is active, as in `run`.
+
+        Returns:
+            The id of the thread.
+
+        Raises:
+            AgentGraphError: As in `run` and `resume`: what can be refused is refused here.
+        """
+        options = RunOptions(stream, limits, config, context, values=values)
+        begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
+        if isinstance(begin, NewTurn):
+            run = begin_turn(self.engine, begin, thread, options, while_running)
+        else:
+            run = self.engine.run(begin, thread, options)
+        self._background.add(run)
+        return thread
+
     def close(self) -> None:
-        """Close the file that the runner opened; a saver that was passed stays open."""
+        """Stop what `start` began, wait for it, and close the file that the runner opened.
+
+        A saver that was passed stays open. Runs that `astart` began are stopped by `aclose`.
+        """
+        self._background.close()
         if self._closes:
             closing = getattr(self.saver, "conn", None)
             if closing is not None:
@@ -592,6 +698,7 @@ class Runner:
         stream: bool = False,
         drop_pending: bool = False,
         limits: Limits | None = None,
+        while_running: WhileRunning = "refuse",
     ) -> AsyncRun:
         """Run a turn as `run` does, asynchronously.
 
@@ -606,9 +713,8 @@ class Runner:
         """
         thread_id = thread_for(thread_id, config)
         begin = NewTurn(messages, values, drop_pending)
-        return self.engine.arun(
-            begin, thread_id, RunOptions(stream, limits, config, context, values=values)
-        )
+        options = RunOptions(stream, limits, config, context, values=values)
+        return abegin_turn(self.engine, begin, thread_id, options, while_running)
 
     def aquery(self, text: str, **options: Unpack[RunArguments]) -> AsyncRun:
         """Run a turn on a text as `query` does, asynchronously."""
@@ -690,7 +796,7 @@ class Runner:
         async def admit() -> AsyncGenerator[AgentEvent, None]:
             return _each(await self.engine.aread(replayed, thread_id, line))
 
-        return AsyncRun(admit)
+        return AsyncRun(thread_id, admit)
 
     async def athread(self, thread_id: str) -> Thread:
         """Return what is on a thread, as `thread` does."""
@@ -730,6 +836,58 @@ class Runner:
             put = partial(put_new, every=plan.copies)
             await plan.engine.aread(plan.engine.locked, plan.thread_id, put)
         return await arun_all(several, max_concurrency)
+
+    def ato_sse(self, events: AsyncRun, *, retry: float = RETRY) -> AsyncIterator[str]:
+        """Yield what an async run or `afollow` yields as server-sent events, as `to_sse` does."""
+        status = partial(self.engine.aread, status_of, events.thread_id)
+        return aserved(events, status, retry)
+
+    def afollow(self, thread_id: str, after: str | None = None) -> AsyncRun:
+        """Follow a thread as `follow` does, asynchronously.
+
+        Returns:
+            An async iterator. Exceptions of `follow` are raised when it is awaited, or at the first
+            event.
+        """
+        return self.engine.afollow(thread_id, after)
+
+    async def astart(
+        self,
+        messages: Input | None = None,
+        *,
+        thread_id: str | None = None,
+        answers: object = UNANSWERED,
+        values: Mapping[str, object] | None = None,
+        context: object = None,
+        config: RunnableConfig | None = None,
+        stream: bool = True,
+        drop_pending: bool = False,
+        limits: Limits | None = None,
+        while_running: WhileRunning = "refuse",
+    ) -> str:
+        """Run a turn or resume a thread in the background as `start` does, in a task of the event loop.
+
+        Such a run lives as long as the event loop; `aclose` stops it first.
+        """
+        options = RunOptions(stream, limits, config, context, values=values)
+        begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
+        if isinstance(begin, NewTurn):
+            run = abegin_turn(self.engine, begin, thread, options, while_running)
+        else:
+            run = self.engine.arun(begin, thread, options)
+        self._background.aadd(await run)
+        return thread
+
+    async def aclose(self) -> None:
+        """Close the runner as `close` does, and stop what `astart` began on this event loop."""
+        await self._background.aclose()
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     async def astop(self, thread_id: str, reason: str = "stopped") -> None:
         """Have the run on a thread end before its next steps, as `stop` does."""

@@ -100,6 +100,7 @@ class Execution:
         """
         self._thread, self._saver, self._on_part, self._enter = thread, saver, on_part, enter
         self.under_way, self.control = under_way, under_way.control
+        self._feed = under_way.feed
         self.heard_until: float | None = None
         self.is_closed = False
         self.again: Again | None = None
@@ -121,9 +122,13 @@ class Execution:
         self.stream, self._continuation, self._answers = stream, on, answers
 
     def delivered(self, event: AgentEvent) -> None:
-        """Note that the caller has read an event."""
+        """Note that the caller has read an event, and tell it to those who follow the run."""
         if self.heard_until is not None and not (event.output and event.output.partial):
             self.heard_until = max(self.heard_until, event.time or 0.0)
+            self._feed.lately.append(event)
+        if self._feed.listeners:
+            for tell in [*self._feed.listeners]:
+                tell(event)
 
     def _events(self) -> RunGenerator:
         if self._enter is not None:
@@ -137,6 +142,7 @@ class Execution:
         on = self._continuation
         if on.checkpoint is not None:
             yield from save_notes(self._thread, on.checkpoint, on.notes_before)
+        self._feed.base = on.begin.number
         yield from on.replayed
         if self.control.drain_requested and not self.under_way.is_stopped:
             return  # it was closed before anything began
@@ -158,7 +164,7 @@ class Execution:
                 yield from self.under_way.mark_requests(self._thread)
 
     def _streamed(self) -> RunGenerator:
-        on, thread = self._continuation, self._thread
+        on, thread, feed = self._continuation, self._thread, self._feed
         translator = Translator(
             thread.tree, thread.thread_id, begin=on.begin, waiting=on.questions, paths=thread.paths
         )
@@ -167,6 +173,9 @@ class Execution:
             with self.control.raising():
                 next_part = get_next(self.stream)
                 while (part := (yield next_part)) is not None:
+                    if part["type"] == "updates" and not part["ns"]:  # the step before is saved
+                        del feed.lately[: feed.older]
+                        feed.older = len(feed.lately)
                     yield from translator.feed(self._on_part(part) if self._on_part else part)
             self._saver.check()
             if not self.control.drain_requested:
@@ -218,12 +227,16 @@ class Run(Iterator[AgentEvent]):
 
     The thread is locked until the iterator ends, is closed, or is garbage-collected. As a context
     manager it closes itself. One thread at a time can ask for an event; any may close the run.
+
+    Attributes:
+        thread_id: The thread.
     """
 
     def __init__(
         self, execution: Execution, lock: ThreadLock, advance: Callable[..., AgentEvent | None]
     ) -> None:
         self._execution, self._advance = execution, advance
+        self.thread_id = execution.thread_id
         self._turn = threading.RLock()  # in a `with` block, so that no signal comes between
         self._reader: int | None = None  # the thread that has the turn
         self._lock = lock
@@ -333,14 +346,17 @@ class AsyncRun(AsyncIterator[AgentEvent]):
     async for event in run:
         ...
     ```
+
+    Attributes:
+        thread_id: The thread.
     """
 
     _source: "Source | None" = None
     _admission: "Future[None] | None" = None  # while it is being admitted; done after that
     _is_closed = False
 
-    def __init__(self, admit: "Callable[[], Awaitable[Source]]") -> None:
-        self._admit = admit
+    def __init__(self, thread_id: str, admit: "Callable[[], Awaitable[Source]]") -> None:
+        self.thread_id, self._admit = thread_id, admit
 
     async def __anext__(self) -> AgentEvent:
         """Return the next event.

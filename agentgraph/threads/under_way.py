@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 
 from langchain_core.messages import BaseMessage
 
@@ -10,9 +11,17 @@ from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.checkpoints import begun_input, leading_checkpoints
+from agentgraph.threads.listening import Feed
 from agentgraph.threads.locks import holder_of
 from agentgraph.threads.replay import entries_of
-from agentgraph.threads.requests import Request, mark_read, newest_request, requests, unread
+from agentgraph.threads.requests import (
+    Request,
+    is_waited_for,
+    mark_read,
+    newest_request,
+    requests,
+    unread,
+)
 from agentgraph.threads.thread_saver import ThreadSaver
 
 
@@ -31,6 +40,8 @@ class UnderWay:
         waiting: Messages that were sent before it began, and that belong into its input.
         began: When, in seconds since 1970.
         thread: The thread; None until what was requested before has been read.
+        feed: What it tells, for those who follow it.
+        released: Done when its thread is unlocked.
         is_stopped: Whether it was asked to stop: it ends before the next step of each lane.
     """
 
@@ -38,6 +49,7 @@ class UnderWay:
         self.control, self.mailbox = Stop(), Mailbox()
         self.control.mailbox = self.mailbox
         self.waiting: Sequence[BaseMessage] = ()
+        self.feed, self.released = Feed(), Future[None]()
         self.is_stopped = False
         self.began = time.time()
         self.thread: ThreadSaver | None = None
@@ -48,20 +60,25 @@ class UnderWay:
         self.is_stopped = True
         self.control.request_drain(reason)
 
-    def read_requests(self, thread: ThreadSaver, *, begins_turn: bool) -> Calls[None]:
+    def read_requests(
+        self, thread: ThreadSaver, *, begins_turn: bool, own: str | None = None
+    ) -> Calls[None]:
         """Read what was requested before it began: messages wait for it, a stop was for another run.
 
         Args:
             thread: The thread, which is locked.
-            begins_turn: Whether it begins a turn: then all messages become part of its input.
+            begins_turn: Whether it begins a turn: then messages become part of its input, but those
+                whose callers wait for turns of their own.
+            own: The id of the request whose turn it is, if it is one's.
         """
         self.thread = thread
         every = yield from requests(thread)
         if not every:
             return
-        new = unread(every, (yield from _ids_on(thread)))
+        new = unread(every, (yield from ids_on(thread)))
         if begins_turn:
-            self.waiting = [message for each in new for message in each.messages]
+            due = [each for each in new if each.id == own or not is_waited_for(thread, each)]
+            self.waiting = [message for each in due for message in each.messages]
         self._requests = {each.id: each for each in every}
         sent = () if begins_turn else (each for each in new if each.kind == "steer")
         self.mailbox.add(message for each in sent for message in each.messages)
@@ -91,11 +108,18 @@ class UnderWay:
         """Mark the requests that were read, at its end: stops, and messages that are in the history."""
         if not self._requests:
             return
-        new = {each.id for each in unread(self._requests.values(), (yield from _ids_on(thread)))}
+        new = {each.id for each in unread(self._requests.values(), (yield from ids_on(thread)))}
         yield from mark_read(thread, (each for each in self._requests.values() if each.id not in new))
 
 
-def _ids_on(thread: ThreadSaver) -> Calls[set[str | None]]:
+def waiting_on(thread: ThreadSaver) -> Calls[list[BaseMessage]]:
+    """Return the messages that were sent to a thread, and that nothing has read."""
+    every = yield from requests(thread)
+    new = unread(every, (yield from ids_on(thread))) if every else []
+    return [message for each in new for message in each.messages]
+
+
+def ids_on(thread: ThreadSaver) -> Calls[set[str | None]]:
     """Return the ids of the messages on a thread: of the history, and of what all lanes said."""
     saved = yield from thread.checkpoint()
     if saved is None:

@@ -68,7 +68,7 @@ class ChatNode(TalkNode):
     def read_mail(self, activation: Activation) -> None:
         """Take the messages that are sent to the run, in the node at which a round begins.
 
-        There they come before the hooks that see what the model is sent, and after the results of calls.
+        They come before the hooks that see what the model is sent, and after the results of calls.
         """
         if self.name == self.node_context.place.nodes.round:
             activation.read_mail()

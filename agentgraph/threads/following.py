@@ -1,0 +1,172 @@
+"""Follows a thread: tells what a reader lacks, then what happens, until nothing runs on it any more.
+
+A reader says by a cursor what it has. What it lacks is read from the saver, so a reader may come back
+at any time, to any process that has the saver. What a run of this process tells reaches followers as
+its own reader gets it, chunks included. Of a run of another process they get what is saved: the saver
+is read again and again, up to the end of the root's last step, for in a step that is under way, lanes
+may have told what they have not saved.
+
+Each event comes once, and cursors grow, so that a reader who is cut off goes on after the last one. An
+event that is void and replayed comes again, after the `discarded` event that names it, with a cursor
+of its own.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Self, cast
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.events.events import AgentEvent
+from agentgraph.graph.stamps import cursor_of, number_in
+from agentgraph.graph.state import clock_in
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.safe_repr import shown
+from agentgraph.threads.checkpoints import known_thread, position_of
+from agentgraph.threads.config import await_outside, call_outside
+from agentgraph.threads.listening import Feed, Listener
+from agentgraph.threads.replay import told_since
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.under_way import UnderWay, run_under_way
+
+SECONDS = 0.25
+"""How often the saver is read for what other processes do."""
+
+Following = Generator[Call | AgentEvent, Any, None]
+
+
+def check_follow(saver: ThreadSaver, after: str | None) -> Calls[None]:
+    """Refuse to follow an unknown thread, or after a text that is no cursor.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread, and nothing runs on it.
+        AgentGraphError: `after` is no cursor.
+    """
+    if run_under_way(saver.saver, saver.thread_id) is None:
+        yield from known_thread(saver)
+    try:
+        number_in("0" if after is None else after)
+    except (AttributeError, ValueError):
+        raise AgentGraphError(
+            f"after={shown(after)} is no cursor; pass the `cursor` of an event of this thread, or None "
+            "for all events"
+        ) from None
+
+
+def followed(saver: ThreadSaver, after: str | None) -> Following:
+    """Yield the events of a thread after a cursor, and calls, until nothing runs on it."""
+    run = run_under_way(saver.saver, saver.thread_id)
+    while run is None and saver.is_running():
+        upto = yield from _committed(saver)
+        for event in (yield from told_since(saver, after, upto)) if upto else ():
+            after = event.cursor
+            yield event
+        yield Call(time.sleep, asyncio.sleep, (SECONDS,))
+        run = run_under_way(saver.saver, saver.thread_id)
+    if run is not None:
+        after = yield from _live(saver, run, after)
+    if (yield from saver.checkpoint()) is not None:  # it may never have begun
+        rest = yield from told_since(saver, after, None)
+        yield from rest
+
+
+def _live(saver: ThreadSaver, run: UnderWay, after: str | None) -> Generator[Any, Any, str | None]:
+    """Yield what a run of this process tells, up to its end; return the cursor of the last event."""
+    listener = Listener(run.feed, run.released)
+    try:
+        for event in (yield from _so_far(saver, run.feed, after)):
+            after = event.cursor
+            yield event
+        void: set[str] = set()
+        base = ""
+        while (told := (yield Call(listener.get, listener.aget))) is not None:
+            event = told
+            cursor = event.cursor or ""
+            if cursor <= (after or ""):
+                if event.partial or not base or void.isdisjoint((event.id, event.step)):
+                    continue  # the reader has it
+                event = replace(event, cursor=cursor_of(number_in(base), number_in(cursor)))
+            elif event.action is not None and event.action.discarded:
+                void, base = {*event.action.discarded}, cursor
+            after = event.cursor
+            yield event
+    finally:
+        listener.close()
+    return after
+
+
+def _so_far(saver: ThreadSaver, feed: Feed, after: str | None) -> Calls[list[AgentEvent]]:
+    """Return what a reader lacks of what was told before it listens: saved, or not yet."""
+    lately = list(feed.lately)
+    upto = yield from _told_upto(saver, feed, lately)
+    has_begun = (yield from saver.checkpoint()) is not None
+    saved = (yield from told_since(saver, after, upto)) if has_begun else []
+    by_cursor = {event.cursor or "": event for event in lately if (event.cursor or "") > (after or "")}
+    by_cursor |= {event.cursor or "": event for event in saved}
+    return [by_cursor[cursor] for cursor in sorted(by_cursor)]
+
+
+def told_upto(saver: ThreadSaver) -> Calls[int]:
+    """Return the number of the last event that was told on a thread."""
+    run = run_under_way(saver.saver, saver.thread_id)
+    feed = run.feed if run else Feed()
+    return (yield from _told_upto(saver, feed, list(feed.lately)))
+
+
+def _told_upto(saver: ThreadSaver, feed: Feed, lately: Sequence[AgentEvent]) -> Calls[int]:
+    numbers = [number_in(event.cursor or "0") for event in lately]
+    return max([(yield from _committed(saver)), feed.base, *numbers])
+
+
+def _committed(saver: ThreadSaver) -> Calls[int]:
+    """Return the number of the last event of the root's last step that is saved whole."""
+    saved = yield from saver.checkpoint()
+    position = position_of(saved) if saved else None
+    return clock_in(position)[1] if position else 0
+
+
+class Follow(Iterator[AgentEvent]):
+    """An iterator of what happens on a thread; as a context manager it closes itself.
+
+    Closing it leaves the run alone.
+
+    Attributes:
+        thread_id: The thread.
+    """
+
+    def __init__(self, thread_id: str, following: Following) -> None:
+        self.thread_id, self._following = thread_id, following
+
+    def __next__(self) -> AgentEvent:
+        """Return the next event.
+
+        Raises:
+            SaverError: The saver cannot be read.
+        """
+        event: Any = call_outside(cast(Any, run_calls), self._following)
+        if event is None:
+            raise StopIteration
+        return cast(AgentEvent, event)
+
+    def close(self) -> None:
+        """Follow no longer."""
+        self._following.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+async def afollow(following: Following) -> AsyncGenerator[AgentEvent, None]:
+    """Yield the events of a thread on the event loop, as `Follow` does."""
+    try:
+        while True:
+            event: Any = await await_outside(cast(Any, arun_calls)(following))
+            if event is None:
+                return
+            yield event
+    finally:
+        following.close()

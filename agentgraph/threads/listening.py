@@ -1,0 +1,75 @@
+"""Followers of a run of this process: what was told lately, and queues for what comes."""
+
+import asyncio
+import queue
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from agentgraph.events.events import AgentEvent
+
+Told = AgentEvent | None
+"""An event, or None at the end of the run."""
+
+
+class Feed:
+    """What a run tells, for those who follow it.
+
+    Attributes:
+        base: The number up to which all events are saved or void, as the run began.
+        lately: The events of the root's last two steps, without chunks: perhaps they are not saved yet.
+        older: How many of them are of the step before the last.
+        listeners: Called with each event, in the thread or task that reads the run.
+    """
+
+    __slots__ = ("base", "lately", "listeners", "older")
+
+    def __init__(self) -> None:
+        self.base = self.older = 0
+        self.lately: list[AgentEvent] = []
+        self.listeners: list[Callable[[AgentEvent], None]] = []
+
+
+class Listener:
+    """A queue of the events of a run, for a follower in any thread or event loop."""
+
+    def __init__(self, feed: Feed, released: "Future[None]") -> None:
+        """Begin to listen.
+
+        Args:
+            feed: The feed of the run.
+            released: Done when its thread is unlocked.
+        """
+        self._feed, self._queue = feed, queue.SimpleQueue[Told]()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._arrived: asyncio.Event | None = None
+        feed.listeners.append(self._put)
+        released.add_done_callback(self._end)
+
+    def get(self) -> Told:
+        """Wait for the next event, and return it; None at the end of the run."""
+        return self._queue.get()
+
+    async def aget(self) -> Told:
+        """Wait for the next event as `get` does, without blocking the event loop."""
+        if self._arrived is None:
+            self._loop, self._arrived = asyncio.get_running_loop(), asyncio.Event()
+        while True:
+            self._arrived.clear()
+            try:
+                return self._queue.get_nowait()
+            except queue.Empty:
+                await self._arrived.wait()
+
+    def close(self) -> None:
+        """Listen no longer."""
+        if self._put in self._feed.listeners:
+            self._feed.listeners.remove(self._put)
+
+    def _put(self, told: Told) -> None:
+        self._queue.put(told)
+        if self._loop is not None and self._arrived is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._arrived.set)
+
+    def _end(self, _: "Future[Any]") -> None:
+        self._put(None)

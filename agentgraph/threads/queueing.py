@@ -1,0 +1,232 @@
+"""What a run does that finds its thread busy: it waits for its turn, or its message goes to the run.
+
+A message that waits is saved as a request first: if its caller dies, it begins the next turn that
+anybody starts. While the caller lives it holds a lock of its own for the request, so that others, in
+other processes too, leave the message to it, and see who came first.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+from uuid import uuid4
+
+from langchain_core.messages import BaseMessage
+
+from agentgraph.errors import AgentGraphError, PendingInterruptError, ThreadBusyError, ThreadError
+from agentgraph.events.events import AgentEvent
+from agentgraph.graph.stamps import cursor_of
+from agentgraph.graph.state import with_id
+from agentgraph.graph.sync_async import Call, Calls, get_next
+from agentgraph.safe_repr import shown
+from agentgraph.threads.engine import Engine, NewTurn, RunOptions
+from agentgraph.threads.following import Follow, Following, afollow, followed, told_upto
+from agentgraph.threads.locks import ThreadLock
+from agentgraph.threads.reports import status_of
+from agentgraph.threads.requests import (
+    Request,
+    is_waited_for,
+    lock_of,
+    put_request,
+    requests,
+    unread,
+)
+from agentgraph.threads.runs import AsyncRun, Driver, Run
+from agentgraph.threads.steering import steer
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.turns import Input, as_input
+from agentgraph.threads.under_way import ids_on
+
+WhileRunning = Literal["refuse", "queue", "steer"]
+"""What a run does that finds another one on its thread."""
+_SECONDS = 0.1
+"""How often a caller that waits looks whether its turn has come."""
+
+
+class _Wanted(NamedTuple):
+    """A turn that is wanted on a thread.
+
+    Attributes:
+        engine: Runs it.
+        begin: How it begins.
+        thread_id: The thread.
+        how: The options of the run.
+    """
+
+    engine: Engine
+    begin: NewTurn
+    thread_id: str
+    how: RunOptions
+
+    def run(self, request: str | None = None) -> Run:
+        """Begin it, with the messages of a request that waits."""
+        return self.engine.run(self._turn(request), self.thread_id, self.how)
+
+    async def arun(self, request: str | None = None) -> AsyncRun:
+        """Begin it as `run` does, on the event loop."""
+        return await self.engine.arun(self._turn(request), self.thread_id, self.how)
+
+    def begins(self, request: str | None = None) -> Call:
+        """Return the call that begins it, sync or async."""
+        return Call(partial(self.run, request), partial(self.arun, request))
+
+    def _turn(self, request: str | None) -> NewTurn:
+        return self.begin._replace(messages=(), request=request)
+
+
+def begin_turn(
+    engine: Engine, begin: NewTurn, thread_id: str, how: RunOptions, while_running: WhileRunning
+) -> Run | Follow:
+    """Begin a turn; if the thread is busy, do what `while_running` says.
+
+    Raises:
+        AgentGraphError: As in `Runner.run`.
+    """
+    _check(while_running)
+    if while_running == "refuse":
+        return engine.run(begin, thread_id, how)
+    wanted = _Wanted(engine, begin, thread_id, how)
+    if while_running == "steer" or not engine.read(_is_waited_for, thread_id):
+        try:
+            return engine.run(begin, thread_id, how)
+        except ThreadBusyError:
+            pass
+    goes = _sent if while_running == "steer" else _enqueued
+    return Follow(thread_id, engine.read(goes, thread_id, wanted))
+
+
+def abegin_turn(
+    engine: Engine, begin: NewTurn, thread_id: str, how: RunOptions, while_running: WhileRunning
+) -> AsyncRun:
+    """Begin a turn as `begin_turn` does, on the event loop."""
+    _check(while_running)
+    if while_running == "refuse":
+        return engine.arun(begin, thread_id, how)
+    wanted = _Wanted(engine, begin, thread_id, how)
+
+    async def admit() -> Driver | AsyncGenerator[AgentEvent, None]:
+        if while_running == "steer" or not await engine.aread(_is_waited_for, thread_id):
+            try:
+                return await engine.admitted(begin, thread_id, how)
+            except ThreadBusyError:
+                pass
+        goes = _sent if while_running == "steer" else _enqueued
+        return afollow(await engine.aread(goes, thread_id, wanted))
+
+    return AsyncRun(thread_id, admit)
+
+
+def _check(while_running: object) -> None:
+    if while_running not in ("refuse", "queue", "steer"):
+        raise AgentGraphError(
+            f"while_running={shown(while_running)} is unknown; use 'refuse', 'queue' (the turn begins "
+            "when the thread is free) or 'steer' (the messages go to the run under way)"
+        )
+
+
+def _is_waited_for(saver: ThreadSaver) -> Calls[bool]:
+    """Return whether somebody waits for a turn on a thread."""
+    return any(is_waited_for(saver, each) for each in (yield from requests(saver)))
+
+
+def _enqueued(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:
+    """Save the input of a turn that has to wait, and return what yields its events."""
+    sent = _with_ids(wanted.begin.messages)
+    saver.check_saved(sent, {})
+    request = yield from put_request(saver, "queue", messages=sent)
+    lock = lock_of(saver, request)
+    lock.acquire()
+    return _queued(saver, request, lock, wanted.begins(request.id))
+
+
+def _with_ids(messages: Input) -> list[BaseMessage]:
+    sent: list[BaseMessage] = as_input(messages, None)["messages"]
+    return [each if each.id else with_id(each, str(uuid4())) for each in sent]
+
+
+def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, begins: Call) -> Following:
+    """Wait until nobody is before a request, then yield the events of its turn.
+
+    Raises:
+        PendingInterruptError: The turn before has paused; the message stays queued.
+        ThreadError: The turn before has failed or was stopped; the message stays queued.
+    """
+    try:
+        while True:
+            if not saver.is_running() and not (yield from _is_behind(saver, request)):
+                yield from _check_ended(saver)
+                try:
+                    run: Any = yield begins
+                except ThreadBusyError:
+                    continue
+                yield from _all_of(run)
+                return
+            yield Call(time.sleep, asyncio.sleep, (_SECONDS,))
+    finally:
+        lock.release()
+
+
+def _all_of(run: Any) -> Following:
+    while (event := (yield get_next(run))) is not None:
+        yield event
+
+
+def _is_behind(saver: ThreadSaver, request: Request) -> Calls[bool]:
+    """Return whether somebody who waits came before."""
+    every = yield from requests(saver)
+    return any(each.id < request.id and is_waited_for(saver, each) for each in every)
+
+
+def _check_ended(saver: ThreadSaver) -> Calls[None]:
+    """Refuse to begin a turn before the last one has ended."""
+    status = yield from status_of(saver)
+    if status == "paused":
+        raise PendingInterruptError(
+            f"thread {shown(saver.thread_id)} has paused, and waits for answers; the message stays "
+            "queued, and begins the next turn: resume() the thread, then run(...) once more",
+            saver.thread_id,
+        )
+    if status in ("failed", "stopped"):
+        raise ThreadError(
+            f"thread {shown(saver.thread_id)} has {status}; the message stays queued, and begins the "
+            "next turn: resume() the thread, or give its turn up with run(...)",
+            saver.thread_id,
+        )
+
+
+def _sent(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:
+    """Send the input of a turn to the run on its thread, and return what yields what happens there.
+
+    Raises:
+        AgentGraphError: The turn has values, which a run under way does not take.
+    """
+    if wanted.begin.values:
+        raise AgentGraphError(
+            f"thread {shown(saver.thread_id)}: values= cannot be sent to a run under way; leave them "
+            "out, or use while_running='queue'"
+        )
+    after = cursor_of((yield from told_upto(saver)))
+    ids = yield from steer(saver, wanted.begin.messages)
+    return _steered(saver, after, ids, wanted.begins())
+
+
+def _steered(saver: ThreadSaver, after: str, ids: Sequence[str], begins: Call) -> Following:
+    """Yield what happens after messages were sent; if nothing has read them, they begin a turn."""
+    yield from followed(saver, after)
+    if not (yield from _is_left(saver, ids)):
+        return
+    try:
+        run: Any = yield begins
+    except ThreadBusyError:  # the run that another caller began has them
+        yield from followed(saver, cursor_of((yield from told_upto(saver))))
+    else:
+        yield from _all_of(run)
+
+
+def _is_left(saver: ThreadSaver, ids: Sequence[str]) -> Calls[bool]:
+    """Return whether nobody has read some messages, although the turn has ended."""
+    if saver.is_running() or (yield from status_of(saver)) != "done":
+        return False
+    open_ = unread((yield from requests(saver)), (yield from ids_on(saver)))
+    return any(message.id in ids for each in open_ for message in each.messages)
