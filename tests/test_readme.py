@@ -1,9 +1,5 @@
 """The README is right: tried as a newcomer would, in a new folder, it prints what it says."""
 
-import contextlib
-import io
-import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import Commands
 from openai_server import Call, OpenAIServer, Reply
+from pages import BLOCK, follow, forgetting, ran, run_line
 
 import agentgraph as ag
 
@@ -19,7 +16,8 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 TEXT = README.read_text()
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
-BLOCK = re.compile(r"(?:`(?P<file>[\w.]+)`:\n\n)?```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL)
+REAL = next(block["text"] for block in BLOCK.finditer(TEXT) if "openai:" in block["text"])
+"""The example with real models."""
 SET_UP = ("make test", "make studio")
 """The commands that do not end here: this very run is the one, tests/server starts the other."""
 
@@ -44,36 +42,22 @@ def test_every_command_and_block_of_code_prints_what_the_readme_says(
     monkeypatch.chdir(clone)
     monkeypatch.syspath_prepend(clone)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    printed, compared = "", 0
-    for block in BLOCK.finditer(TEXT):
-        match block["language"]:
-            case "python":
-                if "openai:" not in block["text"]:
-                    printed = ran(block["text"])
-                if block["file"]:
-                    (clone / block["file"]).write_text(block["text"])
-            case "yaml":
-                (clone / block["file"]).write_text(block["text"])
-            case "sh":
-                typed = (line.partition("  #")[0] for line in block["text"].splitlines())
-                printed = "".join(
-                    shell(line, program) for line in typed if line and not line.startswith(SET_UP)
-                )
-            case "text":
-                assert printed == block["text"]
-                compared += 1
-    assert compared == 5
+
+    def shell(line: str) -> str:
+        return "" if line.startswith(SET_UP) else run_line(line, program)
+
+    with forgetting(clone):
+        assert follow((each for each in BLOCK.finditer(TEXT) if each["text"] != REAL), shell) == 5
 
 
 def test_the_example_with_real_models_runs_as_it_stands(
     openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = next(block["text"] for block in BLOCK.finditer(TEXT) if "openai:" in block["text"])
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     monkeypatch.setenv("OPENAI_BASE_URL", openai_server.base_url)
     done = Reply(calls=(Call("1", "break_loop", ('{"final_result": "Good."}',)),))
     openai_server.script = ["Bees.", "Too short.", "Bees hum in May.", done]
-    assert ran(code).splitlines()[0] == "Bees hum in May."
+    assert ran(REAL).splitlines()[0] == "Bees hum in May."
     first = openai_server.requests[0]["messages"][0]
     assert first["content"] == "Write a haiku about bees."
 
@@ -95,30 +79,6 @@ def test_the_skill_file_runs_as_it_stands(
     assert result.values["draft"] == "A digest of bees."
     asked = openai_server.requests[0]["messages"][-1]["content"]
     assert asked == "Summarize https://bees.org in one sentence."
-
-
-def ran(code: str) -> str:
-    """Run a block of code by itself, and return what it prints."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
-    return out.getvalue()
-
-
-def shell(line: str, program: Commands) -> str:
-    """Run a command as it is typed, and return what it prints; a run may pause.
-
-    Programs in Python run in forked processes, as importing LangGraph takes seconds.
-    """
-    name, *args = shlex.split(line)
-    if name in ("python", "agentgraph"):
-        forked = program(*([".venv/bin/agentgraph"] if name == "agentgraph" else []), *args)
-        assert forked.code in (0, 3), forked.err
-        return forked.out
-    found = f"{line} && command -v python agentgraph > /dev/null" if name == "." else line
-    run = subprocess.run(["bash", "-c", found], capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
 
 
 def test_the_commands_that_do_not_end_are_those_that_are_tested_elsewhere() -> None:

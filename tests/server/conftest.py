@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
+from pages import free_port, named
 
 TESTS = Path(__file__).parent.parent
 SECONDS_TO_START = 120
@@ -21,7 +21,7 @@ SECONDS_TO_START = 120
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the address of a server with the graphs of `langgraph.json`, and those of the tests."""
+    """Return the address of a server with the graphs of `langgraph.json`, the recipes and the tests."""
     with _serving(tmp_path_factory.mktemp("server")) as url:
         yield url
 
@@ -46,8 +46,11 @@ def _serving(folder: Path, **settings: object) -> Iterator[str]:
     for name in ("asking", "counting", "reporting", "failing", "stopping"):
         config["graphs"][f"remote_{name}"] = f"./remote_graphs.py:remote_{name}"
     config["graphs"]["random"] = "./random_graph.py:random_graph"
+    recipes = (TESTS.parent / "RECIPES.md").read_text()
+    (folder / "report.py").write_text(named(recipes, "report.py"))
+    config["graphs"] |= json.loads(named(recipes, "langgraph.json"))["graphs"]
     (folder / "langgraph.json").write_text(json.dumps({**config, **settings}))
-    port = _free_port()
+    port = free_port()
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             _command(port), cwd=folder, env=_surroundings(), stdout=log, stderr=log
@@ -71,12 +74,6 @@ def _surroundings() -> dict[str, str]:
     own = {key: value for key, value in os.environ.items() if not key.startswith(keys)}
     found = os.pathsep.join(map(str, (TESTS, TESTS / "properties")))
     return {**own, "LANGGRAPH_CLI_NO_ANALYTICS": "1", "PYTHONPATH": found}
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
