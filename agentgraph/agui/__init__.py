@@ -42,10 +42,10 @@ except ImportError as error:
         "agentgraph.agui needs the package ag-ui-protocol: pip install 'agentgraph[agui]'"
     ) from error
 
-from agentgraph.agui.frontend_tools import FrontendTools, frontend_tools
+from agentgraph.agui.frontend_tools import frontend_tools
 from agentgraph.agui.running import EventStream, arun
 from agentgraph.agui.translation import events
 
-__all__ = ["EventStream", "FrontendTools", "arun", "events", "frontend_tools"]
+__all__ = ["EventStream", "arun", "events", "frontend_tools"]
 
 del _RunAgentInput

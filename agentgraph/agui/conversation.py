@@ -58,7 +58,7 @@ class Told:
 
     id: str
     role: str
-    name: str
+    name: str | None
     metadata: dict[str, Any]
     pieces: list[str] = field(default_factory=list)
     calls: dict[str, ToldCall] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Told:
                 return ReasoningMessage(id=self.id, content=self.text, metadata=self.metadata)
             case "user":
                 return UserMessage(
-                    id=self.id, content=self.text, name=self.name, metadata=self.metadata
+                    id=self.id, content=self.text, name=self.name, metadata=self.metadata or None
                 )
         calls = [
             ToolCall(
@@ -120,6 +120,10 @@ class Conversation:
         """Add a message, or replace the one with its id."""
         self._messages[told.id] = told
         return told
+
+    def keep(self, message: Message) -> None:
+        """Add a message of the client, or replace the one with its id."""
+        self._messages[message.id] = message
 
     def remove(self, void: AbstractSet[str]) -> bool:
         """Remove the messages whose id or step is void, and return whether there were any.

@@ -66,7 +66,7 @@ class FrontendTools(AgentMiddleware[Any, Any, Any]):
         return _result(request) if _is_of_frontend(request) else await handler(request)
 
 
-def frontend_tools() -> FrontendTools:
+def frontend_tools() -> AgentMiddleware[Any, Any, Any]:
     """Return the middleware by which chat agents may call the tools of the front end.
 
     As `middleware=` of a chat agent it is for that agent; of a `Runner`, for all. Without it no agent

@@ -142,9 +142,8 @@ class Messages:
     def _result(self, event: AgentEvent, message: ToolMessage) -> Events:
         if event.id in self._conversation:
             return
-        told = Told(
-            event.id, "tool", event.agent_name, metadata_of(event), answers=message.tool_call_id
-        )
+        told = Told(event.id, "tool", event.agent_name, metadata_of(event))
+        told.answers = message.tool_call_id
         told.metadata[OURS]["status"] = message.status
         told.content = _content(message)
         self._conversation.add(told)

@@ -12,8 +12,8 @@ from agentgraph.events.json_forms import as_json, from_json
 def plain(value: object) -> Any:
     """Return a value as JSON data; it never fails.
 
-    >>> plain({"sizes": (1, 2), "when": datetime.date(2026, 11, 1), 3: float("nan")})
-    {'sizes': [1, 2], 'when': '2026-11-01', '3': None}
+    >>> plain({"sizes": (1, 2), 3: float("nan")})
+    {'sizes': [1, 2], '3': None}
     """
     return _without_tags(as_json(value))
 

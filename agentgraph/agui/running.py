@@ -1,6 +1,14 @@
 """`arun`: a run by AG-UI's input, told as AG-UI's events."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+)
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -10,6 +18,7 @@ from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.limits import Limits
 from agentgraph.agui.frontend_tools import RUN_INPUT
+from agentgraph.agui.history import history
 from agentgraph.agui.inputs import Before, News, before, news, values_of
 from agentgraph.agui.plain import shown_values
 from agentgraph.agui.translation import Translator
@@ -75,8 +84,9 @@ def arun(
     - New messages begin a turn.
     - `resume` answers questions by id, some or all. An approval that is cancelled is rejected. Other
       questions can only be cancelled all together with a new message, which gives up the turn.
-    - Without anything new a thread that has not ended goes on: at the step that failed or was running,
-      or by its questions, which are told again.
+    - Without anything new the messages of the thread are told, for a client that lacks some. A thread
+      that has not ended goes on: at the step that failed or was running, or by its questions, which are
+      told again.
     - `state` has values of the run by name. Those that differ from the thread's are written before the
       run. They begin with "_" neither here nor in the events.
     - The whole input is in `config["configurable"]["ag_ui"]`, where agents find its `context` and
@@ -132,12 +142,18 @@ async def _begin(
         await (await runner.aresume(thread_id)).aclose()
         thread = await runner.engine.aread(before, thread_id)
     new = news(run_input, thread, merged)
+    has_news = bool(new.answers or new.messages) or thread.is_new
+    if not has_news:
+        turns = (await runner.athread(thread_id)).turns
+        run_input = run_input.model_copy(update={"messages": history(turns, run_input)})
     run = _first_run(runner, thread_id, thread, new, options)
     if run is not None:
         await run
     later = partial(runner.arun, new.messages, thread_id=thread_id, **options)
+    follows = later if new.answers and new.messages else None
     translator = Translator(run_input, merged)
-    return _told(runner, translator, thread_id, run, later if new.answers and new.messages else None)
+    first = [*translator.started(), *(() if has_news else (translator.snapshot(),))]
+    return _told(runner, translator, thread_id, first, run, follows)
 
 
 def _first_run(
@@ -160,11 +176,12 @@ async def _told(
     runner: Runner,
     translator: Translator,
     thread_id: str,
+    first: Iterable[BaseEvent],
     run: AsyncRun | None,
     later: Callable[[], AsyncRun] | None,
 ) -> AsyncGenerator[BaseEvent, None]:
     """Yield the events of a run, and of a turn that begins after it if it leaves no questions."""
-    for told in translator.started():
+    for told in first:
         yield told
     try:
         while run is not None:
