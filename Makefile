@@ -4,7 +4,7 @@ FILE ?=
 TESTS ?=
 BIN := .venv/bin
 
-.PHONY: demo test studio notebooks lint format properties crash bench mutants langchain deepagents clean
+.PHONY: demo test studio notebooks lint format properties crash bench mutants langchain deepagents agui clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -48,8 +48,13 @@ langchain: .venv/ready  # LangChain's own tests of agents, over chat agents
 deepagents: .venv/ready  # deepagents' own tests, over chat agents; TESTS=<its clone>/libs/deepagents
 	$(BIN)/python tests/langchain_agents/deep_agents.py $(TESTS)
 
+agui: .venv/ready  # the official client of AG-UI against trees that are served; needs node and npm
+	npm install --prefix .agui --silent --no-save @ag-ui/client@1
+	cp tests/agui/client.mjs .agui/
+	PYTHONPATH=tests $(BIN)/python tests/agui/agui_server.py --for node .agui/client.mjs
+
 clean:
-	rm -rf .venv
+	rm -rf .venv .agui
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -81,6 +81,7 @@ from agentgraph.events.translation import STREAM_MODES, atranslate, translate
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.graph.values import DELETE
 from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
+from agentgraph.threads.following import Follow
 from agentgraph.threads.forks import Forks
 from agentgraph.threads.reports import LateCall, Line, Result, Thread, ThreadSummary, Turn, Usage
 from agentgraph.threads.runner import Runner
@@ -115,6 +116,7 @@ __all__ = [
     "EachAgent",
     "Entry",
     "Exit",
+    "Follow",
     "Forks",
     "FunctionAgent",
     "GraphAgent",

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import agentgraph
-from agentgraph import AgentGraphError, testing
+from agentgraph import AgentGraphError, agui, testing
 from agentgraph.agents.agents import AgentTool, Step
 from agentgraph.agents.budgets import Summarized, Trimmed
 from agentgraph.show import drawing, lines
@@ -51,6 +51,8 @@ def the_public() -> Iterator[tuple[str, Any]]:
         yield from [(each.__name__, each) for each in members] or [(name, thing)]
     for given in (AgentTool, Step, Summarized, Trimmed):
         yield given.__name__, given
+    for name in agui.__all__:
+        yield name, getattr(agui, name)
     for module in (testing, drawing, lines):
         for name, thing in vars(module).items():
             if getattr(thing, "__module__", "") == module.__name__ and not name.startswith("_"):

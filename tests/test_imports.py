@@ -15,7 +15,7 @@ import agentgraph
 PACKAGE = Path(agentgraph.__file__).parent
 
 ORDER = """
-__main__ cli __init__ testing skills show threads events graph tree agents errors safe_repr
+__main__ cli __init__ testing agui skills show threads events graph tree agents errors safe_repr
 """
 """The folders, and the files beside them, from top to bottom: each imports only those below it."""
 FOLDERS = ORDER.split()
@@ -85,7 +85,7 @@ def folder(name: str) -> str:
 def test_the_top_of_the_package_is_what_the_order_names():
     named = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert named - {"__pycache__"} == {*FOLDERS}
-    assert len(named - {"__pycache__", "__main__"}) <= 12
+    assert len(named - {"__pycache__", "__main__"}) <= 13
 
 
 @pytest.mark.parametrize(("name", "below"), sorted(own_imports().items()))
@@ -178,9 +178,14 @@ def test_the_package_runs_without_its_extras_and_loads_only_what_it_needs():
         "import agentgraph.testing",
         "try: ag.watch(runner, 'Go.')",
         "except ag.AgentGraphError as error: print(error)",
+        "print([name for name in sys.modules if name.startswith(('ag_ui', 'agentgraph.agui'))])",
+        "sys.modules['ag_ui'] = None",
+        "try: from agentgraph import agui",
+        "except ag.AgentGraphError as error: print(error)",
     ]
     run = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False
     )
     install = "watching a run needs the package rich: pip install 'agentgraph[live]'"
-    assert (run.stdout, run.stderr) == (f"[]\n{install}\n", "")
+    agui = "agentgraph.agui needs the package ag-ui-protocol: pip install 'agentgraph[agui]'"
+    assert (run.stdout, run.stderr) == (f"[]\n{install}\n[]\n{agui}\n", "")

@@ -1,0 +1,168 @@
+"""The messages of a conversation as an AG-UI client holds them, while a run is told.
+
+A client has messages of its own, and adds those that are streamed. To take some back, AG-UI has only a
+snapshot of all that remain; so they are kept here.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
+
+from ag_ui.core import (
+    AssistantMessage,
+    ContentPart,
+    FunctionCall,
+    Message,
+    ReasoningMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+OURS = "agentgraph"
+"""The key of our data in the metadata of events, messages, calls and interrupts."""
+
+REASONING = "-reasoning"
+"""What the id of a message's reasoning has after that of the message."""
+
+
+@dataclass
+class ToldCall:
+    """A tool call as it was told: its name, and the pieces of its arguments."""
+
+    id: str
+    name: str
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def arguments(self) -> str:
+        """The arguments, as JSON text."""
+        return "".join(self.pieces)
+
+
+@dataclass
+class Told:
+    """A message of an agent as it was told.
+
+    Attributes:
+        id: Its id.
+        role: "assistant", "user", "reasoning" or "tool".
+        name: The agent that said it.
+        metadata: Where it was said; see `OURS`.
+        pieces: The pieces of its text.
+        calls: Its tool calls by id.
+        answers: The call whose result it is.
+        content: The content of a result.
+    """
+
+    id: str
+    role: str
+    name: str | None
+    metadata: dict[str, Any]
+    pieces: list[str] = field(default_factory=list)
+    calls: dict[str, ToldCall] = field(default_factory=dict)
+    answers: str = ""
+    content: str | list[ContentPart] = ""
+
+    @property
+    def text(self) -> str:
+        """Its text, as far as it was told."""
+        return "".join(self.pieces)
+
+    def message(self) -> Message:
+        """Return it in AG-UI's form."""
+        match self.role:
+            case "tool":
+                return ToolMessage(
+                    id=self.id,
+                    content=self.content,
+                    tool_call_id=self.answers,
+                    metadata=self.metadata,
+                )
+            case "reasoning":
+                return ReasoningMessage(id=self.id, content=self.text, metadata=self.metadata)
+            case "user":
+                return UserMessage(
+                    id=self.id, content=self.text, name=self.name, metadata=self.metadata or None
+                )
+        calls = [
+            ToolCall(
+                id=call.id,
+                function=FunctionCall(name=call.name, arguments=call.arguments),
+                metadata=self.metadata,
+            )
+            for call in self.calls.values()
+        ]
+        return AssistantMessage(
+            id=self.id,
+            name=self.name,
+            content=self.text or (None if calls else ""),
+            tool_calls=calls or None,
+            metadata=self.metadata,
+        )
+
+
+class Conversation:
+    """The messages, in the order in which they came.
+
+    Args:
+        messages: The messages that the client sent.
+    """
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self._messages: dict[str, Message | Told] = {each.id: each for each in messages}
+
+    def __contains__(self, message_id: str) -> bool:
+        return message_id in self._messages
+
+    def add(self, told: Told) -> Told:
+        """Add a message, or replace the one with its id."""
+        self._messages[told.id] = told
+        return told
+
+    def keep(self, message: Message) -> None:
+        """Add a message of the client, or replace the one with its id."""
+        self._messages[message.id] = message
+
+    def remove(self, void: AbstractSet[str]) -> bool:
+        """Remove the messages whose id or step is void, and return whether there were any.
+
+        The step of a message that an earlier run told is in its metadata, which clients send back.
+        """
+        gone = [key for key, each in self._messages.items() if not void.isdisjoint(_names(key, each))]
+        for key in gone:
+            del self._messages[key]
+        return bool(gone)
+
+    def snapshot(self) -> list[Message]:
+        """Return all messages, each result of a tool after the message that called it."""
+        messages = [m.message() if isinstance(m, Told) else m for m in self._messages.values()]
+        owners = {call.id: m.id for m in messages for call in _calls(m)}
+        results: dict[str, list[Message]] = {}
+        for each in messages:
+            if isinstance(each, ToolMessage) and each.tool_call_id in owners:
+                results.setdefault(owners[each.tool_call_id], []).append(each)
+        placed = {each.id for several in results.values() for each in several}
+        return [
+            each
+            for message in messages
+            if message.id not in placed
+            for each in (message, *results.get(message.id, ()))
+        ]
+
+
+def _calls(message: Message) -> Sequence[ToolCall]:
+    return (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ()
+
+
+def _names(key: str, message: Message | Told) -> Iterator[str]:
+    """Yield the id of a message, that of a message to whose reasoning it belongs, and its step."""
+    yield key.removesuffix(REASONING)
+    owners: list[Any] = [message]
+    if not isinstance(message, Told):
+        owners += _calls(message)
+    for each in owners:
+        ours = (each.metadata or {}).get(OURS)
+        if isinstance(ours, dict) and isinstance(ours.get("step"), str):
+            yield ours["step"]

@@ -1,0 +1,172 @@
+"""The tools of a front end, as tools of chat agents.
+
+The browser runs them, so a call of one is a question: it pauses the run, and the next request brings
+the result. A run may pause for days, be killed, and go on with a client that offers other tools. So
+whether a call is one of these is not decided again: the message that makes the call says it, in its
+metadata, and is saved with the thread.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from ag_ui.core import ContentPart, RunAgentInput
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import ExtendedModelResponse, ToolCallRequest
+from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.config import get_config
+from langgraph.types import Command, interrupt
+from pydantic import TypeAdapter, ValidationError
+
+from agentgraph.agui.inputs import blocks
+from agentgraph.agui.questions import frontend_question
+from agentgraph.safe_repr import as_json
+
+RUN_INPUT = "ag_ui"
+"""The key of the run's input in `config["configurable"]`."""
+_CALLS = "ag_ui_calls"
+"""The key of the ids of calls of the front end's tools, in the `response_metadata` of a message."""
+_PARTS: TypeAdapter[list[ContentPart]] = TypeAdapter(list[ContentPart])
+
+_Request = ModelRequest[Any]
+_Response = ModelResponse[Any] | AIMessage | ExtendedModelResponse[Any]
+
+
+class FrontendTools(AgentMiddleware[Any, Any, Any]):
+    """The middleware that `frontend_tools` returns."""
+
+    @property
+    def name(self) -> str:
+        """A name that no user's middleware has."""
+        return "agentgraph.frontend_tools"
+
+    def wrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
+        """Offer the front end's tools to the model."""
+        tools = _offered(request)
+        return _marked(handler(_with(request, tools)), tools) if tools else handler(request)
+
+    async def awrap_model_call(
+        self, request: _Request, handler: Callable[[_Request], Awaitable[Any]]
+    ) -> Any:
+        """Offer the front end's tools to the model."""
+        tools = _offered(request)
+        return _marked(await handler(_with(request, tools)), tools) if tools else await handler(request)
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        """Wait for the result of a call of a tool in the front end."""
+        return _result(request) if _is_of_frontend(request) else handler(request)
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
+    ) -> ToolMessage | Command[Any]:
+        """Wait for the result of a call of a tool in the front end."""
+        return _result(request) if _is_of_frontend(request) else await handler(request)
+
+
+def frontend_tools() -> AgentMiddleware[Any, Any, Any]:
+    """Return the middleware by which chat agents may call the tools of the front end.
+
+    As `middleware=` of a chat agent it is for that agent; of a `Runner`, for all. Without it no agent
+    gets the tools that a client offers. They are those of the request at hand, after the agent's own
+    tools, which win where names agree.
+
+    A call of one pauses the run, and ends AG-UI's run: as a success, whose `pending_tool_call_ids` name
+    the call. The client's next request brings the result, and the run goes on with it. A call that was
+    made is the front end's for good, also after a crash, or where the next request does not offer the
+    tool any more. If that has a user's message in place of the result, the turn is given up.
+
+    ```
+    chat = ag.chat_agent("chat", "openai:gpt-5", middleware=[agui.frontend_tools()])
+    ```
+
+    Without a client, `runner.resume(thread_id, "the result")` answers it.
+    """
+    return FrontendTools()
+
+
+def _offered(request: _Request) -> list[dict[str, Any]]:
+    """Return the tools of the run's input, as OpenAI describes them, without those the agent has."""
+    run_input = get_config().get("configurable", {}).get(RUN_INPUT)
+    if not isinstance(run_input, RunAgentInput):
+        return []
+    own = {_name_of(tool) for tool in request.tools}
+    offered = {tool.name: tool for tool in run_input.tools or () if tool.name not in own}
+    none = {"type": "object", "properties": {}}
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters or none,
+            },
+        }
+        for tool in offered.values()
+    ]
+
+
+def _name_of(tool: Any) -> object:
+    return tool.get("function", tool).get("name") if isinstance(tool, dict) else tool.name
+
+
+def _with(request: _Request, tools: Sequence[dict[str, Any]]) -> _Request:
+    return request.override(tools=[*request.tools, *tools])
+
+
+def _marked(response: _Response, tools: Sequence[dict[str, Any]]) -> _Response:
+    """Return a response whose messages say which of their calls are the front end's."""
+    names = {tool["function"]["name"] for tool in tools}
+    match response:
+        case ExtendedModelResponse():
+            _mark(response.model_response.result, names)
+        case AIMessage():
+            _mark([response], names)
+        case _:
+            _mark(response.result, names)
+    return response
+
+
+def _mark(messages: Sequence[Any], names: set[str]) -> None:
+    for message in messages:
+        if isinstance(message, AIMessage):
+            calls = [call["id"] for call in message.tool_calls if call["name"] in names]
+            if calls:
+                message.response_metadata = {**message.response_metadata, _CALLS: calls}
+
+
+def _is_of_frontend(request: ToolCallRequest) -> bool:
+    called = request.tool_call["id"]
+    return any(
+        called in message.response_metadata.get(_CALLS, ())
+        for message in reversed(request.state["messages"])
+        if isinstance(message, AIMessage)
+    )
+
+
+def _result(request: ToolCallRequest) -> ToolMessage:
+    """Ask for the result of a call, and return it."""
+    call = request.tool_call
+    answer = interrupt(frontend_question(call))
+    known = answer if isinstance(answer, dict) and "content" in answer else {"content": answer}
+    failed = known.get("error")
+    content = _content(known["content"])
+    return ToolMessage(
+        content=content or str(failed or ""),
+        tool_call_id=call["id"],
+        name=call["name"],
+        id=known.get("id"),
+        status="error" if failed else "success",
+    )
+
+
+def _content(content: object) -> str | list[str | dict[Any, Any]]:
+    """Return the content of a result: AG-UI's parts as LangChain's blocks, other data as JSON."""
+    if isinstance(content, str):
+        return content
+    try:
+        return [*blocks(_PARTS.validate_python(content))]
+    except ValidationError:
+        return as_json(content)

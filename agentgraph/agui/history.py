@@ -1,0 +1,27 @@
+"""The messages of a thread, for a client that asks without anything new: it may lack some."""
+
+from collections.abc import Iterable
+
+from ag_ui.core import Message, RunAgentInput
+
+from agentgraph.agui.conversation import Conversation, Told
+from agentgraph.agui.messages import Messages
+from agentgraph.agui.plain import plain_text
+from agentgraph.threads.reports import Turn
+
+
+def history(turns: Iterable[Turn], run_input: RunAgentInput) -> list[Message]:
+    """Return the messages of turns; those of the user as the client has them, if it does."""
+    known = {message.id: message for message in run_input.messages}
+    conversation = Conversation([])
+    messages = Messages(conversation)
+    for turn in turns:
+        for said in turn.messages:
+            if said.type == "human":
+                told = Told(str(said.id), "user", said.name, {}, [plain_text(said.text)])
+                conversation.keep(known.get(told.id) or told.message())
+        for event in turn.events:
+            if event.message is not None:
+                for _ in messages.whole(event, event.message):
+                    pass  # only the conversation is wanted
+    return conversation.snapshot()

@@ -1,0 +1,212 @@
+"""What of AG-UI's run input is new to a thread: messages, answers and values."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
+
+from ag_ui.core import (
+    ContentPart,
+    DataSource,
+    FileSource,
+    ResumeEntry,
+    RunAgentInput,
+    TextPart,
+    ToolMessage,
+    UrlSource,
+    UserMessage,
+)
+from langchain_core.messages import HumanMessage
+from langgraph.types import Overwrite
+
+from agentgraph.agui.plain import plain
+from agentgraph.agui.questions import cancelled, frontend_answer, frontend_call
+from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
+from agentgraph.events.events import Interrupt as Question
+from agentgraph.graph.sync_async import Calls
+from agentgraph.safe_repr import shown
+from agentgraph.threads.checkpoints import begun_input, next_node
+from agentgraph.threads.pending import pending
+from agentgraph.threads.thread_saver import ThreadSaver
+
+_KINDS = {"image": "image", "audio": "audio", "video": "video", "document": "file"}
+"""LangChain's types of content blocks, by those of AG-UI's parts."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a thread has before a run.
+
+    Attributes:
+        is_new: Whether the saver has no such thread.
+        is_done: Whether its last turn has ended.
+        message_ids: The ids of its messages.
+        values: The values of the run.
+        questions: The questions that wait for answers.
+        is_running: Whether a run is active, or about to end; the rest may be changing then.
+    """
+
+    is_new: bool = True
+    is_done: bool = True
+    message_ids: AbstractSet[str] = frozenset()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    questions: Sequence[Question] = ()
+    is_running: bool = False
+
+
+def before(saver: ThreadSaver) -> Calls[Before]:
+    """Return what a thread has.
+
+    Raises:
+        TreeChangedError: A tree of another shape ran the thread.
+    """
+    saved = yield from saver.checkpoint()
+    if saved is None:
+        return Before()
+    if saver.is_running():
+        return Before(is_running=True)
+    questions = yield from pending(saver)
+    state = (yield from saver.state()).values
+    begun = begun_input(saved)
+    messages = [*state.get("messages", ()), *(begun["messages"] if begun else ())]
+    ids = frozenset(str(message.id) for message in messages)
+    values = dict(state.get("values", {}))
+    return Before(False, next_node(saved) is None, ids, values, questions)
+
+
+def values_of(saver: ThreadSaver) -> Calls[Mapping[str, Any]]:
+    """Return the values of a thread; none if the saver has no such thread."""
+    if (yield from saver.checkpoint()) is None:
+        return {}
+    values: Mapping[str, Any] = (yield from saver.state()).values.get("values", {})
+    return values
+
+
+@dataclass(frozen=True)
+class News:
+    """What a run input adds to a thread.
+
+    Attributes:
+        messages: The new messages of the user.
+        values: The values that the client has changed.
+        answers: The answers to questions, by id.
+        drops: Whether the questions that are left are dropped.
+    """
+
+    messages: Sequence[HumanMessage]
+    values: Mapping[str, Any]
+    answers: Mapping[str, object]
+    drops: bool
+
+
+def news(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]) -> News:
+    """Return what a run input adds to a thread.
+
+    Args:
+        run_input: The input.
+        thread: What the thread has.
+        merged: The names of values that a reducer merges.
+
+    Raises:
+        UnknownInterruptError: It answers a question that is not pending, or one twice.
+        InvalidAnswerError: It cancels a question that can only be answered, or dropped with the turn.
+        AgentGraphError: Its state is not an object.
+    """
+    messages = _new_messages(run_input, thread.message_ids)
+    by_id = {question.id: question for question in thread.questions}
+    entries = _entries(run_input, by_id)
+    calls = {call["id"]: q.id for q in thread.questions if (call := frontend_call(q.value))}
+    answers: dict[str, object] = {
+        calls[message.tool_call_id]: frontend_answer(message)
+        for message in run_input.messages
+        if isinstance(message, ToolMessage) and message.tool_call_id in calls
+    }
+    given_up: list[Question] = []
+    for key, entry in entries.items():
+        answer = entry.payload if entry.status == "resolved" else cancelled(by_id[key])
+        if entry.status == "cancelled" and answer is None:
+            given_up.append(by_id[key])
+        else:
+            answers.setdefault(key, answer)
+    left = [q for q in thread.questions if q.id not in answers and q not in given_up]
+    only_calls = all(frontend_call(question.value) for question in left)
+    if given_up and (answers or not messages or not only_calls):
+        where = ", ".join(f"{question.address} ({question.id})" for question in given_up)
+        raise InvalidAnswerError(
+            f"thread {shown(run_input.thread_id)}: the question of {where} was cancelled, but it has "
+            "no answer that means so; answer it, or cancel all questions together with the user's next "
+            "message, which gives up the turn",
+            run_input.thread_id,
+        )
+    drops = bool(messages) and not answers and only_calls
+    return News(messages, _new_values(run_input, thread.values, merged), answers, drops)
+
+
+def _entries(run_input: RunAgentInput, by_id: Mapping[str, Question]) -> dict[str, ResumeEntry]:
+    entries: dict[str, ResumeEntry] = {}
+    for entry in run_input.resume or ():
+        if entry.interrupt_id not in by_id or entry.interrupt_id in entries:
+            wrong = "twice" if entry.interrupt_id in entries else "which is not pending"
+            there = ", ".join(f"{q.address} ({q.id})" for q in by_id.values())
+            raise UnknownInterruptError(
+                f"thread {shown(run_input.thread_id)}: resume answers {shown(entry.interrupt_id)}, "
+                f"{wrong}; there are: {there or 'none'}",
+                run_input.thread_id,
+            )
+        entries[entry.interrupt_id] = entry
+    return entries
+
+
+def _new_messages(run_input: RunAgentInput, known: AbstractSet[str]) -> list[HumanMessage]:
+    """Return the user's messages after the last one that the thread has."""
+    users = [message for message in run_input.messages if isinstance(message, UserMessage)]
+    first = max((i for i, message in enumerate(users, 1) if message.id in known), default=0)
+    return [
+        HumanMessage(
+            content=each.content if isinstance(each.content, str) else [*blocks(each.content)],
+            id=each.id,
+            name=each.name,
+        )
+        for each in users[first:]
+    ]
+
+
+def _new_values(
+    run_input: RunAgentInput, values: Mapping[str, Any], merged: AbstractSet[str]
+) -> dict[str, Any]:
+    """Return the values of the client's state that differ from those of the thread.
+
+    The state has whole values, so one that a reducer merges is written over.
+    """
+    state = run_input.state
+    if not isinstance(state, dict | None):
+        raise AgentGraphError(
+            f"thread {shown(run_input.thread_id)}: state={shown(state)} is not an object; send the "
+            "values of the run by name"
+        )
+    return {
+        name: Overwrite(value) if name in merged else value
+        for name, value in (state or {}).items()
+        if not name.startswith("_") and (name not in values or plain(values[name]) != value)
+    }
+
+
+def blocks(parts: Iterable[ContentPart]) -> list[str | dict[Any, Any]]:
+    """Return AG-UI's parts as LangChain's content blocks."""
+    return [_block(part) for part in parts]
+
+
+def _block(part: ContentPart) -> dict[Any, Any]:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    block: dict[Any, Any] = {"type": _KINDS[part.type]}
+    match part.source:
+        case DataSource(value=data):
+            block["base64"] = data
+        case UrlSource(value=url):
+            block["url"] = url
+        case FileSource(value=file):
+            block["file_id"] = file
+    if part.source.mime_type:
+        block["mime_type"] = part.source.mime_type
+    return block

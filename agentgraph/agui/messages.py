@@ -1,0 +1,329 @@
+"""Messages as AG-UI events: in pieces as their chunks come, or at once."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ag_ui.core import (
+    AudioPart,
+    BaseEvent,
+    ContentPart,
+    CustomEvent,
+    DataSource,
+    DocumentPart,
+    FileSource,
+    ImagePart,
+    MessagesSnapshotEvent,
+    PartSource,
+    ReasoningEndEvent,
+    ReasoningMessageContentEvent,
+    ReasoningMessageEndEvent,
+    ReasoningMessageStartEvent,
+    ReasoningStartEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    TextPart,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+    UrlSource,
+    VideoPart,
+)
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+
+from agentgraph.agui.conversation import OURS, REASONING, Conversation, Told, ToldCall
+from agentgraph.agui.plain import plain, plain_text
+from agentgraph.events.events import AgentEvent
+
+Events = Iterator[BaseEvent]
+
+_PARTS: dict[str, Any] = {
+    "image": ImagePart,
+    "audio": AudioPart,
+    "video": VideoPart,
+    "file": DocumentPart,
+}
+"""AG-UI's parts by the types of LangChain's content blocks."""
+
+
+class _Open:
+    """A message that is being told."""
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+        self.has_text = False
+        self.reasoning: Told | None = None
+        self.is_thinking = False
+        self.by_index: dict[object, ToldCall | None] = {}
+        self.last: ToldCall | None = None
+        self.calls: dict[str, ToldCall] = {}
+
+
+class Messages:
+    """Tells messages, and keeps the conversation as the client has it."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._open: dict[str, _Open] = {}
+
+    def chunk(self, event: AgentEvent, message: BaseMessage) -> Events:
+        """Yield what a chunk adds to its message."""
+        is_known = event.id in self._conversation and event.id not in self._open
+        if is_known or not isinstance(message, AIMessageChunk):
+            return
+        for thought in _thoughts(message):
+            yield from self._think(event, thought)
+        if text := str(message.text):
+            yield from self._say(event, text)
+        for piece in message.tool_call_chunks:
+            yield from self._call_piece(event, piece)
+
+    def whole(self, event: AgentEvent, message: BaseMessage) -> Events:
+        """Yield what is still to be told of a message, and close it."""
+        if isinstance(message, ToolMessage):
+            yield from self._result(event, message)
+        elif isinstance(message, AIMessage):
+            yield from self._reply(event, message)
+        elif event.id not in self._conversation:
+            role = "user" if isinstance(message, HumanMessage) else "assistant"
+            yield from self._say(event, event.text, role)
+            yield from self._close(event.id)
+
+    def end(self) -> Events:
+        """Close all messages, as far as they have come."""
+        for message_id in [*self._open]:
+            yield from self._close(message_id)
+
+    def void(self, names: frozenset[str]) -> Events:
+        """Take back the messages of which an id or a step is named."""
+        if self._conversation.remove(names):
+            for message_id in [key for key in self._open if key not in self._conversation]:
+                yield from self._close(message_id)
+            yield self.snapshot()
+
+    def snapshot(self) -> MessagesSnapshotEvent:
+        """Return all messages of the conversation."""
+        return MessagesSnapshotEvent(messages=self._conversation.snapshot())
+
+    def _reply(self, event: AgentEvent, message: AIMessage) -> Events:
+        if event.id in self._conversation and event.id not in self._open:
+            return
+        opened = self._open.get(event.id)
+        if opened is None or opened.reasoning is None:
+            for thought in _thoughts(message):
+                yield from self._think(event, thought)
+        opened = self._of(event)
+        calls = _calls(event.id, message)
+        text, before = plain_text(message.text), opened.told.text
+        is_more = text.startswith(before) and text != before
+        if is_more or not (opened.has_text or calls):
+            yield from self._say(event, text[len(before) :])
+        for call_id, name, arguments in calls:
+            yield from self._call(event, call_id, name, arguments)
+        yield from self._close(event.id)
+        if self._corrected(opened.told, text, calls):
+            yield self.snapshot()
+        blocks = [each for each in _blocks(message) if each.get("type") in _PARTS]
+        if blocks:
+            value = {"message_id": event.id, "content": plain(blocks)}
+            yield CustomEvent(name="agentgraph.content", value=value, metadata=metadata_of(event))
+
+    def _corrected(self, told: Told, text: str, calls: list[tuple[str, str, str]]) -> bool:
+        """Put right what was told of a message, and return whether anything was wrong."""
+        right = {call_id: ToldCall(call_id, name, [args]) for call_id, name, args in calls}
+        is_same = told.text == text and told.calls.keys() == right.keys()
+        if is_same and all(_are_equal(told.calls[key], right[key]) for key in right):
+            return False
+        told.pieces, told.calls = [text], right
+        return True
+
+    def _result(self, event: AgentEvent, message: ToolMessage) -> Events:
+        if event.id in self._conversation:
+            return
+        told = Told(event.id, "tool", event.agent_name, metadata_of(event))
+        told.answers = message.tool_call_id
+        told.metadata[OURS]["status"] = message.status
+        told.content = _content(message)
+        self._conversation.add(told)
+        yield ToolCallResultEvent(
+            message_id=told.id,
+            tool_call_id=told.answers,
+            content=told.content,
+            role="tool",
+            timestamp=time_of(event),
+            metadata=told.metadata,
+        )
+
+    def _of(self, event: AgentEvent, role: str = "assistant") -> _Open:
+        """Return the open message of an event; open it if it is new."""
+        if event.id not in self._open:
+            told = Told(event.id, role, event.agent_name, metadata_of(event))
+            self._open[event.id] = _Open(self._conversation.add(told))
+        return self._open[event.id]
+
+    def _say(self, event: AgentEvent, text: str, role: str = "assistant") -> Events:
+        yield from self._stop_thinking(event.id)
+        opened = self._of(event, role)
+        if not opened.has_text:
+            opened.has_text = True
+            yield TextMessageStartEvent(
+                message_id=event.id,
+                role="user" if role == "user" else "assistant",
+                name=event.agent_name,
+                timestamp=time_of(event),
+                metadata=opened.told.metadata,
+            )
+        if text := plain_text(text):
+            opened.told.pieces.append(text)
+            yield TextMessageContentEvent(message_id=event.id, delta=text)
+
+    def _think(self, event: AgentEvent, thought: str) -> Events:
+        opened = self._of(event)
+        key = event.id + REASONING
+        if not opened.is_thinking:
+            opened.is_thinking = True
+            yield ReasoningStartEvent(message_id=key, timestamp=time_of(event))
+            yield ReasoningMessageStartEvent(message_id=key, metadata=opened.told.metadata)
+            if opened.reasoning is None:
+                told = Told(key, "reasoning", event.agent_name, opened.told.metadata)
+                opened.reasoning = self._conversation.add(told)
+        if opened.reasoning is not None:
+            opened.reasoning.pieces.append(plain_text(thought))
+        yield ReasoningMessageContentEvent(message_id=key, delta=plain_text(thought))
+
+    def _stop_thinking(self, message_id: str) -> Events:
+        opened = self._open.get(message_id)
+        if opened is not None and opened.is_thinking:
+            opened.is_thinking = False
+            yield ReasoningMessageEndEvent(message_id=message_id + REASONING)
+            yield ReasoningEndEvent(message_id=message_id + REASONING)
+
+    def _call_piece(self, event: AgentEvent, piece: Mapping[str, Any]) -> Events:
+        """Yield a piece of a call. What cannot be told yet comes with the whole message."""
+        opened = self._of(event)
+        index, call_id, name = piece.get("index"), piece.get("id"), piece.get("name")
+        is_first = (index not in opened.by_index) if index is not None else bool(call_id)
+        if is_first:
+            opened.last = None
+            if call_id and name:
+                yield from self._begin_call(event, str(call_id), str(name))
+                opened.last = opened.calls[str(call_id)]
+            if index is not None:
+                opened.by_index[index] = opened.last
+        call = opened.by_index[index] if index is not None else opened.last
+        if call is not None and (args := plain_text(piece.get("args") or "")):
+            call.pieces.append(args)
+            yield ToolCallArgsEvent(tool_call_id=call.id, delta=args)
+
+    def _call(self, event: AgentEvent, call_id: str, name: str, arguments: str) -> Events:
+        """Yield what is still to be told of a call."""
+        opened = self._of(event)
+        if call_id not in opened.calls:
+            yield from self._begin_call(event, call_id, name)
+        call = opened.calls[call_id]
+        if not call.arguments:
+            call.pieces.append(arguments)
+            yield ToolCallArgsEvent(tool_call_id=call_id, delta=arguments)
+
+    def _begin_call(self, event: AgentEvent, call_id: str, name: str) -> Events:
+        yield from self._stop_thinking(event.id)
+        opened = self._of(event)
+        opened.calls[call_id] = opened.told.calls[call_id] = ToldCall(call_id, name)
+        yield ToolCallStartEvent(
+            tool_call_id=call_id,
+            tool_call_name=name,
+            parent_message_id=event.id,
+            timestamp=time_of(event),
+            metadata=opened.told.metadata,
+        )
+
+    def _close(self, message_id: str) -> Events:
+        yield from self._stop_thinking(message_id)
+        opened = self._open.pop(message_id)
+        if opened.has_text:
+            yield TextMessageEndEvent(message_id=message_id)
+        for call_id in opened.calls:
+            yield ToolCallEndEvent(tool_call_id=call_id)
+
+
+def metadata_of(event: AgentEvent) -> dict[str, Any]:
+    """Return where an event comes from, as the metadata of AG-UI events."""
+    about = {"agent_name": event.agent_name, "address": event.address, "step": event.step}
+    return {OURS: {key: value for key, value in about.items() if value is not None}}
+
+
+def time_of(event: AgentEvent) -> int | None:
+    """Return when an event happened, in milliseconds since 1970."""
+    return None if event.time is None else int(event.time * 1000)
+
+
+def _calls(message_id: str, message: AIMessage) -> list[tuple[str, str, str]]:
+    """Return the id, the name and the arguments of each call of a message."""
+    calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls]
+    return [
+        (
+            str(call.get("id") or f"{message_id}-{index}"),
+            str(call.get("name") or ""),
+            _arguments(call.get("args")),
+        )
+        for index, call in enumerate(calls)
+    ]
+
+
+def _arguments(args: object) -> str:
+    return plain_text(args) if isinstance(args, str) else json.dumps(plain(args or {}))
+
+
+def _are_equal(told: ToldCall, right: ToldCall) -> bool:
+    if told.name != right.name:
+        return False
+    try:
+        return bool(json.loads(told.arguments) == json.loads(right.arguments))
+    except ValueError:
+        return told.arguments == right.arguments
+
+
+def _blocks(message: BaseMessage) -> list[Any]:
+    """Return the content of a message as LangChain's blocks; none if it is a text alone."""
+    is_text = isinstance(message.content, str) and not message.additional_kwargs
+    return [] if is_text else [*message.content_blocks]
+
+
+def _thoughts(message: BaseMessage) -> Iterator[str]:
+    for block in _blocks(message):
+        if block.get("type") == "reasoning" and block.get("reasoning"):
+            yield str(block["reasoning"])
+
+
+def _content(message: ToolMessage) -> str | list[ContentPart]:
+    """Return the content of a tool's message: its text, or parts if AG-UI has all of them."""
+    if isinstance(message.content, str):
+        return plain_text(message.content)
+    parts = [_part(block) for block in message.content_blocks]
+    if any(part is None for part in parts):
+        return json.dumps(plain(message.content), ensure_ascii=False)
+    return [part for part in parts if part is not None]
+
+
+def _part(block: Any) -> ContentPart | None:
+    match block:
+        case {"type": "text", "text": text}:
+            return TextPart(text=plain_text(text))
+        case {"type": str(kind)} if kind in _PARTS and (source := _source(block)) is not None:
+            part: ContentPart = _PARTS[kind](source=source)
+            return part
+    return None
+
+
+def _source(block: Mapping[str, Any]) -> PartSource | None:
+    kind = block.get("mime_type")
+    match block:
+        case {"base64": str(data)}:
+            return DataSource(value=data, mime_type=kind or "application/octet-stream")
+        case {"url": str(url)}:
+            return UrlSource(value=url, mime_type=kind)
+        case {"file_id": str(file)}:
+            return FileSource(value=file, mime_type=kind)
+    return None

@@ -1,0 +1,57 @@
+"""Any value as JSON data that a front end can show; it is not read back.
+
+`as_json` of the events keeps the types that JSON lacks under a key of ours. Front ends know nothing of
+that key, so here a tuple is a list, a date its text, and a number that is not finite is null.
+"""
+
+from typing import Any
+
+from agentgraph.events.json_forms import as_json, from_json
+
+
+def plain(value: object) -> Any:
+    """Return a value as JSON data; it never fails.
+
+    >>> plain({"sizes": (1, 2), 3: float("nan")})
+    {'sizes': [1, 2], '3': None}
+    """
+    return _without_tags(as_json(value))
+
+
+def plain_text(value: object) -> str:
+    """Return a text as UTF-8 can encode it."""
+    return str(value).encode("utf-8", "replace").decode("utf-8")
+
+
+def shown_values(values: Any) -> dict[str, Any]:
+    """Return the values of a run as a front end sees them: without names that begin with "_"."""
+    return {name: plain(value) for name, value in values.items() if not name.startswith("_")}
+
+
+def _without_tags(form: Any) -> Any:
+    match form:
+        case {"$agentgraph": [str(tag), content]} if len(form) == 1:
+            return _of_tag(tag, content, form)
+        case dict():
+            return {key: _without_tags(each) for key, each in form.items()}
+        case list():
+            return [_without_tags(each) for each in form]
+    return form
+
+
+def _of_tag(tag: str, content: Any, form: object) -> Any:
+    match tag:
+        case "items":
+            pairs = ((_without_tags(key), _without_tags(each)) for key, each in content)
+            return {plain_text(key): each for key, each in pairs}
+        case "dict":
+            return {key: _without_tags(each) for key, each in content.items()}
+        case "message":
+            return _without_tags(content["data"])
+        case "str":
+            return plain_text(from_json(form))
+        case "int":
+            return str(from_json(form))
+        case "float":
+            return None
+    return _without_tags(content)

@@ -1,0 +1,200 @@
+"""`arun`: a run by AG-UI's input, told as AG-UI's events."""
+
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+)
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from ag_ui.core import BaseEvent, RunAgentInput
+from langchain_core.runnables import RunnableConfig
+
+from agentgraph.agents.limits import Limits
+from agentgraph.agui.frontend_tools import RUN_INPUT
+from agentgraph.agui.history import history
+from agentgraph.agui.inputs import Before, News, before, news, values_of
+from agentgraph.agui.plain import shown_values
+from agentgraph.agui.translation import Translator
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import shown
+from agentgraph.threads.runner import Runner
+from agentgraph.threads.runs import AsyncRun
+
+
+class EventStream(AsyncIterator[BaseEvent]):
+    """An async iterator of the AG-UI events of a run.
+
+    Await it first to learn before the first event whether the run is refused; otherwise the first event
+    raises the refusal. It can be closed by `aclose`, and is an async context manager that does so.
+    """
+
+    def __init__(self, begin: Callable[[], Awaitable[AsyncGenerator[BaseEvent, None]]]) -> None:
+        self._begin = begin
+        self._events: AsyncGenerator[BaseEvent, None] | None = None
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        yield from self._begun().__await__()
+        return self
+
+    async def __anext__(self) -> BaseEvent:
+        """Return the next event."""
+        return await anext(await self._begun())
+
+    async def aclose(self) -> None:
+        """Stop the run."""
+        if self._events is not None:
+            await self._events.aclose()
+
+    async def __aenter__(self) -> Self:
+        return await self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _begun(self) -> AsyncGenerator[BaseEvent, None]:
+        if self._events is None:
+            self._events = await self._begin()
+        return self._events
+
+
+def arun(
+    runner: Runner,
+    run_input: RunAgentInput,
+    *,
+    context: object = None,
+    config: RunnableConfig | None = None,
+    limits: Limits | None = None,
+) -> EventStream:
+    """Run what a client of AG-UI asks for, and yield AG-UI's events.
+
+    The thread is that of the input. Its history is the runner's, and not the client's. New among the
+    input's messages are the user's after the last one that the thread has, and the results of calls of
+    the front end's tools (see `frontend_tools`). All others are ignored, those of the roles "system"
+    and "developer" too.
+
+    - New messages begin a turn.
+    - `resume` answers questions by id, some or all. An approval that is cancelled is rejected. Other
+      questions can only be cancelled all together with a new message, which gives up the turn.
+    - Without anything new the messages of the thread are told, for a client that lacks some. A thread
+      that has not ended goes on: at the step that failed or was running, or by its questions, which are
+      told again.
+    - `state` has values of the run by name. Those that differ from the thread's are written before the
+      run. They begin with "_" neither here nor in the events.
+    - The whole input is in `config["configurable"]["ag_ui"]`, where agents find its `context` and
+      `forwarded_props`: `ctx.config["configurable"]["ag_ui"].context`.
+
+    Args:
+        runner: The runner; its saver must support async calls.
+        run_input: The input, as a client sends it. It names the thread, so check that the user may use
+            that, or put the user's name before it:
+            `run_input.model_copy(update={"thread_id": f"{user}-{run_input.thread_id}"})`.
+        context: LangGraph's runtime context, as in `Runner.run`.
+        config: LangGraph's config, as in `Runner.run`.
+        limits: The limits of the turn, as in `Runner.run`.
+
+    Returns:
+        An async iterator of the events. Await it first, so that what follows is raised before the first
+        event: `events = await agui.arun(runner, run_input)`. From then on the thread is locked. What
+        fails inside the run is told as `RUN_ERROR`, with the text of the exception.
+
+    Raises:
+        ThreadBusyError: Another run is active on the thread.
+        PendingInterruptError: There are new messages, but questions are pending.
+        UnknownInterruptError: An answer is to a question that is not pending.
+        InvalidAnswerError: An answer does not fit its question's schema, or a question cannot be
+            cancelled.
+        TreeChangedError: The thread was run by a tree of another shape.
+        AgentGraphError: The state is not an object or has a typo, or as in `Runner.run`.
+        SaverError: The saver cannot be read or written.
+    """
+    if not isinstance(run_input, RunAgentInput):
+        raise AgentGraphError(
+            f"run_input={shown(run_input)} is not a RunAgentInput of ag_ui.core; make one by "
+            "RunAgentInput.model_validate(...)"
+        )
+    configurable = {**(config or {}).get("configurable", {}), RUN_INPUT: run_input}
+    options: dict[str, Any] = {
+        "context": context,
+        "config": {**(config or {}), "configurable": configurable},
+        "limits": limits,
+        "stream": True,
+    }
+    return EventStream(partial(_begin, runner, run_input, options))
+
+
+async def _begin(
+    runner: Runner, run_input: RunAgentInput, options: Mapping[str, Any]
+) -> AsyncGenerator[BaseEvent, None]:
+    """Admit a run, and return its events."""
+    merged = frozenset(runner.engine.reducers.channels)
+    thread_id = run_input.thread_id
+    thread = await runner.engine.aread(before, thread_id)
+    if thread.is_running:  # refused, unless that run is about to end
+        await (await runner.aresume(thread_id)).aclose()
+        thread = await runner.engine.aread(before, thread_id)
+    new = news(run_input, thread, merged)
+    has_news = bool(new.answers or new.messages) or thread.is_new
+    if not has_news:
+        turns = (await runner.athread(thread_id)).turns
+        run_input = run_input.model_copy(update={"messages": history(turns, run_input)})
+    run = _first_run(runner, thread_id, thread, new, options)
+    if run is not None:
+        await run
+    later = partial(runner.arun, new.messages, thread_id=thread_id, **options)
+    follows = later if new.answers and new.messages else None
+    translator = Translator(run_input, merged)
+    first = [*translator.started(), *(() if has_news else (translator.snapshot(),))]
+    return _told(runner, translator, thread_id, first, run, follows)
+
+
+def _first_run(
+    runner: Runner, thread_id: str, thread: Before, new: News, options: Mapping[str, Any]
+) -> AsyncRun | None:
+    """Return the run that an input asks for; None if there is nothing to do."""
+    if new.answers:
+        return runner.aresume(thread_id, new.answers, values=new.values, **options)
+    if new.messages or thread.is_new:
+        drops = new.drops and bool(thread.questions)
+        return runner.arun(
+            new.messages, thread_id=thread_id, values=new.values, drop_pending=drops, **options
+        )
+    if not thread.is_done:
+        return runner.aresume(thread_id, values=new.values, **options)
+    return None
+
+
+async def _told(
+    runner: Runner,
+    translator: Translator,
+    thread_id: str,
+    first: Iterable[BaseEvent],
+    run: AsyncRun | None,
+    later: Callable[[], AsyncRun] | None,
+) -> AsyncGenerator[BaseEvent, None]:
+    """Yield the events of a run, and of a turn that begins after it if it leaves no questions."""
+    for told in first:
+        yield told
+    try:
+        while run is not None:
+            async with run:
+                async for event in run:
+                    for told in translator.event(event):
+                        yield told
+            run = later() if later and not translator.asks else None
+            later = None
+        values = shown_values(await runner.engine.aread(values_of, thread_id))
+    except Exception as error:
+        for told in translator.failed(error):
+            yield told
+    else:
+        for told in translator.finished(values):
+            yield told

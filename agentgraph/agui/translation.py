@@ -1,0 +1,282 @@
+"""Agent events as AG-UI events: pure, without input or output of its own."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, overload
+
+from ag_ui.core import (
+    PROTOCOL_VERSION,
+    BaseEvent,
+    CustomEvent,
+    Interrupt,
+    RunAgentInput,
+    RunErrorEvent,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedSuccessOutcome,
+    RunStartedEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    StepFinishedEvent,
+    StepStartedEvent,
+    TokenUsage,
+    aggregate_token_usage,
+    token_usage_from_langchain_metadata,
+)
+from langchain_core.messages import AIMessage
+
+from agentgraph.agui.conversation import Conversation
+from agentgraph.agui.messages import Messages, metadata_of, time_of
+from agentgraph.agui.plain import plain, plain_text
+from agentgraph.agui.questions import as_interrupt, frontend_call
+from agentgraph.agui.steps import Steps
+from agentgraph.events.events import AgentEvent
+from agentgraph.events.events import Interrupt as Question
+from agentgraph.graph.values import OVERWRITE, is_deletion
+from agentgraph.safe_repr import said
+
+
+class Translator:
+    """Tells one run to an AG-UI client: `started`, then `event` for each event, then how it ended.
+
+    Args:
+        run_input: The input of the run: what the client has.
+        merged: The names of values that a reducer merges. What is written to them is not their value,
+            so the state at the end tells it.
+    """
+
+    def __init__(self, run_input: RunAgentInput, merged: AbstractSet[str] = frozenset()) -> None:
+        self._input, self._merged = run_input, merged
+        self._messages = Messages(Conversation(run_input.messages))
+        self._steps = Steps()
+        self._asked: dict[str, tuple[AgentEvent, Question]] = {}
+        self._calls: dict[str, list[dict[str, Any]]] = {}
+        self._usage: list[TokenUsage] = []
+        state = run_input.state
+        self._state: dict[str, Any] | None = dict(state) if isinstance(state, dict) else None
+
+    @property
+    def asks(self) -> bool:
+        """Whether questions wait for answers."""
+        return bool(self._asked)
+
+    def started(self) -> Iterator[BaseEvent]:
+        """Yield the first event."""
+        yield RunStartedEvent(
+            thread_id=self._input.thread_id,
+            run_id=self._input.run_id,
+            parent_run_id=self._input.parent_run_id,
+            protocol_version=PROTOCOL_VERSION,
+        )
+
+    def snapshot(self) -> BaseEvent:
+        """Return all messages of the conversation."""
+        return self._messages.snapshot()
+
+    def event(self, event: AgentEvent) -> Iterator[BaseEvent]:
+        """Yield what an agent event tells."""
+        if event.kind == "discarded":
+            yield from self._voided(event)
+            return
+        is_reply = isinstance(event.message, AIMessage)
+        yield from map(_finished, self._ended_by(event, is_reply))
+        for name in self._steps.begun_by(event.address, event.run_path):
+            yield StepStartedEvent(step_name=name, timestamp=time_of(event))
+        yield from self._what(event)
+        if event.kind == "error":
+            yield from map(_finished, self._steps.ended(event.address))
+
+    def finished(self, values: Mapping[str, Any] | None = None) -> Iterator[BaseEvent]:
+        """Yield the end of a run that did not fail.
+
+        Args:
+            values: The values of the thread, if they are known.
+        """
+        yield from self._end_all()
+        questions = [each for each in self._asked.values() if frontend_call(each[1].value) is None]
+        state = self._state if values is None else dict(values)
+        if state is not None and (questions or state != (self._state or {})):
+            yield StateSnapshotEvent(snapshot=state)
+        outcome: Any = RunFinishedSuccessOutcome()
+        if questions:
+            yield self._messages.snapshot()
+            interrupts = [self._interrupt(*each) for each in questions]
+            outcome = RunFinishedInterruptOutcome(interrupts=interrupts)
+        elif self._asked:
+            calls = (frontend_call(question.value) for _, question in self._asked.values())
+            outcome.pending_tool_call_ids = [call["id"] for call in calls if call]
+        yield RunFinishedEvent(
+            thread_id=self._input.thread_id,
+            run_id=self._input.run_id,
+            outcome=outcome,
+            usage=self._usage_of_run(),
+        )
+
+    def failed(self, error: Exception) -> Iterator[BaseEvent]:
+        """Yield the end of a run that failed."""
+        yield from self._end_all()
+        yield RunErrorEvent(
+            message=plain_text(said(error)), code=type(error).__name__, usage=self._usage_of_run()
+        )
+
+    def _what(self, event: AgentEvent) -> Iterator[BaseEvent]:
+        message, action = event.message, event.action
+        if message is not None:
+            if event.partial:
+                yield from self._messages.chunk(event, message)
+            else:
+                self._note(event, message)
+                yield from self._messages.whole(event, message)
+        elif action is not None and action.interrupted is not None:
+            self._asked[action.interrupted.id] = (event, action.interrupted)
+        elif action is not None and action.values is not None:
+            yield from self._written(event, action.values)
+        else:
+            yield _custom(event, **_data(event))
+
+    def _note(self, event: AgentEvent, message: object) -> None:
+        """Note what a whole message tells besides its content: tokens, and calls to be approved."""
+        if not isinstance(message, AIMessage):
+            return
+        self._calls[event.address] = [dict(call) for call in message.tool_calls]
+        about = message.response_metadata
+        usage = token_usage_from_langchain_metadata(
+            event.usage, provider=about.get("model_provider"), model=about.get("model_name")
+        )
+        if usage is not None:
+            self._usage.append(usage)
+
+    def _written(self, event: AgentEvent, values: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        """Yield how written values change the state."""
+        state, patch = dict(self._state or {}), list[dict[str, Any]]()
+        for name, value in values.items():
+            path = "/" + name.replace("~", "~0").replace("/", "~1")
+            if is_deletion(value):
+                if name in state and name not in self._merged:
+                    del state[name]
+                    patch.append({"op": "remove", "path": path})
+                continue
+            overwrites = isinstance(value, dict) and value.keys() == {OVERWRITE}
+            if name in self._merged and not overwrites:
+                continue
+            state[name] = plain(value[OVERWRITE] if overwrites else value)
+            patch.append({"op": "add", "path": path, "value": state[name]})
+        if self._state is None and patch:
+            yield StateSnapshotEvent(snapshot=dict(state), timestamp=time_of(event))
+        elif patch:
+            data = {"delta": patch, "timestamp": time_of(event), "metadata": metadata_of(event)}
+            yield StateDeltaEvent.model_validate(data)
+        self._state = state if patch else self._state
+
+    def _voided(self, event: AgentEvent) -> Iterator[BaseEvent]:
+        names = frozenset(event.action.discarded if event.action else ())
+        self._asked = {
+            key: (asked, question)
+            for key, (asked, question) in self._asked.items()
+            if key not in names and asked.step not in names
+        }
+        yield from self._messages.void(names)
+        yield _custom(event, ids=sorted(map(plain_text, names)))
+
+    def _ended_by(self, event: AgentEvent, is_reply: bool) -> list[str]:
+        return self._steps.ended_by(event.address, event.run_path, speaks=is_reply)
+
+    def _end_all(self) -> Iterator[BaseEvent]:
+        yield from self._messages.end()
+        yield from map(_finished, self._steps.ended())
+
+    def _interrupt(self, event: AgentEvent, question: Question) -> Interrupt:
+        return as_interrupt(question, self._calls.get(event.address, ()))
+
+    def _usage_of_run(self) -> list[TokenUsage] | None:
+        return aggregate_token_usage(self._usage) or None
+
+
+def _finished(name: str) -> BaseEvent:
+    return StepFinishedEvent(step_name=name)
+
+
+def _data(event: AgentEvent) -> dict[str, Any]:
+    """Return what a custom event tells besides who and where."""
+    action = event.action
+    if event.error is not None:
+        return {"error": plain_text(event.error)}
+    if event.output is not None:
+        return {"data": plain(event.output.custom)}
+    if action is None or event.kind in ("exit", "break_loop"):
+        return {}
+    if action.transfer_to is not None:
+        return {"transfer_to": action.transfer_to}
+    return {"chosen": action.chosen} if action.chosen is not None else {"data": plain(action.custom)}
+
+
+def _custom(event: AgentEvent, **data: Any) -> CustomEvent:
+    value = {"agent_name": event.agent_name, "address": event.address, **data}
+    return CustomEvent(
+        name=f"agentgraph.{event.kind}",
+        value=value,
+        timestamp=time_of(event),
+        metadata=metadata_of(event),
+    )
+
+
+@overload
+def events(
+    agent_events: AsyncIterable[AgentEvent], run_input: RunAgentInput
+) -> AsyncIterator[BaseEvent]: ...
+@overload
+def events(agent_events: Iterable[AgentEvent], run_input: RunAgentInput) -> Iterator[BaseEvent]: ...
+def events(
+    agent_events: Iterable[AgentEvent] | AsyncIterable[AgentEvent], run_input: RunAgentInput
+) -> Iterator[BaseEvent] | AsyncIterator[BaseEvent]:
+    """Yield agent events as the AG-UI events of one run.
+
+    This is the translation alone: for events that are not those of `arun`, such as those of `rewind`,
+    or of a thread that is replayed. It knows neither the thread nor the tree. So a value that a reducer
+    merges is told as it was written, and the state is not told again at the end.
+
+    >>> runner = Runner(function_agent("writer", lambda ctx: "A draft."))
+    >>> told = events(runner.query("Go."), RunAgentInput(thread_id="t", run_id="r", messages=[]))
+    >>> [event.type.value for event in told][1:4]
+    ['STEP_STARTED', 'TEXT_MESSAGE_START', 'TEXT_MESSAGE_CONTENT']
+
+    Args:
+        agent_events: The events, sync or async, with chunks or without.
+        run_input: Names the thread and the run; its messages and state are what the client has, which
+            is not told again.
+
+    Returns:
+        An iterator, async if `agent_events` is. An exception of `agent_events` is told as `RUN_ERROR`.
+    """
+    translator = Translator(run_input)
+    if isinstance(agent_events, AsyncIterable):
+        return _atold(agent_events, translator)
+    return _told(agent_events, translator)
+
+
+def _told(agent_events: Iterable[AgentEvent], translator: Translator) -> Iterator[BaseEvent]:
+    yield from translator.started()
+    try:
+        for event in agent_events:
+            yield from translator.event(event)
+    except Exception as error:
+        yield from translator.failed(error)
+    else:
+        yield from translator.finished()
+
+
+async def _atold(
+    agent_events: AsyncIterable[AgentEvent], translator: Translator
+) -> AsyncIterator[BaseEvent]:
+    for told in translator.started():
+        yield told
+    try:
+        async for event in agent_events:
+            for told in translator.event(event):
+                yield told
+    except Exception as error:
+        for told in translator.failed(error):
+            yield told
+    else:
+        for told in translator.finished():
+            yield told
