@@ -118,7 +118,8 @@ class Lane:
     `visited` has the addresses of the leaves and forks that ran, `steered` counts the calls of tools
     that end, break or hand over, by their address and name. In `lost` are the addresses of items that
     did not win: they may begin where all are stopped, and then do nothing. `item` is the item of the
-    nearest each around, and `text` that of the results of an each that ran last.
+    nearest each around, and `text` that of the results of an each that ran last. `mail` has what the
+    user sends to the run, by the address that reads it and how often its model was asked before.
     """
 
     history: list[Said] = field(default_factory=list)
@@ -138,6 +139,7 @@ class Lane:
     start: int = 0
     item: tuple[Any, ...] = ()
     text: str | None = None
+    mail: Mapping[tuple[str, int], Sequence[str]] = field(default_factory=dict)
 
     def fork(self, *strand: specs.Strand) -> "Lane":
         """Return a lane that sees the same, a strand of its own."""
@@ -196,6 +198,20 @@ class Lane:
         said = Said(message, name, here.address, here.path, event=len(self.events) - 1)
         self.history.append(said)
 
+    def hear(self, here: Here, asked: int) -> None:
+        """Read what the user has sent to the run."""
+        for text in self.mail.get((here.address, asked), ()):
+            message = ("human", text, None)
+            self.emit(here, "message", message)
+            self.history.append(Said(message, None, here.address, event=len(self.events) - 1))
+
+    def is_input(self, said: Said, before: Sequence[Said]) -> bool:
+        """Return whether a message is the user's last input, or was sent to the run since."""
+        if said.agent is None and said.address:
+            given = [i for i, each in enumerate(before) if each in self.input]
+            return before.index(said) > max(given, default=-1)
+        return said in self.input
+
     def begin(self, here: Here) -> int:
         """Return where begins what an agent said last, in the attempts before, too."""
         tried = takewhile(lambda said: agent_at(said.address) in here.tries, reversed(self.history))
@@ -232,8 +248,8 @@ class Lane:
         chosen = {
             "path": lambda said: here.path[: len(said.way)] == said.way,
             "own": lambda said: said.agent in (None, leaf.name),
-            "last": lambda said: said in self.input + last,
-            "input": lambda said: said in self.input,
+            "last": lambda said: said in last or self.is_input(said, before),
+            "input": lambda said: self.is_input(said, before),
         }.get(leaf.history, lambda said: True)
         seen = [(said.key, said.shown_to(leaf.history, leaf.name)) for said in before if chosen(said)]
         if is_open:

@@ -449,6 +449,7 @@ def rounds(spec: specs.Chat, here: Here, lane: Lane, before: int, stack: Stack) 
     """
     made = 0
     for n in count(before):
+        lane.hear(here, n - before)
         if leaving := stack.hooks("before_model"):
             return leaving
         said = stack.reply(is_last=n >= spec.max_iterations)

@@ -1,8 +1,9 @@
 """Random trees whose runs are left and resumed: all ends as in a run that is not left."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import specs
@@ -35,9 +36,9 @@ def _leave_again_and_again(thread: Thread) -> None:
     raise AssertionError(f"the turn has not ended after {MOST_RESUMES} resumes")
 
 
-def _check(thread: Thread, again: list[ag.AgentEvent]) -> None:
+def check_unbroken(thread: Thread, again: list[ag.AgentEvent], lane: Lane) -> None:
     """Compare what the thread gives and keeps, and what ran, with a run that was not left."""
-    case, record, state, lane = thread.case, thread.record, thread.state(), Lane()
+    case, record, state = thread.case, thread.record, thread.state()
     lane.write(case.values)
     expected = [each for each in expected_events(case.tree, lane, "hello") if each.kept]
     assert [plain(each) for each in settled(again, expected)] == expected
@@ -53,36 +54,42 @@ def _check(thread: Thread, again: list[ag.AgentEvent]) -> None:
     assert called >= Counter({at: len(sights) for at, sights in lane.saw.items() if at in called})
 
 
-def calmed(case: Case) -> Case:
-    """Return a case in which nothing fails: a model or a failing call that is cut short would count."""
-    return replace(case, tree=_calm(case.tree))
+def calmed(case: Case, *more: str) -> Case:
+    """Return a case in which nothing fails: a model or a failing call that is cut short would count.
+
+    Args:
+        case: The case.
+        more: What else no middleware does.
+    """
+    return replace(case, tree=_calm(case.tree, ("fail", *more)))
 
 
-def _calm(spec: Any) -> Any:
+def _calm(spec: Any, without: Sequence[str]) -> Any:
+    calm_one = partial(_calm, without=without)
     match spec:
         case specs.Chat():
             scripts = tuple(tuple(map(_without_errors, script)) for script in spec.scripts)
-            agents = tuple((_calm(agent), history) for agent, history in spec.agents)
-            subs = tuple(map(_calm, spec.sub_agents))
-            stack = tuple(each for each in spec.middleware if each.does != "fail")
+            agents = tuple((calm_one(agent), history) for agent, history in spec.agents)
+            subs = tuple(map(calm_one, spec.sub_agents))
+            stack = tuple(each for each in spec.middleware if each.does not in without)
             calm = {"fails": 0, "scripts": scripts, "agents": agents, "sub_agents": subs}
             return replace(spec, **calm, middleware=stack)
         case specs.Function():
             scripts = tuple(tuple(c for c in script if not c.fails) for script in spec.scripts)
             return replace(spec, scripts=scripts)
         case specs.Checked():
-            return replace(spec, agent=_calm(spec.agent))
+            return replace(spec, agent=calm_one(spec.agent))
         case specs.Switch():
-            return replace(spec, sub_agents=tuple(map(_calm, spec.sub_agents)), fails=0)
+            return replace(spec, sub_agents=tuple(map(calm_one, spec.sub_agents)), fails=0)
         case specs.Each():
-            return replace(spec, agent=_calm(spec.agent), fails=0)
+            return replace(spec, agent=calm_one(spec.agent), fails=0)
         case specs.Flow():
-            return replace(spec, agents=tuple((_calm(agent), how) for agent, how in spec.agents))
+            return replace(spec, agents=tuple((calm_one(agent), how) for agent, how in spec.agents))
         case specs.Workflow():
-            return replace(spec, steps=tuple(replace(s, agent=_calm(s.agent)) for s in spec.steps))
+            return replace(spec, steps=tuple(replace(s, agent=calm_one(s.agent)) for s in spec.steps))
         case specs.Human():
             return spec
-    return replace(spec, sub_agents=tuple(map(_calm, spec.sub_agents)))
+    return replace(spec, sub_agents=tuple(map(calm_one, spec.sub_agents)))
 
 
 def _without_errors(calls: Iterable[specs.Does]) -> tuple[specs.Does, ...]:
@@ -98,4 +105,4 @@ def test_a_run_that_is_left_and_resumed_ends_as_if_it_was_not(case: Case, drive:
     again = thread.events()
     assert unvoided(whole(thread.heard)) == again
     if again:
-        _check(thread, again)
+        check_unbroken(thread, again, Lane())
