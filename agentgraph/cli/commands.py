@@ -39,6 +39,7 @@ from agentgraph.show.screens import Lines, text_console
 from agentgraph.skills import json_schema
 from agentgraph.threads.config import thread_in
 from agentgraph.threads.pending import UNANSWERED
+from agentgraph.threads.queueing import WhileRunning
 from agentgraph.threads.reports import Thread, Turn, Usage
 from agentgraph.threads.rewinding import Back
 from agentgraph.threads.runner import Runner
@@ -186,6 +187,34 @@ def visits(target: Target, thread: str, db: str, as_json: bool) -> None:
             click.echo(json.dumps(asdict(each)) if as_json else without_controls(line))
 
 
+@click.command()
+@takes_target
+@thread_argument
+@click.option("--reason", metavar="TEXT", default="stopped", help="Why, for the nodes of the run.")
+@db_option
+def stop(target: Target, thread: str, reason: str, db: str) -> None:
+    """Stop the run on THREAD, of whichever process, before its next steps; resume goes on."""
+    with _runner(target, db) as runner:
+        is_running = runner.thread(thread).status == "running"
+        runner.stop(thread, reason)
+    said = "Asked to stop: the run on" if is_running else "Nothing runs on"
+    click.echo(without_controls(f"{said} thread {thread} in {db}."))
+
+
+@click.command()
+@takes_target
+@thread_argument
+@click.argument("text", metavar="MESSAGE")
+@db_option
+def steer(target: Target, thread: str, text: str, db: str) -> None:
+    """Send MESSAGE to the run on THREAD: the next call of a model reads it, else the next turn."""
+    with _runner(target, db) as runner:
+        is_running = runner.thread(thread).status == "running"
+        runner.steer(thread, text)
+    to = "the run on" if is_running else "the next run on"
+    click.echo(without_controls(f"Sent to {to} thread {thread} in {db}."))
+
+
 def _shown(visit: Visit) -> str:
     """Return the node of a visit, how long it took, and the tokens that it used."""
     took = "not ended" if visit.duration is None else f"{visit.duration:.1f} s"
@@ -209,6 +238,7 @@ def _data(thread: Thread) -> dict[str, object]:
         "status": thread.status,
         "values": as_data(thread.values),
         "turns": turns,
+        "queued": [message.text for message in thread.queued],
         "pending": [as_data(asdict(question)) for question in thread.pending],
         "usage": asdict(thread.usage),
         "lines": [asdict(line) for line in thread.lines],
@@ -223,6 +253,8 @@ def _print(thread: Thread) -> None:
         value = question.value
         asked = value if isinstance(value, str) else as_text(value)
         click.echo(without_controls(f"Waits: {question.address}: {one_line(asked)}"))
+    for message in thread.queued:
+        click.echo(without_controls(f"Queued: {one_line(message.text)}"))
     for each in thread.lines[1:]:
         older = f"Older line: {each.head}, {_time(each.time)}, parts at {each.parts_at}"
         click.echo(without_controls(older))
@@ -251,7 +283,7 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")[:19]
 
 
-OF_THREADS = (threads, show, delete, copy, visits)
+OF_THREADS = (threads, show, delete, copy, visits, stop, steer)
 """The commands of this file."""
 
 
@@ -301,7 +333,7 @@ def commands() -> None:
     TARGET is FILE.py:NAME, the variable NAME of a Python file, or a skill file, which ends with
     .yaml, .yml or .json. Each event is printed as a line led by its address, such as
     report/refine[1]/critic. Exit codes: 0 done, 3 paused at a question, 1 an agent failed, 2 wrong
-    use, 130 stopped by Ctrl-C. A thread that is not done can be resumed.
+    use, 130 stopped by Ctrl-C or `stop`. A thread that is not done can be resumed.
     """
 
 
@@ -311,6 +343,13 @@ def commands() -> None:
 @click.option("--thread", metavar="ID", help="The thread; by default that of --config, or a new one.")
 @_run_options
 @click.option("--drop-pending", is_flag=True, help="Drop the questions that wait on the thread.")
+@click.option(
+    "--while-running",
+    type=click.Choice(get_args(WhileRunning)),
+    default="refuse",
+    show_default=True,
+    help="What becomes of INPUT if another run is active on the thread.",
+)
 def run(
     target: Target,
     text: str,
@@ -322,6 +361,7 @@ def run(
     as_json: bool,
     stream: bool,
     drop_pending: bool,
+    while_running: WhileRunning,
     **options: bool,
 ) -> None:
     """Run a tree on INPUT, or on standard input if INPUT is -."""
@@ -331,7 +371,8 @@ def run(
     message = _standard_input() if text == "-" else text
     screen = screen_of(as_json=as_json, streams=stream)
     with open_session(agent, where, screen, **options) as session:
-        sys.exit(session.go(message, values=values, drop_pending=drop_pending))
+        more = {"drop_pending": drop_pending, "while_running": while_running}
+        sys.exit(session.go(message, values=values, **more))
 
 
 @commands.command()

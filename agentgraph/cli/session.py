@@ -168,7 +168,7 @@ class Session:
         self.runner, self._where, self._screen = runner, where, screen
         no_input = no_input or (isinstance(screen, Printed) and screen.as_json)
         self._may_ask = not no_input and at_terminal()
-        self._with_traceback = with_traceback
+        self._with_traceback, self._is_stopping = with_traceback, False
 
     def go(self, text: str | None = None, **options: Any) -> int:
         """Run a turn, or resume the thread, ask its questions until it is done; return the exit code.
@@ -182,12 +182,14 @@ class Session:
         """
         thread_id = self._where.thread_id
         try:
-            self._watch(text, **options)
+            status = self._watch(text, **options)
             while questions := self.runner.pending(thread_id):
-                answers = self._ask(questions)
+                answers = None if self._is_stopping else self._ask(questions)
                 if answers is None:
                     return self._pause(questions)
-                self._watch(answers=answers)
+                status = self._watch(answers=answers)
+            if status == "stopped":
+                return self._stop()
         except KeyboardInterrupt:
             return self._stop()
         except Exception as error:
@@ -195,12 +197,13 @@ class Session:
         self._screen.note(f"Done: thread {thread_id}, saved in {self._where.db}.")
         return DONE
 
-    def _watch(self, text: str | None = None, **options: Any) -> None:
+    def _watch(self, text: str | None = None, **options: Any) -> str:
         before = signal.signal(signal.SIGINT, self._stop_soon)
         where = self._where
         options |= {"config": where.config, "context": where.context, "console": self._screen}
-        watch(self.runner, text, thread_id=where.thread_id, **options)
+        result = watch(self.runner, text, thread_id=where.thread_id, **options)
         signal.signal(signal.SIGINT, before)
+        return result.status
 
     def _ask(self, questions: Sequence[Interrupt]) -> dict[str, object] | None:
         """Return the answers by id; None if nobody can be asked."""
@@ -253,11 +256,11 @@ class Session:
     def _resume_by(self, what: str, *options: str) -> str:
         return f"{what}: {shlex.join([*_program(), *self._where.resume(*options)])}"
 
-    def _stop_soon(self, *_: object) -> NoReturn:
-        """Stop the run on the first Ctrl-C; LangGraph first waits for the steps that run in threads.
+    def _stop_soon(self, *_: object) -> None:
+        """Stop the run on the first Ctrl-C, after what is under way in its steps.
 
-        Meanwhile Python runs no signal handlers, because its main thread waits for a lock. So a second
-        Ctrl-C is noticed by a thread that reads the signal wakeup descriptor.
+        Python may run no signal handlers meanwhile, because its main thread waits for a lock. So a
+        second Ctrl-C is noticed by a thread that reads the signal wakeup descriptor.
         """
         signal.signal(signal.SIGINT, lambda *_: None)
         signalled, wakes = socket.socketpair()
@@ -265,7 +268,8 @@ class Session:
         signal.set_wakeup_fd(wakes.detach())
         threading.Thread(target=self._stop_at_once, args=[signalled], daemon=True).start()
         self._screen.note("Stopping after the running step; Ctrl-C again stops at once.")
-        raise KeyboardInterrupt
+        self._is_stopping = True
+        self.runner.stop(self._where.thread_id, "Ctrl-C")
 
     def _stop_at_once(self, signalled: socket.socket) -> NoReturn:
         while signalled.recv(1)[0] != signal.SIGINT:

@@ -12,6 +12,7 @@ from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
 from agentgraph.threads.engine import Engine, RunOptions, beginning
 from agentgraph.threads.pending import UNANSWERED
+from agentgraph.threads.queueing import WhileRunning, abegin_run, begin_run
 from agentgraph.threads.replay import last_turn
 from agentgraph.threads.reports import Result, result
 from agentgraph.threads.rewinding import Back
@@ -60,6 +61,7 @@ def watch(
     config: "RunnableConfig | None" = None,
     drop_pending: bool = False,
     at: str | Back | None = None,
+    while_running: WhileRunning = "refuse",
     console: "Console | Screen | None" = None,
 ) -> Watched:
     """Run a turn, or without `messages` resume a thread or go back, and show it as a live tree.
@@ -85,6 +87,7 @@ def watch(
         drop_pending: Whether a turn drops the questions that wait on the thread.
         at: An address, or a step, to which the thread goes back, as by `Runner.rewind`; `messages`,
             `values` and `answers` are then those of the rewind. Or all of it, as a `Back`.
+        while_running: What becomes of a turn's input if another run is active, as in `Runner.run`.
         console: A console of rich to print to.
 
     Returns:
@@ -103,7 +106,7 @@ def watch(
     options = RunOptions(
         screen.streams, config=config, context=context, on_part=screen.see, values=values
     )
-    with engine.run(begin, thread, options) as events:
+    with begin_run(engine, begin, thread, options, while_running) as events:
         first = [*islice(events, at is not None)]  # before it the thread is as it was
         activity = engine.read(_activity, thread, engine, messages is None, at is not None)
         _WATCHED[engine] = (thread, activity)
@@ -125,6 +128,7 @@ async def awatch(
     config: "RunnableConfig | None" = None,
     drop_pending: bool = False,
     at: str | Back | None = None,
+    while_running: WhileRunning = "refuse",
     console: "Console | Screen | None" = None,
 ) -> Watched:
     """Run or resume as `watch` does, on the event loop."""
@@ -135,7 +139,7 @@ async def awatch(
     options = RunOptions(
         screen.streams, config=config, context=context, on_part=screen.see, values=values
     )
-    async with engine.arun(begin, thread, options) as events:
+    async with abegin_run(engine, begin, thread, options, while_running) as events:
         first = [] if at is None else [event async for event in _first(events)]
         activity = await engine.aread(_activity, thread, engine, messages is None, at is not None)
         _WATCHED[engine] = (thread, activity)

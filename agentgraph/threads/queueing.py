@@ -20,7 +20,7 @@ from agentgraph.graph.stamps import cursor_of
 from agentgraph.graph.state import with_id
 from agentgraph.graph.sync_async import Call, Calls, get_next
 from agentgraph.safe_repr import shown
-from agentgraph.threads.engine import Engine, NewTurn, RunOptions
+from agentgraph.threads.engine import Begin, Engine, NewTurn, RunOptions
 from agentgraph.threads.following import Follow, Following, afollow, followed, told_upto
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.reports import status_of
@@ -75,16 +75,16 @@ class _Wanted(NamedTuple):
         return self.begin._replace(messages=(), request=request)
 
 
-def begin_turn(
-    engine: Engine, begin: NewTurn, thread_id: str, how: RunOptions, while_running: WhileRunning
+def begin_run(
+    engine: Engine, begin: Begin, thread_id: str, how: RunOptions, while_running: WhileRunning
 ) -> Run | Follow:
-    """Begin a turn; if the thread is busy, do what `while_running` says.
+    """Begin a run; if it begins a turn and the thread is busy, do what `while_running` says.
 
     Raises:
         AgentGraphError: As in `Runner.run`.
     """
     _check(while_running)
-    if while_running == "refuse":
+    if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.run(begin, thread_id, how)
     wanted = _Wanted(engine, begin, thread_id, how)
     if while_running == "steer" or not engine.read(_is_waited_for, thread_id):
@@ -96,12 +96,12 @@ def begin_turn(
     return Follow(thread_id, engine.read(goes, thread_id, wanted))
 
 
-def abegin_turn(
-    engine: Engine, begin: NewTurn, thread_id: str, how: RunOptions, while_running: WhileRunning
+def abegin_run(
+    engine: Engine, begin: Begin, thread_id: str, how: RunOptions, while_running: WhileRunning
 ) -> AsyncRun:
-    """Begin a turn as `begin_turn` does, on the event loop."""
+    """Begin a run as `begin_run` does, on the event loop."""
     _check(while_running)
-    if while_running == "refuse":
+    if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.arun(begin, thread_id, how)
     wanted = _Wanted(engine, begin, thread_id, how)
 

@@ -21,6 +21,7 @@ When a run ends, it saves a note "heard": the time of the last event that its co
 infinity for all events. A run that resumes looks for this note:
 
 - All were received: only a step that was cut short is voided, and what is saved of it replayed.
+- All were received, and the run was stopped between steps: nothing is voided.
 - Received up to a time: the step in progress is voided, and all saved events from the first one on that
   is void or was not received are replayed.
 - No note: the run was killed. LangGraph may save a step before it streams its events, so it is unknown
@@ -102,7 +103,9 @@ _MARKS = ("resumed", "heard")
 """Kinds of notes that are not events: where a run resumed, and up to when its events were received."""
 _LAST = 10**16 - 1
 """Greater than all parts of cursors."""
-_NO_EVENTS = (*_MARKS, REWOUND, CHANGED, VOIDED)
+_STOPPED = "stopped"
+"""The kind of the note that a run was stopped between steps: all that it told is saved, or void."""
+_NO_EVENTS = (*_MARKS, _STOPPED, REWOUND, CHANGED, VOIDED)
 
 
 def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEvent]]:
@@ -630,13 +633,14 @@ def _continue_step(
     )
 
 
-def save_heard(saver: ThreadSaver, upto: float | None) -> Calls[None]:
+def save_heard(saver: ThreadSaver, upto: float | None, *, is_stopped: bool = False) -> Calls[None]:
     """Save up to when the consumer of a run received its events, if the saver can.
 
     Args:
         saver: The thread.
         upto: The time of the last event that was received, in seconds since 1970; infinite if all
             were; None to save nothing.
+        is_stopped: Whether the run was stopped between steps.
     """
     if upto is None:
         return
@@ -645,7 +649,8 @@ def save_heard(saver: ThreadSaver, upto: float | None) -> Calls[None]:
     if saved is not None and position is not None:
         turn, last = clock_in(position)
         clock = Clock(turn, max([last, *map(number_of, notes_at(saved))]))
-        yield from save_notes(saver, saved, [new_note(clock, "", "heard", upto)])
+        stopped = [new_note(clock, "", _STOPPED, None)] if is_stopped else []
+        yield from save_notes(saver, saved, [*stopped, new_note(clock, "", "heard", upto)])
 
 
 def _void_and_replay(tree: Tree, every: Sequence[CheckpointTuple]) -> Voided:
@@ -736,7 +741,10 @@ def _maybe_unheard(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> lis
 def _is_cut_short(saved: CheckpointTuple) -> bool:
     """Return whether the last run of a step neither asked nor failed: it was killed or closed."""
     by_task = writes_by_task(saved).values()
-    if (begun := _last_note(saved, "resumed")) is None:
+    begun = _last_note(saved, "resumed", _STOPPED)
+    if begun is not None and begun.kind == _STOPPED:
+        return False
+    if begun is None:
         errors = [error for writes in by_task if (error := error_in(writes)) is not None]
         if errors:
             return all(map(is_stop, errors))

@@ -28,7 +28,7 @@ from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOption
 from agentgraph.threads.following import Follow
 from agentgraph.threads.forks import AT_ONCE, Forks, Variant, arun_all, engines_of, plans, run_all
 from agentgraph.threads.pending import UNANSWERED, pending
-from agentgraph.threads.queueing import WhileRunning, abegin_turn, begin_turn
+from agentgraph.threads.queueing import WhileRunning, abegin_run, begin_run
 from agentgraph.threads.renaming import check_renames, former_engines
 from agentgraph.threads.replay import replayed
 from agentgraph.threads.reports import (
@@ -221,7 +221,7 @@ class Runner:
         thread_id = thread_for(thread_id, config)
         begin = NewTurn(messages, values, drop_pending)
         options = RunOptions(stream, limits, config, context, values=values)
-        return begin_turn(self.engine, begin, thread_id, options, while_running)
+        return begin_run(self.engine, begin, thread_id, options, while_running)
 
     def query(self, text: str, **options: Unpack[RunArguments]) -> Run | Follow:
         """Run a turn on a text: `query("Go.")` is the same as `run("Go.")`.
@@ -663,11 +663,7 @@ class Runner:
         """
         options = RunOptions(stream, limits, config, context, values=values)
         begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
-        if isinstance(begin, NewTurn):
-            run = begin_turn(self.engine, begin, thread, options, while_running)
-        else:
-            run = self.engine.run(begin, thread, options)
-        self._background.add(run)
+        self._background.add(begin_run(self.engine, begin, thread, options, while_running))
         return thread
 
     def close(self) -> None:
@@ -714,7 +710,7 @@ class Runner:
         thread_id = thread_for(thread_id, config)
         begin = NewTurn(messages, values, drop_pending)
         options = RunOptions(stream, limits, config, context, values=values)
-        return abegin_turn(self.engine, begin, thread_id, options, while_running)
+        return abegin_run(self.engine, begin, thread_id, options, while_running)
 
     def aquery(self, text: str, **options: Unpack[RunArguments]) -> AsyncRun:
         """Run a turn on a text as `query` does, asynchronously."""
@@ -871,11 +867,8 @@ class Runner:
         """
         options = RunOptions(stream, limits, config, context, values=values)
         begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
-        if isinstance(begin, NewTurn):
-            run = abegin_turn(self.engine, begin, thread, options, while_running)
-        else:
-            run = self.engine.arun(begin, thread, options)
-        self._background.aadd(await run)
+        run = await abegin_run(self.engine, begin, thread, options, while_running)
+        self._background.aadd(run)
         return thread
 
     async def aclose(self) -> None:

@@ -78,6 +78,7 @@ class Execution:
     """
 
     stream: Any
+    _has_stopped = False
     _continuation: Continuation
     _answers: Sequence[TaskWrite]
 
@@ -160,7 +161,7 @@ class Execution:
             raise
         finally:
             with suppress(Exception):  # without the marks the next run reads and replays more
-                yield from save_heard(self._thread, self.heard_until)
+                yield from save_heard(self._thread, self.heard_until, is_stopped=self._has_stopped)
                 yield from self.under_way.mark_requests(self._thread)
 
     def _streamed(self) -> RunGenerator:
@@ -188,6 +189,7 @@ class Execution:
             with suppress(SaverFailure):
                 yield close(self.stream)  # after the stop, so that no further step is awaited
             if isinstance(error, GraphDrained) and self.under_way.is_stopped and not self.is_closed:
+                self._has_stopped, self.heard_until = True, inf
                 return
             if (leaves := self._saver.error(error)) is not None:
                 raise leaves from leaves.__cause__

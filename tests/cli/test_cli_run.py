@@ -108,11 +108,8 @@ def test_ctrl_c_stops_after_the_running_step_and_the_thread_can_be_resumed(comma
     assert stopped.err.splitlines()[-1].startswith("Stopped. Resume: ")
     resumed = command.follow(stopped.go_on)
     assert resumed.code == 0
-    assert resumed.lines == [
-        "hanging: [discarded]",
-        "hanging/pair/hanger: went on",
-        "hanging/last: three",
-    ]
+    assert stopped.lines[-1] == "hanging/pair/hanger: went on"
+    assert resumed.lines == ["hanging/last: three"]
     ledger = (command.folder / "ledger").read_text().split()
     assert sorted(ledger) == ["first", "hanger", "last", "other"]
 

@@ -203,7 +203,8 @@ class Lane:
         for text in self.mail.get((here.address, asked), ()):
             message = ("human", text, None)
             self.emit(here, "message", message)
-            self.history.append(Said(message, None, here.address, event=len(self.events) - 1))
+            said = Said(message, None, here.address, here.path, event=len(self.events) - 1)
+            self.history.append(said)
 
     def is_input(self, said: Said, before: Sequence[Said]) -> bool:
         """Return whether a message is the user's last input, or was sent to the run since."""
@@ -246,7 +247,7 @@ class Lane:
             before = without_transfers(before, leaf.name)
         last = [said for said in before if said.agent][-1:]
         chosen = {
-            "path": lambda said: here.path[: len(said.way)] == said.way,
+            "path": lambda said: said.agent is None or here.path[: len(said.way)] == said.way,
             "own": lambda said: said.agent in (None, leaf.name),
             "last": lambda said: said in last or self.is_input(said, before),
             "input": lambda said: self.is_input(said, before),

@@ -115,8 +115,11 @@ def _check(thread: Interfered) -> None:
 
 
 def _told_by_models(case: Case) -> Case:
-    """Return a case without middleware that answers in the place of a model."""
-    return calmed(case, "answer")
+    """Return a case without middleware that answers in the place of a model, or asks before it.
+
+    A hook that asks gives back what it has read: its question comes first.
+    """
+    return calmed(case, "answer", "ask")
 
 
 @share(0.2)

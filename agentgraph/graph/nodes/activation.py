@@ -138,7 +138,7 @@ class Activation:
         """Take the messages that are sent to the run: they are as if they had been there before it."""
         if self.mailbox is not None:
             heard = [self.output.hear(message) for message in self.mailbox.take()]
-            self.view.state = self.view.state.with_new(heard, [])
+            self.view.state, self.view.heard = self.view.state.with_new(heard, []), len(heard)
 
     def signal(self, signal: Signal, *, is_emitted: bool = False) -> None:
         """End with a signal, which overrides a transfer; emit it unless a lane has."""

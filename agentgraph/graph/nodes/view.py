@@ -31,6 +31,7 @@ class View:
         progress: The progress of a chat agent.
         state: The messages and values at the start of the step.
         written_here: The messages of its lane.
+        heard: How many messages of the user it has just taken from the mailbox; they are in the state.
     """
 
     def __init__(self, node_context: NodeContext, state: LaneState, config: RunnableConfig) -> None:
@@ -50,6 +51,7 @@ class View:
         self.progress: Progress = self.position.get("chat", {})
         self.state = node_context.run_state(state, config)
         self.written_here: Sequence[BaseMessage] = state.get("messages", ())
+        self.heard = 0
         self._answer = self.position.get("answer", [])
         self._untracked = state.get("untracked")
         self._values = state.get("values")
@@ -140,7 +142,7 @@ class View:
         """How many messages at the end of the history are from this activation or earlier attempts."""
         home = self.node_context.place.home
         if not self.progress and not (home.repeats and attempt(home, self.cursor)):
-            return 0
+            return self.heard
         mine = {self.home_address}
         if home.repeats:
             mine |= {address(home, each) for each in attempts(home, self.cursor[: len(home.counts)])}
