@@ -27,6 +27,7 @@ from agentgraph.threads.checkpoints import known_thread, position_of
 from agentgraph.threads.config import await_outside, call_outside
 from agentgraph.threads.listening import Feed, Listener
 from agentgraph.threads.replay import told_since
+from agentgraph.threads.requests import is_wanted
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.under_way import UnderWay, run_under_way
 
@@ -55,20 +56,20 @@ def check_follow(saver: ThreadSaver, after: str | None) -> Calls[None]:
 
 
 def followed(saver: ThreadSaver, after: str | None) -> Following:
-    """Yield the events of a thread after a cursor, and calls, until nothing runs on it."""
-    run = run_under_way(saver.saver, saver.thread_id)
-    while run is None and saver.is_running():
-        upto = yield from _committed(saver)
-        for event in (yield from told_since(saver, after, upto)) if upto else ():
+    """Yield the events of a thread after a cursor, and calls, until nothing runs or waits there."""
+    while True:
+        run, is_running = run_under_way(saver.saver, saver.thread_id), saver.is_running()
+        if run is not None:
+            after = yield from _live(saver, run, after)
+            continue
+        has_begun = (yield from saver.checkpoint()) is not None
+        upto = (yield from _committed(saver)) if is_running else None
+        for event in (yield from told_since(saver, after, upto)) if has_begun else ():
             after = event.cursor
             yield event
+        if not is_running and not (yield from is_wanted(saver)):
+            return
         yield Call(time.sleep, asyncio.sleep, (SECONDS,))
-        run = run_under_way(saver.saver, saver.thread_id)
-    if run is not None:
-        after = yield from _live(saver, run, after)
-    if (yield from saver.checkpoint()) is not None:  # it may never have begun
-        rest = yield from told_since(saver, after, None)
-        yield from rest
 
 
 def _live(saver: ThreadSaver, run: UnderWay, after: str | None) -> Generator[Any, Any, str | None]:

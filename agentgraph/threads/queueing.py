@@ -27,6 +27,7 @@ from agentgraph.threads.reports import status_of
 from agentgraph.threads.requests import (
     Request,
     is_waited_for,
+    is_wanted,
     lock_of,
     put_request,
     requests,
@@ -87,7 +88,7 @@ def begin_run(
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.run(begin, thread_id, how)
     wanted = _Wanted(engine, begin, thread_id, how)
-    if while_running == "steer" or not engine.read(_is_waited_for, thread_id):
+    if while_running == "steer" or not engine.read(is_wanted, thread_id):
         try:
             return engine.run(begin, thread_id, how)
         except ThreadBusyError:
@@ -106,7 +107,7 @@ def abegin_run(
     wanted = _Wanted(engine, begin, thread_id, how)
 
     async def admit() -> Driver | AsyncGenerator[AgentEvent, None]:
-        if while_running == "steer" or not await engine.aread(_is_waited_for, thread_id):
+        if while_running == "steer" or not await engine.aread(is_wanted, thread_id):
             try:
                 return await engine.admitted(begin, thread_id, how)
             except ThreadBusyError:
@@ -123,11 +124,6 @@ def _check(while_running: object) -> None:
             f"while_running={shown(while_running)} is unknown; use 'refuse', 'queue' (the turn begins "
             "when the thread is free) or 'steer' (the messages go to the run under way)"
         )
-
-
-def _is_waited_for(saver: ThreadSaver) -> Calls[bool]:
-    """Return whether somebody waits for a turn on a thread."""
-    return any(is_waited_for(saver, each) for each in (yield from requests(saver)))
 
 
 def _enqueued(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:

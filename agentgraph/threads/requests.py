@@ -100,6 +100,11 @@ def is_waited_for(saver: ThreadSaver, request: Request) -> bool:
     return request.kind == "queue" and is_locked(saver.saver, f"{_CALLER}{request.id}")
 
 
+def is_wanted(saver: ThreadSaver) -> Calls[bool]:
+    """Return whether somebody waits for a turn on a thread."""
+    return any(is_waited_for(saver, each) for each in (yield from requests(saver)))
+
+
 def unread(every: Iterable[Request], ids: Collection[str | None]) -> list[Request]:
     """Return the requests with messages whose ids are not among some."""
     return [each for each in every if any(message.id not in ids for message in each.messages)]
