@@ -13,10 +13,10 @@ import agentgraph as ag
 Place = Path | str
 """Where threads are kept: the path of a SQLite file, or the URL of a database."""
 _TEMPLATE = "agentgraph_template"
-_LOCKERS = (
-    "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()"
-)
-_CUT = f"SELECT count(pg_terminate_backend(pid, 5000)) FROM ({_LOCKERS}) AS lockers"
+_CUT = """
+SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_locks WHERE locktype = 'advisory'
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 
 
 class Databases:
@@ -52,8 +52,7 @@ class Databases:
 
 def cut_locks(url: str) -> int:
     """Have the server end all connections of a database that hold locks, and return how many."""
-    here = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    ((number,),) = Databases.ask(url, _CUT.replace("granted", f"granted AND {here}"))
+    ((number,),) = Databases.ask(url, _CUT)
     return int(number)
 
 

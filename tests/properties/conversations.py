@@ -43,7 +43,7 @@ class Turn:
 
 
 class Thread(Session):
-    """A thread of a case: in memory with one runner, or on a file or a database with a new one for each call.
+    """A thread of a case: in memory with one runner, or in a file or database with a new one each time.
 
     Attributes:
         heard: All events of its runs and resumes.
