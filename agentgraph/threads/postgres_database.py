@@ -40,7 +40,7 @@ _WAYS_OUT = {
     "password": "correct the password, in the URL, PGPASSWORD or ~/.pgpass",
     "does not exist": "create it, or name another one in the URL",
 }
-_PERCENT = "in its user and password write characters such as @, /, # and : as urllib.parse.quote does"
+_PERCENT = "in its user and password write characters such as @, / and : as urllib.parse.quote does"
 
 
 class Database:
@@ -58,7 +58,7 @@ class Database:
             SaverError: It is malformed.
         """
         if is_ambiguous(url):  # what is shown of it could be part of the password
-            raise SaverError(f"the URL of the database has an @ or # too many; {_PERCENT}")
+            raise SaverError(f"the URL of the database has an @ too many; {_PERCENT}")
         self.name = without_password(url)
         try:
             given = conninfo_to_dict(url)

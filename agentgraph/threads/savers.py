@@ -9,9 +9,9 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph.agents.middleware import Mode
-from agentgraph.errors import SaverError
+from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.graph.open_types import Saver
-from agentgraph.safe_repr import reason
+from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.urls import is_database_url
 
 if TYPE_CHECKING:
@@ -82,8 +82,12 @@ def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSa
     Raises:
         SaverError: The database cannot be opened, its tables cannot be created, or the packages are
             not installed: `pip install agentgraph[postgres]`.
-        AgentGraphError: `allow` names no type.
+        AgentGraphError: It is no such URL, or `allow` names no type.
     """
+    if not is_database_url(url):
+        raise AgentGraphError(
+            f"{shown(url)} is not the URL of a database; pass postgresql://user@host/database"
+        )
     try:
         from agentgraph.threads.postgres import opened
     except ImportError as error:

@@ -38,9 +38,9 @@ def without_password(name: str) -> str:
     """
     if (found := _URL.match(name)) is None:
         return name
-    rest, _, query = name[found.end() :].partition("?")
-    at, _, database = rest.partition("/")
-    userinfo, _, hosts = at.rpartition("@")
+    userinfo, rest = _parts(name[found.end() :])
+    rest, _, query = rest.partition("?")
+    hosts, _, database = rest.partition("/")
     user = userinfo.partition(":")[0]
     shown = [(key, value) for key, value in parse_qsl(query) if key in _SHOWN]
     return (
@@ -50,9 +50,14 @@ def without_password(name: str) -> str:
 
 
 def is_ambiguous(url: str) -> bool:
-    """Return whether characters of its password may have been read as parts of a URL."""
-    rest = url.partition("://")[2].partition("?")[0]
-    return rest.count("@") > 1 or "@" in rest.partition("/")[2] or "#" in rest
+    """Return whether characters of its password may have been read as other parts of a URL."""
+    return "@" in _parts(url.partition("://")[2])[1].partition("?")[0]
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """Return what stands before the first "@", unless that comes after a "/"; and the rest."""
+    found = re.match(r"([^/@]*)@", text)
+    return (found[1], text[found.end() :]) if found else ("", text)
 
 
 def _host(host: str) -> str:

@@ -1,4 +1,4 @@
-"""A program that runs a tree in a database: `locking_process.py URL THREAD`; it hangs in its second step.
+"""A program that runs a tree in a database: `locking_process.py URL THREAD`; its 2nd step hangs.
 
 It prints its events, and a line "hanging" once it hangs; the file `go` lets it go on.
 """

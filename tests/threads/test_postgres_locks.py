@@ -101,8 +101,7 @@ def test_a_run_that_loses_its_lock_stops_and_is_resumed(
     heard: list[ag.AgentEvent] = []
     with ag.Runner(cut.tree, checkpointer=url) as runner:
         with pytest.raises(ag.SaverError) as caught:
-            for event in drive.run(runner, "Go.", thread_id="t"):
-                heard.append(event)
+            heard.extend(drive.run(runner, "Go.", thread_id="t"))
         assert isinstance(caught.value.__cause__, psycopg.OperationalError)
         assert caught.value.thread_id == "t"
         assert "does not hold the lock of this run any more" in str(caught.value)
@@ -229,8 +228,8 @@ def test_processes_that_open_an_empty_database_at_once_all_open_it(databases: Da
     for thread in threads:
         thread.join()
     assert errors == []
-    valid = "SELECT count(*) FROM pg_index WHERE indexrelid::regclass::text LIKE 'checkpoint%' AND indisvalid"
-    assert Databases.ask(url, valid) == [(7,)]
+    indexes = "SELECT count(*) FROM pg_index WHERE indexrelid::regclass::text LIKE 'checkpoint%'"
+    assert Databases.ask(url, f"{indexes} AND indisvalid") == [(7,)]
 
 
 def test_a_server_that_gives_no_more_connections_is_named(databases: Databases) -> None:
