@@ -21,7 +21,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict import StrictSerializer
-from agentgraph.threads.postgres_database import Connection, Database, refuse_lost
+from agentgraph.threads.postgres_database import UNANSWERED_SECONDS, Connection, Database, refuse_lost
 from agentgraph.threads.postgres_locks import AdvisoryLocks
 from agentgraph.threads.threaded import AsyncInThreads
 
@@ -50,7 +50,12 @@ class _Pool(ConnectionPool[psycopg.Connection[DictRow]]):
             "row_factory": dict_row,
         }
         super().__init__(
-            kwargs=kwargs, min_size=1, max_size=MOST_CONNECTIONS, open=False, name=database.name
+            kwargs=kwargs,
+            min_size=1,
+            max_size=MOST_CONNECTIONS,
+            open=False,
+            timeout=UNANSWERED_SECONDS,
+            name=database.name,
         )
 
     def getconn(self, timeout: float | None = None) -> psycopg.Connection[DictRow]:
@@ -86,7 +91,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
         self.lock = nullcontext()  # type: ignore[assignment]  # each call has a connection of its own
         self.database = database.name
         self.threads = threads = ThreadPoolExecutor(MOST_CONNECTIONS, "agentgraph-postgres")
-        self.thread_locks = AdvisoryLocks(database, schema, pool, threads)
+        self.thread_locks = AdvisoryLocks(database, schema, pool)
         self._closing = (pool.close, self.thread_locks.close, partial(threads.shutdown, wait=False))
         pool.open()
 

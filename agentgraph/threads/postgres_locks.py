@@ -12,8 +12,9 @@ The rules:
   the server. At most every `VERIFIED_SECONDS` it asks the server too, whether this session holds
   the lock. If it does not, the save is refused, and the run ends: what was saved before is kept.
 - If the client is silent (its network is cut, its machine is off), the server frees the lock after
-  `FREED_SECONDS`. A save arrives at the latest `VERIFIED_SECONDS + UNANSWERED_SECONDS` after the server
-  has confirmed the lock, which is sooner. So the saves of two runs do not mix.
+  `FREED_SECONDS`. A save reaches the server sooner than that after it has confirmed the lock: at most
+  `VERIFIED_SECONDS` pass until the look, `UNANSWERED_SECONDS` until the saver has a connection, and
+  as many on the way. So the saves of two runs do not mix.
 
 What is not covered: a process that is halted (SIGSTOP, a machine that sleeps) for that long, exactly
 between that look and its save, may save once after its lock is gone. A pooler between here and the
@@ -25,7 +26,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Hashable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
@@ -40,11 +41,13 @@ VERIFIED_SECONDS = 5.0
 """How long a run takes its lock for held since the server has confirmed it."""
 FREED_SECONDS = 30
 """After how long of silence the server frees a lock."""
-assert VERIFIED_SECONDS + UNANSWERED_SECONDS < FREED_SECONDS
+assert VERIFIED_SECONDS + 2 * UNANSWERED_SECONDS < FREED_SECONDS
 
 _NOTICED = 6, 0.05
 """How often a lock is tried, and the seconds between: a server takes a moment to notice that a process
 was killed."""
+_AT_ONCE = 8
+"""How many locks async code takes or releases at a time."""
 _IDLE = 4
 """The most connections that are kept for later locks."""
 _SERVERS_SIDE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 4}
@@ -70,18 +73,18 @@ class AdvisoryLocks:
         executor: Where async code makes the calls.
     """
 
-    def __init__(self, database: Database, schema: str, pool: Pool, executor: Executor) -> None:
+    def __init__(self, database: Database, schema: str, pool: Pool) -> None:
         """Make them; nothing is connected yet.
 
         Args:
             database: The database.
             schema: The schema in which LangGraph's tables are.
             pool: The connections of the saver, by which other processes' locks are seen.
-            executor: Where async code makes the calls.
         """
         at = (database.parameters.get(name, "") for name in ("host", "hostaddr", "port", "dbname"))
         self.key: Hashable = (*at, schema)
-        self.executor = executor
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "agentgraph-locks")
+        self.executor: Executor = self._threads
         self._database, self._schema, self._pool = database, schema, pool
         self._idle: deque[Connection] = deque()
         self._held: WeakValueDictionary[str, AdvisoryLock] = WeakValueDictionary()
@@ -175,6 +178,7 @@ class AdvisoryLocks:
     def close(self) -> None:
         """Close the connections that no lock needs; those of locks are closed with them."""
         self._is_closed = True
+        self._threads.shutdown(wait=False)
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()

@@ -131,6 +131,25 @@ def test_a_run_whose_thread_another_run_has_taken_meanwhile_writes_nothing(url: 
         assert two.thread("t") == before
 
 
+def test_a_save_does_not_ask_the_server_for_the_lock_each_time(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_locks, "VERIFIED_SECONDS", 3600.0)
+    asked = "SELECT query FROM pg_stat_activity, pg_locks WHERE locktype = 'advisory' AND granted "
+    asked += "AND pg_locks.pid = pg_stat_activity.pid"
+    queries = list[str]()
+
+    def fn(ctx: ag.Context) -> str:
+        queries.extend(query for (query,) in Databases.ask(url, asked))
+        return str(ctx.iteration)
+
+    with ag.Runner(
+        ag.loop("l", [ag.function_agent("a", fn)], max_iterations=20), checkpointer=url
+    ) as r:
+        r.invoke("Go.", thread_id="t")
+    assert ["pg_try_advisory_lock" in query for query in queries] == [True] * 20
+
+
 def test_other_runs_go_on_when_one_has_lost_its_lock(url: str) -> None:
     tree = ag.sequential("s", [says("a"), says("b")])
     with ag.Runner(tree, checkpointer=url) as runner:
