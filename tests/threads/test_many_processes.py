@@ -14,7 +14,7 @@ from many_processes import PROCESSES
 import agentgraph as ag
 
 PROGRAM = str(Path(__file__).with_name("many_processes.py"))
-COUNT = 1000 if int(os.environ.get("AGENTGRAPH_EXAMPLES", "0")) >= 1000 else 40
+COUNT = 1000 if int(os.environ.get("AGENTGRAPH_EXAMPLES", "0")) >= 1000 else 20
 
 
 def test_turns_of_four_processes_do_not_mix_and_none_is_lost(
