@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
-from functools import partial
 from typing import Any, Self, cast
 
 import psycopg
@@ -90,9 +89,9 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
         super().__init__(pool, serde=serializer)
         self.lock = nullcontext()  # type: ignore[assignment]  # each call has a connection of its own
         self.database = database.name
-        self.threads = threads = ThreadPoolExecutor(MOST_CONNECTIONS, "agentgraph-postgres")
+        self.threads = ThreadPoolExecutor(MOST_CONNECTIONS, "agentgraph-postgres")
         self.thread_locks = AdvisoryLocks(database, schema, pool)
-        self._closing = (pool.close, self.thread_locks.close, partial(threads.shutdown, wait=False))
+        self._pool = pool
         pool.open()
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
@@ -128,8 +127,8 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
 
     def close(self) -> None:
         """Close all connections but those of runs under way."""
-        for close in self._closing:
-            close()
+        self._pool.close()
+        self.thread_locks.close()
 
     def __enter__(self) -> Self:
         return self

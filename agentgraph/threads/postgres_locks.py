@@ -83,8 +83,7 @@ class AdvisoryLocks:
         """
         at = (database.parameters.get(name, "") for name in ("host", "hostaddr", "port", "dbname"))
         self.key: Hashable = (*at, schema)
-        self._threads = ThreadPoolExecutor(_AT_ONCE, "agentgraph-locks")
-        self.executor: Executor = self._threads
+        self.executor: Executor = ThreadPoolExecutor(_AT_ONCE, "agentgraph-locks")
         self._database, self._schema, self._pool = database, schema, pool
         self._idle: deque[Connection] = deque()
         self._held: WeakValueDictionary[str, AdvisoryLock] = WeakValueDictionary()
@@ -176,9 +175,8 @@ class AdvisoryLocks:
             self._idle.append(connection)
 
     def close(self) -> None:
-        """Close the connections that no lock needs; those of locks are closed with them."""
+        """Close the connections that no lock needs; the others close when their locks are released."""
         self._is_closed = True
-        self._threads.shutdown(wait=False)
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from commands import Commands, wait_until
 from databases import Databases
-from helpers import asks, lines, says
+from helpers import Async, Drive, Sync, asks, lines, says
 
 import agentgraph as ag
 from agentgraph.threads.postgres import MOST_CONNECTIONS
@@ -44,12 +44,27 @@ def test_one_runner_serves_sync_and_async_calls_on_any_event_loop(url: str) -> N
 
         assert asyncio.run(several()) == ["paused"] * 20
         assert len(runner.threads("paused")) == 20
-    with pytest.raises(ag.SaverError, match="use the runner while its saver is open"):
-        runner.pending("t")
+    for call in (runner.pending, lambda name: asyncio.run(runner.apending(name))):
+        with pytest.raises(ag.SaverError, match="use the runner while its saver is open"):
+            call("t")
     with ag.postgres_saver(url) as saver:
         assert ag.Runner(TREE, checkpointer=saver).thread("t").status == "done"
         ag.Runner(TREE, checkpointer=saver).close()  # a saver that was passed stays open
         assert ag.Runner(TREE, checkpointer=saver).thread("t").status == "done"
+
+
+@pytest.mark.parametrize("drive", [Sync, Async])
+def test_a_run_whose_runner_is_closed_ends_and_its_thread_is_free(url: str, drive: Drive) -> None:
+    tree = ag.sequential("s", [says("a"), says("b")])
+    runner = ag.Runner(tree, checkpointer=url)
+    run = drive.run(runner, "Go.", thread_id="t")
+    assert next(run).text == "a"
+    runner.close()
+    with pytest.raises(ag.SaverError, match="use the runner while its saver is open"):
+        list(run)
+    with ag.Runner(tree, checkpointer=url) as again:
+        assert again.thread("t").status == "stopped"
+        assert lines(drive.resume(again, "t"))[-1] == "s/b: b"
 
 
 def test_a_saver_opens_few_connections_and_closes_all(url: str) -> None:
