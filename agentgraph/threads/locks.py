@@ -81,7 +81,7 @@ class ThreadLock:
         shared = _shared(saver)
         self._shared = None if shared is None else shared.lock(thread_id)
         self._executor = None if shared is None else shared.executor
-        self._key = id(saver) if shared is None else shared.key, thread_id
+        self._key = key_of(saver), thread_id
 
     def acquire(self) -> None:
         """Lock the thread; wait for a run on it that was closed and is still ending.
@@ -170,6 +170,12 @@ class ThreadLock:
         return waits_on_loop or self.loop is None or self.loop is not _running_loop()
 
 
+def key_of(saver: object) -> Hashable:
+    """Return what names the database of a saver in this process; the saver's `id` if it has none."""
+    shared = _shared(saver)
+    return id(saver) if shared is None else shared.key
+
+
 def is_locked(saver: object, thread_id: str) -> bool:
     """Return whether a run has locked a thread of a saver, also in another process.
 
@@ -178,7 +184,7 @@ def is_locked(saver: object, thread_id: str) -> bool:
     """
     shared = _shared(saver)
     with _guard:
-        held = (id(saver) if shared is None else shared.key, checked_id(thread_id)) in _locks
+        held = (key_of(saver), checked_id(thread_id)) in _locks
     return held or (shared is not None and shared.is_taken(thread_id))
 
 

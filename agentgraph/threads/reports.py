@@ -291,7 +291,7 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
-    thread_id, is_running = saver.thread_id, (yield from saver.is_running())
+    thread_id, is_running = saver.thread_id, (yield from saver.is_under_way())
     saved = yield from saver.checkpoint()
     if saved is None:
         return Thread(thread_id, "running" if is_running else "new")
@@ -352,7 +352,7 @@ def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSumma
 
 def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:
     """Return a thread in a list, whichever tree ran it; None if no tree did."""
-    is_running = yield from saver.is_running()
+    is_running = yield from saver.is_under_way()
     saved = yield from known_thread(saver)
     if position_of(saved) is None:
         return None

@@ -75,7 +75,7 @@ class ThreadSaver:
         """How its values are merged."""
         return cast(RootGraph, self._graph).reducers
 
-    def is_running(self) -> Calls[bool]:
+    def is_under_way(self) -> Calls[bool]:
         """Return whether a run is active on the thread, also in another process of its database."""
         return self._made(Call(is_locked, ais_locked, (self.saver, self.thread_id)))
 
