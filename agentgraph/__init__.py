@@ -86,6 +86,7 @@ from agentgraph.threads.forks import Forks
 from agentgraph.threads.reports import LateCall, Line, Result, Thread, ThreadSummary, Turn, Usage
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun, Run
+from agentgraph.threads.savers import postgres_saver
 from agentgraph.threads.spent import Spent
 from agentgraph.threads.visits import Visit
 
@@ -191,6 +192,7 @@ __all__ = [
     "loop",
     "parallel",
     "plan_execute",
+    "postgres_saver",
     "runnable_agent",
     "sequential",
     "sqlite_saver",

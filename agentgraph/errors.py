@@ -356,6 +356,8 @@ class CassetteError(AgentGraphError):
 class SaverError(AgentGraphError):
     """The saver failed: a file that cannot be opened, read or written, or an unreachable database.
 
+    Or a run has lost its lock on a thread in PostgreSQL, and must not save any more.
+
     What was saved before is unchanged. The saver's own error is the `__cause__`. Where the saver fails
     in a run, wherever that is, the run ends with this error: it is no agent's failure, so it is not
     reported as an event, collected, retried, undone for, or told to a model. A resume goes on as after
@@ -394,7 +396,7 @@ class UnknownThreadError(ThreadError):
 
 
 class ThreadBusyError(ThreadError):
-    """Another run is active on the thread, perhaps in a process that shares the SQLite file."""
+    """Another run is active on the thread, perhaps in another process that shares the database."""
 
 
 class PendingInterruptError(ThreadError):

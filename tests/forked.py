@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import Annotated, Any
 
+from databases import Place, asaver_at, saver_at
 from helpers import Drive, Sync, unvoided
 from langgraph.checkpoint.memory import InMemorySaver
 from typing_extensions import TypedDict
@@ -42,7 +42,7 @@ class Counted:
 
 
 class Thread:
-    """A thread in memory, or in a file with a new runner each time.
+    """A thread in memory, or in a file or a database with a new runner each time.
 
     Attributes:
         values: The declaration of the values.
@@ -50,7 +50,7 @@ class Thread:
         heard: All of it but chunks, in order.
     """
 
-    def __init__(self, drive: Drive, tree: ag.Agent, path: Path | None = None) -> None:
+    def __init__(self, drive: Drive, tree: ag.Agent, path: Place | None = None) -> None:
         self.drive, self.tree, self.path = drive, tree, path
         self.values: Any = None
         self._memory = InMemorySaver()
@@ -226,7 +226,7 @@ class Thread:
         if self.path is None:
             yield self._kept()
             return
-        with ag.sqlite_saver(self.path) as saver:
+        with saver_at(self.path) as saver:
             yield self._with(saver)
 
     def _kept(self) -> ag.Runner:
@@ -242,7 +242,7 @@ class Thread:
         async def opened() -> Any:
             if self.path is None:
                 return await ask(self._kept())
-            async with ag.async_sqlite_saver(self.path) as saver:
+            async with asaver_at(self.path) as saver:
                 return await ask(self._with(saver))
 
         return asyncio.run(opened())

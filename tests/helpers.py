@@ -5,10 +5,10 @@ import json
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing, closing, nullcontext, suppress
 from itertools import count, islice
-from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
 import pytest
+from databases import Place, asaver_at, saver_at
 from langchain.agents.middleware import AgentMiddleware, AgentState, ToolRetryMiddleware, hook_config
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool
@@ -99,8 +99,8 @@ def driven(events: AsyncIterator[ag.AgentEvent]) -> Iterator[ag.AgentEvent]:
 Drive = type[Sync] | type[Async]
 
 
-def fresh(drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any) -> Any:
-    """Return what a method of a new runner on a SQLite file gives, as a list."""
+def fresh(drive: Drive, path: Place, agent: Any, method: str, *args: Any, **options: Any) -> Any:
+    """Return what a method of a new runner on a file or a database gives, as a list."""
     found: list[Any] = []
     collect(found, drive, path, agent, method, *args, **options)
     return found
@@ -119,16 +119,16 @@ def unvoided(events: Iterable[ag.AgentEvent]) -> list[ag.AgentEvent]:
 
 
 def collect(
-    events: list[Any], drive: Drive, path: Path, agent: Any, method: str, *args: Any, **options: Any
+    events: list[Any], drive: Drive, path: Place, agent: Any, method: str, *args: Any, **options: Any
 ) -> None:
-    """Add to `events` what a method of a new runner on a SQLite file yields, as it comes."""
+    """Add to `events` what a method of a new runner on a file or a database yields, as it comes."""
     if drive is Sync:
-        with ag.sqlite_saver(path) as saver:
+        with saver_at(path) as saver:
             events.extend(getattr(ag.Runner(agent, checkpointer=saver), method)(*args, **options))
         return
 
     async def acollect() -> None:
-        async with ag.async_sqlite_saver(path) as saver:
+        async with asaver_at(path) as saver:
             runner = ag.Runner(agent, checkpointer=saver)
             async for event in getattr(runner, f"a{method}")(*args, **options):
                 events.append(event)
@@ -137,13 +137,13 @@ def collect(
 
 
 class Disk:
-    """Runs a tree on a file, each time with a new runner, as another process would.
+    """Runs a tree on a file or a database, each time with a new runner, as another process would.
 
     Attributes:
         heard: All events of the runs and resumes that ended without an error.
     """
 
-    def __init__(self, drive: Drive, path: Path) -> None:
+    def __init__(self, drive: Drive, path: Place) -> None:
         self.drive, self.path = drive, path
         self.heard: list[ag.AgentEvent] = []
 
@@ -591,9 +591,9 @@ def command(**options: Any) -> Command[Any]:
 
 
 class Session:
-    """A thread, used sync or async, in memory or on a file; each call has a new runner."""
+    """A thread, used sync or async, in memory, a file or a database; each call has a new runner."""
 
-    def __init__(self, tree: ag.Agent, drive: Drive, path: Path | None = None) -> None:
+    def __init__(self, tree: ag.Agent, drive: Drive, path: Place | None = None) -> None:
         self.tree, self.drive, self.path, self.memory = tree, drive, path, InMemorySaver()
         self.id = "t"
 
@@ -603,12 +603,12 @@ class Session:
     def use(self, act: Callable[[ag.Runner], Any], aact: Callable[[ag.Runner], Any]) -> Any:
         """Return what `act` returns for a new runner; in an async session, what `aact` does."""
         if self.drive is Sync:
-            opened = nullcontext(self.memory) if self.path is None else ag.sqlite_saver(self.path)
+            opened = nullcontext(self.memory) if self.path is None else saver_at(self.path)
             with opened as saver:
                 return act(self.runner(saver))
 
         async def in_a_loop() -> Any:
-            opened = nullcontext(self.memory) if self.path is None else ag.async_sqlite_saver(self.path)
+            opened = nullcontext(self.memory) if self.path is None else asaver_at(self.path)
             async with opened as saver:
                 return await aact(self.runner(saver))
 

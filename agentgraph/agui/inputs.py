@@ -63,7 +63,7 @@ def before(saver: ThreadSaver) -> Calls[Before]:
     saved = yield from saver.checkpoint()
     if saved is None:
         return Before()
-    if saver.is_running():
+    if (yield from saver.is_under_way()):
         return Before(is_running=True)
     questions = yield from pending(saver)
     state = (yield from saver.state()).values

@@ -44,6 +44,7 @@ from agentgraph.threads.reports import Thread, Turn, Usage
 from agentgraph.threads.rewinding import Back
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.siblings import Siblings
+from agentgraph.threads.urls import is_database_url, without_password
 from agentgraph.threads.visits import Visit
 
 JsonObject = dict[str, Any]
@@ -90,7 +91,8 @@ db_option = click.option(
     metavar="PATH",
     default="agentgraph.db",
     show_default=True,
-    help="The SQLite file in which threads are saved.",
+    help="The SQLite file in which threads are saved, or postgresql://USER@HOST/NAME, with the "
+    "password in PGPASSWORD or ~/.pgpass.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print each event as a line of JSON, and ask nothing."
@@ -98,11 +100,13 @@ json_option = click.option(
 
 
 def existing(db: str) -> str:
-    """Return the path of a file that exists.
+    """Return the path of a file that exists, or the URL of a database.
 
     Raises:
         Refusal: It does not exist.
     """
+    if is_database_url(db):
+        return db
     if not Path(db).is_file():
         is_folder = bool(db) and Path(db).is_dir()
         what = f"{db} is a folder" if is_folder else f"there is no file {db or repr(db)}"
@@ -158,7 +162,7 @@ def delete(target: Target, thread: str, db: str) -> None:
     """Delete THREAD."""
     with _runner(target, db) as runner:
         runner.delete(thread)
-    click.echo(without_controls(f"Deleted: thread {thread} in {db}."))
+    click.echo(without_controls(f"Deleted: thread {thread} in {without_password(db)}."))
 
 
 @click.command()
@@ -171,7 +175,8 @@ def copy(target: Target, thread: str, to: str, at: str | None, db: str) -> None:
     """Copy THREAD to the id TO; each can then be continued on its own."""
     with _runner(target, db) as runner:
         runner.copy(thread, to, at=at)
-    click.echo(without_controls(f"Copied: thread {thread} to {to} in {db}."))
+    where = without_password(db)
+    click.echo(without_controls(f"Copied: thread {thread} to {to} in {where}."))
 
 
 @click.command()
@@ -519,7 +524,11 @@ def schema() -> None:
 
 @commands.command()
 @click.argument("file", required=False)
-@click.option("--db", metavar="PATH", help="The SQLite file; by default one in a temporary folder.")
+@click.option(
+    "--db",
+    metavar="PATH",
+    help="The file, or the URL of a database; by default one in a temporary folder.",
+)
 @click.option("--no-input", is_flag=True, help="Ask nothing; the demo answers its own question.")
 def demo(file: str | None, db: str | None, no_input: bool) -> None:
     """Report on FILE, or on a text about honeybees: pause, and resume in a second process.

@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -30,7 +30,8 @@ from agentgraph.show.lines import one_line, without_controls
 from agentgraph.show.screens import Lines, Terminal, is_live, text_console
 from agentgraph.show.watching import watch
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.sqlite import sqlite_saver
+from agentgraph.threads.savers import open_saver
+from agentgraph.threads.urls import without_password
 
 DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 """The exit codes."""
@@ -50,7 +51,7 @@ class Whereabouts:
     Attributes:
         target: The tree.
         thread_id: The thread.
-        db: The SQLite file in which it is saved.
+        db: The SQLite file in which it is saved, or the URL of the database.
         config: LangGraph's config of its runs, which is not saved.
         context: LangGraph's runtime context of its runs, which is not saved.
     """
@@ -60,6 +61,11 @@ class Whereabouts:
     db: str
     config: Mapping[str, Any] | None = None
     context: Mapping[str, Any] | None = None
+
+    @property
+    def shown_db(self) -> str:
+        """The file, or the URL without its password."""
+        return without_password(self.db)
 
     def resume(self, *options: str) -> list[str]:
         """Return the arguments of the command that resumes the thread."""
@@ -194,7 +200,7 @@ class Session:
             return self._stop()
         except Exception as error:
             return self._fail(error)
-        self._screen.note(f"Done: thread {thread_id}, saved in {self._where.db}.")
+        self._screen.note(f"Done: thread {thread_id}, saved in {self._where.shown_db}.")
         return DONE
 
     def _watch(self, text: str | None = None, **options: Any) -> str:
@@ -219,7 +225,7 @@ class Session:
             raise
 
     def _pause(self, questions: Sequence[Interrupt]) -> int:
-        thread = f"thread {self._where.thread_id} in {self._where.db}"
+        thread = f"thread {self._where.thread_id} in {self._where.shown_db}"
         self._screen.note(f"Paused: {thread} waits for answers to")
         for question in questions:
             self._screen.note(_question_line(question))
@@ -254,7 +260,8 @@ class Session:
         return FAILED
 
     def _resume_by(self, what: str, *options: str) -> str:
-        return f"{what}: {shlex.join([*_program(), *self._where.resume(*options)])}"
+        where = replace(self._where, db=self._where.shown_db)
+        return f"{what}: {shlex.join([*_program(), *where.resume(*options)])}"
 
     def _stop_soon(self, *_: object) -> None:
         """Stop the run on the first Ctrl-C, after what is under way in its steps.
@@ -283,13 +290,13 @@ class Session:
 
 @contextmanager
 def open_session(agent: Agent, where: Whereabouts, screen: Lines, **options: bool) -> Iterator[Session]:
-    """Open a session whose threads are saved in a SQLite file.
+    """Open a session whose threads are saved in a SQLite file or a database.
 
     Raises:
-        SaverError: The file cannot be opened.
+        SaverError: It cannot be opened.
         InvalidAgentError: The tree has faults.
     """
-    with sqlite_saver(where.db, allow=where.target.types()) as saver:
+    with open_saver(where.db, where.target.types()) as saver:
         yield Session(Runner(agent, checkpointer=saver), where, screen, **options)
 
 

@@ -51,6 +51,15 @@ _WAYS_OUT = {
     "SQLITE_FULL": "the disk is full: make room",
     "SQLITE_CANTOPEN": "look whether its folder is there, and the file may be read and written",
 }
+_SQL_WAYS_OUT = {
+    "42P01": "its tables are not there: call the saver's setup() once",
+    "42501": "the user may not do this: have the owner of the tables grant it",
+    "25006": "the database is read only: name the server that takes writes",
+    "53100": "the disk of the server is full: make room",
+    "53300": "the server has too many connections: run fewer at a time, or raise max_connections",
+}
+"""What to do about PostgreSQL's errors, by their SQLSTATE."""
+_LOST = ("server closed", "terminating connection", "connection is lost", "connection failed")
 _CLOSED = ("closed", "no active connection")
 
 
@@ -265,7 +274,8 @@ def saver_error(error: BaseException, saver: Saver, thread_id: str | None = None
         thread_id: The thread that was read or run; None or empty if it was none.
     """
     path: str | None = getattr(saver, "path", None)
-    at = f", the file {path}," if path else ""
+    database: str | None = getattr(saver, "database", None)
+    at = f", the file {path}," if path else f", the database {database}," if database else ""
     whose = f"thread {thread_id!r}: its saver" if thread_id else "the saver"
     return SaverError(
         f"{whose} {type(saver).__name__.lstrip('_')}{at} failed with {type(error).__name__}: "
@@ -282,6 +292,10 @@ def way_out(error: BaseException) -> str:
     code = "_".join(str(getattr(error, "sqlite_errorname", "")).split("_")[:2])
     if code in _WAYS_OUT:
         return _WAYS_OUT[code]
+    if (state := getattr(error, "sqlstate", None)) in _SQL_WAYS_OUT:
+        return _SQL_WAYS_OUT[state]
+    if any(word in reason(error) for word in _LOST):
+        return "try again when the server can be reached"
     if any(word in reason(error) for word in _CLOSED):
         return "use the runner while its saver is open"
     return "try again when the saver works"

@@ -200,7 +200,10 @@ class Engine:
             advance = partial(arun_calls, execution.generator)
             return Driver(execution, lock, advance)
         except BaseException:
-            lock.release()
+            try:
+                await lock.arelease()
+            finally:
+                lock.release()
             raise
 
     def follow(self, thread_id: str, after: str | None) -> Follow:
@@ -371,7 +374,10 @@ class Engine:
         try:
             for lock in locks:
                 yield Call(lock.acquire, lock.aacquire)
-            return (yield from reads(thread, *others))
+            result = yield from reads(thread, *others)
+            for lock in locks:
+                yield Call(lock.release, lock.arelease)
+            return result
         finally:
             for lock in locks:
                 lock.release()

@@ -58,10 +58,10 @@ def check_follow(saver: ThreadSaver, after: str | None) -> Calls[None]:
 def followed(saver: ThreadSaver, after: str | None) -> Following:
     """Yield the events of a thread after a cursor, and calls, until nothing runs or waits there."""
     while True:
-        run, is_running = run_under_way(saver.saver, saver.thread_id), saver.is_running()
-        if run is not None:
+        if (run := run_under_way(saver.saver, saver.thread_id)) is not None:
             after = yield from _live(saver, run, after)
             continue
+        is_running = yield from saver.is_under_way()
         has_begun = (yield from saver.checkpoint()) is not None
         upto = (yield from _committed(saver)) if is_running else None
         for event in (yield from told_since(saver, after, upto)) if has_begun else ():

@@ -1,29 +1,61 @@
-"""The locks of threads: one run at a time, in this process and on a SQLite file for all processes.
+"""The locks of threads: one run at a time, in this process and on a database for all processes.
 
 LangGraph has no locks: of several concurrent runs on one thread all succeed, and the last one
-overwrites the others. Processes that share a SQLite file lock threads in a lock file next to it. The
-operating system releases a lock when its process ends, in whatever way.
+overwrites the others. In a process a table holds the locks. A saver whose database processes share has
+`thread_locks`: bytes of a file next to SQLite's (`file_locks.py`), advisory locks of PostgreSQL
+(`postgres_locks.py`). A lock ends with its process, in whatever way that ends.
 """
 
 import asyncio
-import hashlib
-import os
-import struct
-import sys
 import threading
-from concurrent.futures import Future
+from collections.abc import Hashable
+from concurrent.futures import Executor, Future
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from langgraph.runtime import RunControl
 
-from agentgraph.errors import SaverError, ThreadBusyError
+from agentgraph.errors import ThreadBusyError
 from agentgraph.safe_repr import shown
-from agentgraph.threads.config import checked_id, is_within
+from agentgraph.threads.config import checked_id, is_collecting, is_within
 
 _guard = threading.RLock()  # reentrant: the garbage collector may close a run in any thread
-_locks: "WeakValueDictionary[tuple[str | int, str], ThreadLock]" = WeakValueDictionary()
-"""The locks, by the saver's file (or its `id` if it has none) and the thread's id."""
-_lock_files: dict[str, int] = {}  # never closed: closing one would end all locks on it
+_locks: "WeakValueDictionary[tuple[Hashable, str], ThreadLock]" = WeakValueDictionary()
+"""The locks, by the database (or the saver's `id` if it has none) and the thread's id."""
+
+
+class SharedLock(Protocol):
+    """The lock of a thread of a database, for all processes that use it; it is not taken yet."""
+
+    def take(self) -> bool:
+        """Take it, and return whether it was free."""
+
+    def release(self) -> None:
+        """Release it, if it was taken; a second call does nothing."""
+
+    def drop(self) -> None:
+        """Release it without waiting for the database, which may take a moment to notice."""
+
+
+class SharedLocks(Protocol):
+    """The locks of the threads of a database, for all processes: `thread_locks` of a saver.
+
+    Every method may raise a `SaverError`.
+    """
+
+    @property
+    def key(self) -> Hashable:
+        """What names the database: savers with equal keys share their threads."""
+
+    @property
+    def executor(self) -> Executor | None:
+        """Where async code makes the calls, which wait for a server; None if they wait for nothing."""
+
+    def lock(self, thread_id: str) -> SharedLock:
+        """Return the lock of a thread."""
+
+    def is_taken(self, thread_id: str) -> bool:
+        """Return whether a run of another process has taken the lock of a thread, without taking it."""
 
 
 class ThreadLock:
@@ -54,53 +86,87 @@ class ThreadLock:
         self.released.set_running_or_notify_cancel()  # no longer cancelled with one who waits for it
         self.closing: RunControl | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
-        path: str | None = getattr(saver, "path", None)
-        self._path, self._thread_id = path, checked_id(thread_id)
-        self._key = path or id(saver), thread_id
+        self._thread_id = checked_id(thread_id)
+        shared = _shared(saver)
+        self._shared = None if shared is None else shared.lock(thread_id)
+        self._executor = None if shared is None else shared.executor
+        self._key = key_of(saver), thread_id
 
     def acquire(self) -> None:
         """Lock the thread; wait for a run on it that was closed and is still ending.
 
         Raises:
             ThreadBusyError: Another run has locked it.
-            SaverError: The lock file cannot be opened.
+            SaverError: The lock file cannot be opened, or the database not be reached.
         """
-        while (released := self._take()) is not None:
+        while (released := self._enter()) is not None:
             released.result()
+        self._take()
 
     async def aacquire(self) -> None:
         """Lock the thread as `acquire` does, without blocking the event loop."""
-        while (released := self._take(waits_on_loop=True)) is not None:
+        while (released := self._enter(waits_on_loop=True)) is not None:
             await asyncio.wrap_future(released)
+        if self._executor is None:
+            self._take()
+        else:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self._take)
 
     def release(self) -> None:
         """Unlock the thread; a second call does nothing."""
+        if self._shared is not None and self._executor is not None and self._owns():
+            self._shared.release()
         with _guard:
-            if self._is_held and _locks.get(self._key, self) is self:
-                if self._path in _lock_files:
-                    _unlock_byte(_lock_files[self._path], _offset(self._thread_id))
+            if self._owns():
+                if self._shared is not None:
+                    self._shared.release()
                 _locks.pop(self._key, None)
             self._is_held = False
             if not self.released.done():
                 self.released.set_result(None)
 
+    async def arelease(self) -> None:
+        """Unlock the thread as `release` does, without blocking the event loop."""
+        if self._executor is None:
+            self.release()
+        else:
+            await asyncio.get_running_loop().run_in_executor(self._executor, self.release)
+
     def __del__(self) -> None:
         if self._is_held:
+            if self._shared is not None and is_collecting():
+                self._shared.drop()
             self.release()
 
-    def _take(self, *, waits_on_loop: bool = False) -> Future[None] | None:
-        """Lock the thread, or return the future that is done when a run that is closing has ended."""
+    def _owns(self) -> bool:
+        return self._is_held and _locks.get(self._key, self) is self
+
+    def _enter(self, *, waits_on_loop: bool = False) -> Future[None] | None:
+        """Lock it for this process, or return the future that is done when a closing run has ended."""
         with _guard:
             other = _locks.get(self._key)
             if other is None:
                 self._is_held = True
                 _locks[self._key] = self
-                if not self._path or _lock_in_file(self._path, self._thread_id):
-                    return None
-                self.release()
-            elif other._is_ending(waits_on_loop=waits_on_loop):
+                return None
+            if other._is_ending(waits_on_loop=waits_on_loop):
                 return other.released
-        raise ThreadBusyError(
+        raise self._busy()
+
+    def _take(self) -> None:
+        """Lock it for all processes."""
+        if self._shared is None:
+            return
+        if not self._shared.take():
+            self.release()
+            raise self._busy()
+        with _guard:
+            if self._is_held:
+                return
+        self._shared.release()  # who waited for it was cancelled
+
+    def _busy(self) -> ThreadBusyError:
+        return ThreadBusyError(
             f"thread {shown(self._thread_id)} is busy: another run is under way on it; wait for its "
             "end (an iterator that was left early ends when it is closed), or use another thread_id",
             self._thread_id,
@@ -115,9 +181,8 @@ class ThreadLock:
 
 def holder_of(saver: object, thread_id: str) -> object:
     """Return for what this process has locked a thread of a saver; None if it has not."""
-    path: str | None = getattr(saver, "path", None)
     with _guard:
-        lock = _locks.get((path or id(saver), checked_id(thread_id)))
+        lock = _locks.get((key_of(saver), checked_id(thread_id)))
         return lock.holder if lock else None
 
 
@@ -127,14 +192,40 @@ def holders() -> list[object]:
         return [lock.holder for lock in _locks.values() if lock.holder is not None]
 
 
+def key_of(saver: object) -> Hashable:
+    """Return what names the database of a saver in this process; the saver's `id` if it has none."""
+    shared = _shared(saver)
+    return id(saver) if shared is None else shared.key
+
+
 def is_locked(saver: object, thread_id: str) -> bool:
-    """Return whether a run has locked a thread of a saver, also in another process of its file."""
-    path: str | None = getattr(saver, "path", None)
+    """Return whether a run has locked a thread of a saver, also in another process.
+
+    Raises:
+        SaverError: The lock file cannot be opened, or the database not be reached.
+    """
+    shared = _shared(saver)
     with _guard:
-        held = (path or id(saver), checked_id(thread_id)) in _locks
-    if held or path is None or not os.path.exists(f"{path}-lock"):
-        return held
-    return _is_locked(_lock_file(path), _offset(thread_id))
+        held = (key_of(saver), checked_id(thread_id)) in _locks
+    return held or (shared is not None and shared.is_taken(thread_id))
+
+
+async def ais_locked(saver: object, thread_id: str) -> bool:
+    """Return what `is_locked` does, without blocking the event loop."""
+    shared = _shared(saver)
+    if shared is None or shared.executor is None:
+        return is_locked(saver, thread_id)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(shared.executor, is_locked, saver, thread_id)
+
+
+def has_shared_locks(saver: object) -> bool:
+    """Return whether the locks of a saver are those of all processes that use its database."""
+    return _shared(saver) is not None
+
+
+def _shared(saver: object) -> SharedLocks | None:
+    return getattr(saver, "thread_locks", None)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -142,80 +233,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def _lock_in_file(path: str, thread_id: str) -> bool:
-    """Lock a thread of a SQLite file for this process, and return whether it was free.
-
-    Raises:
-        SaverError: The lock file cannot be opened.
-    """
-    file = _lock_file(path)
-    try:
-        _lock_byte(file, _offset(thread_id))
-    except OSError:
-        return False
-    return True
-
-
-def _lock_file(path: str) -> int:
-    """Return the open lock file of a SQLite file.
-
-    Raises:
-        SaverError: It cannot be opened.
-    """
-    if path not in _lock_files:
-        try:
-            _lock_files[path] = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise SaverError(
-                f"{path}-lock cannot be opened: {error.strerror}; by this file processes know that "
-                "they share a thread, so its folder must be one that may be written to",
-                path=path,
-            ) from error
-    return _lock_files[path]
-
-
-def _offset(thread_id: str) -> int:
-    return int.from_bytes(hashlib.sha256(thread_id.encode()).digest()[:7], "big")
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    _MOST = 2**31 - 1  # the C library seeks with 32 bits to where it locks
-
-    def _lock_byte(file: int, at: int) -> None:
-        os.lseek(file, at % _MOST, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-
-    def _unlock_byte(file: int, at: int) -> None:
-        os.lseek(file, at % _MOST, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock_byte(file: int, at: int) -> None:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, at)
-
-    def _unlock_byte(file: int, at: int) -> None:
-        fcntl.lockf(file, fcntl.LOCK_UN, 1, at)
-
-
-if sys.platform == "linux":
-
-    def _is_locked(file: int, at: int) -> bool:
-        asked = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, at, 1, 0)
-        kind: int = struct.unpack_from("h", fcntl.fcntl(file, fcntl.F_GETLK, asked))[0]
-        return kind != fcntl.F_UNLCK
-
-else:
-
-    def _is_locked(file: int, at: int) -> bool:
-        try:
-            _lock_byte(file, at)
-        except OSError:
-            return True
-        _unlock_byte(file, at)
-        return False

@@ -26,7 +26,6 @@ from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.reports import status_of
 from agentgraph.threads.requests import (
     Request,
-    is_waited_for,
     is_wanted,
     lock_of,
     put_request,
@@ -132,7 +131,7 @@ def _enqueued(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:
     saver.check_saved(sent, {})
     request = yield from put_request(saver, "queue", messages=sent)
     lock = lock_of(saver, request)
-    lock.acquire()
+    yield Call(lock.acquire, lock.aacquire)
     return _queued(saver, request, lock, wanted.begins(request.id))
 
 
@@ -150,12 +149,14 @@ def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, begins: Call
     """
     try:
         while True:
-            if not saver.is_running() and not (yield from _is_behind(saver, request)):
+            is_busy = yield from saver.is_under_way()
+            if not is_busy and not (yield from is_wanted(saver, before=request.id)):
                 yield from _check_ended(saver)
                 try:
                     run: Any = yield begins
                 except ThreadBusyError:
                     continue
+                yield Call(lock.release, lock.arelease)
                 yield from _all_of(run)
                 return
             yield Call(time.sleep, asyncio.sleep, (_SECONDS,))
@@ -166,12 +167,6 @@ def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, begins: Call
 def _all_of(run: Any) -> Following:
     while (event := (yield get_next(run))) is not None:
         yield event
-
-
-def _is_behind(saver: ThreadSaver, request: Request) -> Calls[bool]:
-    """Return whether somebody who waits came before."""
-    every = yield from requests(saver)
-    return any(each.id < request.id and is_waited_for(saver, each) for each in every)
 
 
 def _check_ended(saver: ThreadSaver) -> Calls[None]:
@@ -222,7 +217,7 @@ def _steered(saver: ThreadSaver, after: str, ids: Sequence[str], begins: Call) -
 
 def _is_left(saver: ThreadSaver, ids: Sequence[str]) -> Calls[bool]:
     """Return whether nobody has read some messages, although the turn has ended."""
-    if saver.is_running() or (yield from status_of(saver)) != "done":
+    if (yield from status_of(saver)) != "done":
         return False
     open_ = unread((yield from requests(saver)), (yield from ids_on(saver)))
     return any(message.id in ids for each in open_ for message in each.messages)

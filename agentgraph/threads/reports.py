@@ -316,7 +316,7 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
-    thread_id, is_running = saver.thread_id, saver.is_running()
+    thread_id, is_running = saver.thread_id, (yield from saver.is_under_way())
     saved = yield from saver.checkpoint()
     if saved is None:
         return Thread(thread_id, "running" if is_running else "new")
@@ -379,14 +379,14 @@ def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSumma
 def status_of(saver: ThreadSaver) -> Calls[Status]:
     """Return the status of a thread, whichever tree ran it."""
     if (yield from saver.checkpoint()) is None:
-        return "running" if saver.is_running() else "new"
+        return "running" if (yield from saver.is_under_way()) else "new"
     summary = yield from _summary(saver)
     return summary.status if summary else "new"
 
 
 def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:
     """Return a thread in a list, whichever tree ran it; None if no tree did."""
-    is_running = saver.is_running()
+    is_running = yield from saver.is_under_way()
     saved = yield from known_thread(saver)
     if position_of(saved) is None:
         return None

@@ -17,10 +17,10 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
-from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.threads.checkpoints import time_of
 from agentgraph.threads.config import config_of
-from agentgraph.threads.locks import ThreadLock, is_locked
+from agentgraph.threads.locks import ThreadLock, ais_locked, is_locked
 from agentgraph.threads.thread_saver import REQUESTS, ThreadSaver
 
 _READ = "read"
@@ -95,14 +95,21 @@ def lock_of(saver: ThreadSaver, request: Request) -> ThreadLock:
     return ThreadLock(saver.saver, f"{_CALLER}{request.id}")
 
 
-def is_waited_for(saver: ThreadSaver, request: Request) -> bool:
+def is_waited_for(saver: ThreadSaver, request: Request) -> Calls[bool]:
     """Return whether the caller of a queued request still waits for its turn."""
-    return request.kind == "queue" and is_locked(saver.saver, f"{_CALLER}{request.id}")
+    if request.kind != "queue":
+        return False
+    held: bool = yield Call(is_locked, ais_locked, (saver.saver, f"{_CALLER}{request.id}"))
+    return held
 
 
-def is_wanted(saver: ThreadSaver) -> Calls[bool]:
-    """Return whether somebody waits for a turn on a thread."""
-    return any(is_waited_for(saver, each) for each in (yield from requests(saver)))
+def is_wanted(saver: ThreadSaver, before: str | None = None) -> Calls[bool]:
+    """Return whether somebody waits for a turn on a thread, or did before a request."""
+    for each in (yield from requests(saver)):
+        is_before = before is None or each.id < before
+        if is_before and (yield from is_waited_for(saver, each)):
+            return True
+    return False
 
 
 def unread(every: Iterable[Request], ids: Collection[str | None]) -> list[Request]:

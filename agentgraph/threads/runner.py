@@ -44,6 +44,7 @@ from agentgraph.threads.reports import (
 )
 from agentgraph.threads.rewinding import Back
 from agentgraph.threads.runs import AsyncRun, Run
+from agentgraph.threads.savers import open_saver
 from agentgraph.threads.served import RETRY, aserved, served
 from agentgraph.threads.siblings import Siblings
 from agentgraph.threads.steering import steer, stop, stop_here
@@ -113,9 +114,11 @@ class Runner:
         Args:
             agent: The root of the tree.
             checkpointer: LangGraph's saver for the threads; by default they are stored in memory. Or
-                the path of a SQLite file, for sync and async calls; `close`, or the end of a `with`
-                block, closes it. A file that is opened by its path, or by `sqlite_saver`, is read
-                strictly: see there. A saver of your own reads as you made it.
+                the path of a SQLite file, or the URL of a PostgreSQL database, "postgresql://...", for
+                sync and async calls; `close`, or the end of a `with` block, closes it. A file or
+                database that is opened so, or by `sqlite_saver` or `postgres_saver`, is read
+                strictly, and locks threads for all processes: see there. A saver of your own reads as
+                you made it, and locks threads within this process only: also a `PostgresSaver`.
             store: LangGraph's store, available to agents as `ctx.store`.
             context_schema: The type of the runtime context, as in `compile_agent`.
             values: Declares values and their reducers, as in `compile_agent`.
@@ -125,7 +128,7 @@ class Runner:
             context: LangGraph's runtime context, unless a run passes its own.
             middleware: LangChain middleware for every chat agent, as in `compile_agent`.
             cache: LangGraph's cache for agents with a `cache_policy`.
-            allow: The types of your own whose objects are read from the file, as in `sqlite_saver`;
+            allow: The types of your own whose objects are read from there, as in `sqlite_saver`;
                 those that `values=` and the tree name need not be listed.
             renames: Old names of agents, each with its new one. A thread that ran under old names goes
                 on: it keeps them, in addresses and events too, also in those that come; new threads
@@ -136,7 +139,8 @@ class Runner:
             InvalidAgentError: The tree has faults; the error names all of them.
             AgentGraphError: `checkpointer`, `limits`, `config`, `cache`, `allow`, `renames`,
                 `max_running`, `context` or its schema is invalid.
-            SaverError: The SQLite file cannot be opened.
+            SaverError: The SQLite file or the database cannot be opened, or the packages for PostgreSQL
+                are not installed: `pip install agentgraph[postgres]`.
         """
         reducers = declared(values)
         tree = validate(agent, reducers.shared, middleware)
@@ -667,15 +671,13 @@ class Runner:
         return thread
 
     def close(self) -> None:
-        """Stop what `start` began, wait for it, and close the file that the runner opened.
+        """Stop what `start` began, wait for it, and close the file or database that the runner opened.
 
         A saver that was passed stays open. Runs that `astart` began are stopped by `aclose`.
         """
         self._background.close()
-        if self._closes:
-            closing = getattr(self.saver, "conn", None)
-            if closing is not None:
-                closing.close()
+        if self._closes and (close := getattr(self.saver, "close", None)) is not None:
+            close()
 
     def __enter__(self) -> Self:
         return self
@@ -893,7 +895,7 @@ class Runner:
 
 
 def _saver(saver: "Saver | str | PathLike[str] | None", allow: Iterable[type | str]) -> Saver:
-    """Return the saver that is given, or a new one in memory or on a file, which reads some types too.
+    """Return the saver that is given, or a new one, which reads some types too.
 
     In memory, everything is read.
     """
@@ -915,9 +917,7 @@ def _saver(saver: "Saver | str | PathLike[str] | None", allow: Iterable[type | s
             f"checkpointer={shown(saver)} is neither a saver of LangGraph nor a path; pass one, such "
             "as 'runs.db', or leave it out to store threads in memory"
         )
-    from agentgraph.threads.sqlite import file_saver
-
-    return file_saver(saver, types.values())
+    return open_saver(saver, types.values())
 
 
 async def _each(events: Iterable[AgentEvent]) -> AsyncGenerator[AgentEvent, None]:

@@ -496,6 +496,7 @@ class Driver(AsyncIterator[AgentEvent]):
         self._lock.loop, self._lock.closing = self._loop, self._execution.control
 
     async def _drive(self) -> None:
+        failure: BaseException | None = None
         try:
             while (event := await self._advance()) is not None:
                 try:
@@ -503,9 +504,12 @@ class Driver(AsyncIterator[AgentEvent]):
                 except asyncio.CancelledError as error:  # the loop ends: save how far the caller read
                     await self._advance(partial(self._execution.generator.throw, error))
         except BaseException as error:
-            self._end(error)
-        else:
-            self._end(None)
+            failure = error
+        try:
+            await self._lock.arelease()
+        finally:
+            self._end(failure)
+            failure = None  # it would hold itself
 
     async def _give(self, event: AgentEvent) -> None:
         """Hand over an event, then wait until the next one is asked for or the run is closed."""

@@ -1,13 +1,22 @@
-"""The faults of savers: what they cannot do."""
+"""Savers: how those of agentgraph's own are opened, and what savers cannot do."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph.agents.middleware import Mode
+from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.graph.open_types import Saver
+from agentgraph.safe_repr import reason, shown
+from agentgraph.threads.urls import is_database_url
+
+if TYPE_CHECKING:
+    from agentgraph.threads.postgres import DatabaseSaver
+    from agentgraph.threads.sqlite import FileSaver
 
 _NEEDED = {
     "sync": ("get_tuple", "put", "put_writes"),
@@ -20,6 +29,73 @@ _CALLS = {
 }
 _BY_ID = ("langgraph.checkpoint.sqlite", "langgraph.checkpoint.postgres")
 """LangGraph's savers that list all namespaces of a thread by id."""
+
+
+def open_saver(
+    name: str | PathLike[str], allow: Iterable[type | str] = ()
+) -> "DatabaseSaver | FileSaver":
+    """Open a saver for sync and async calls, by the path of a SQLite file or the URL of a database.
+
+    Args:
+        name: The path or the URL.
+        allow: The types of your own whose objects are read too.
+
+    Raises:
+        SaverError: It cannot be opened.
+        AgentGraphError: It is a URL of an unknown kind, or `allow` names no type.
+    """
+    if isinstance(name, str) and is_database_url(name):
+        return postgres_saver(name, allow=allow)
+    from agentgraph.threads.sqlite import file_saver
+
+    return file_saver(name, allow)
+
+
+def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSaver":
+    """Open LangGraph's `PostgresSaver` for sync and async calls; its tables are created if need be.
+
+    ```
+    with postgres_saver("postgresql://ann@db.example.org/runs") as saver:
+        runner = Runner(report, checkpointer=saver)
+    ```
+
+    It has a pool of one to 8 connections, which all runs on it share: one call at a time takes one.
+    Each run under way has a further connection, which locks its thread by an advisory lock, for all
+    processes and machines; up to four of these are kept for later runs. So the server's
+    `max_connections` must allow for 8 and as many as there are runs at a time, for each saver. The
+    lock needs a session: connect to the server itself, or to a pooler in its session mode.
+
+    A run that loses the connection of its lock (the server restarts, the network is cut) does not
+    save any more: it ends with a `SaverError`, and the thread can be resumed. A process that was
+    killed frees its locks at once; one whose machine or network is gone does so after about 30 s.
+
+    A database is read as strictly as a file: see `sqlite_saver`.
+
+    Args:
+        url: "postgresql://user:password@host:port/database", with libpq's parameters after a `?`. A
+            password may be left to PGPASSWORD or ~/.pgpass; errors do not show it.
+        allow: The types of your own whose objects are read too: classes, or "module:Name".
+
+    Returns:
+        The saver, ready to use; the end of a `with` block closes it.
+
+    Raises:
+        SaverError: The database cannot be opened, its tables cannot be created, or the packages are
+            not installed: `pip install agentgraph[postgres]`.
+        AgentGraphError: It is no such URL, or `allow` names no type.
+    """
+    if not is_database_url(url):
+        raise AgentGraphError(
+            f"{shown(url)} is not the URL of a database; pass postgresql://user@host/database"
+        )
+    try:
+        from agentgraph.threads.postgres import opened
+    except ImportError as error:
+        raise SaverError(
+            f"PostgreSQL needs packages that are not installed ({reason(error)}): "
+            "pip install 'agentgraph[postgres]'"
+        ) from None
+    return opened(url, allow)
 
 
 def saver_fault(saver: Saver, mode: Mode) -> str | None:

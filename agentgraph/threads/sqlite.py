@@ -3,14 +3,12 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import closing, suppress
 from os import PathLike
 from typing import Any, Self, TypeVar
 
 import aiosqlite
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -19,6 +17,8 @@ from agentgraph.graph.guarded_saver import way_out
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict import StrictSerializer
 from agentgraph.safe_repr import reason
+from agentgraph.threads.file_locks import FileLocks
+from agentgraph.threads.threaded import AsyncInThreads
 
 _BUSY_SECONDS = 30.0
 _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
@@ -42,38 +42,23 @@ class _SqliteSaver(SqliteSaver):
     """A `SqliteSaver` that closes its connection at the end of a `with` block."""
 
     path: str | None
-    """The file, by which runs in all processes know that they share it."""
+    """The file; None in memory."""
+    thread_locks: FileLocks | None
+    """The locks of its threads, by which runs in all processes know that they share them."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self.conn.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.conn.close()
+        self.close()
 
 
-class _FileSaver(_SqliteSaver):
-    """A `SqliteSaver` that serves async calls too: in threads, so on any event loop."""
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await asyncio.to_thread(self.get_tuple, config)
-
-    async def alist(
-        self, config: RunnableConfig | None, **options: Any
-    ) -> AsyncIterator[CheckpointTuple]:
-        for each in await asyncio.to_thread(lambda: [*self.list(config, **options)]):
-            yield each
-
-    async def aput(self, *args: Any) -> RunnableConfig:
-        return await asyncio.to_thread(self.put, *args)
-
-    async def aput_writes(self, *args: Any) -> None:
-        await asyncio.to_thread(self.put_writes, *args)
-
-    async def aget_delta_channel_history(self, **options: Any) -> Any:
-        return await asyncio.to_thread(lambda: self.get_delta_channel_history(**options))
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        await asyncio.to_thread(self.delete_thread, thread_id)
+class FileSaver(AsyncInThreads, _SqliteSaver):
+    """A `SqliteSaver` that serves async calls too."""
 
 
 class _AsyncSqliteSaver(AsyncSqliteSaver):
@@ -82,7 +67,9 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
     named: str
     """The file as its user named it."""
     path: str | None
-    """The file, by which runs in all processes know that they share it."""
+    """The file; None in memory."""
+    thread_locks: FileLocks | None
+    """The locks of its threads, by which runs in all processes know that they share them."""
 
     async def setup(self) -> None:
         """Open the connection, set it up, and create the tables.
@@ -144,9 +131,9 @@ def sqlite_saver(path: str | PathLike[str], *, allow: Iterable[type | str] = ())
     return _opened(_SqliteSaver, path, allow)
 
 
-def file_saver(path: str | PathLike[str], allow: Iterable[type | str] = ()) -> _FileSaver:
+def file_saver(path: str | PathLike[str], allow: Iterable[type | str] = ()) -> FileSaver:
     """Open a saver for a `Runner`, as `sqlite_saver` does, for sync and async calls."""
-    return _opened(_FileSaver, path, allow)
+    return _opened(FileSaver, path, allow)
 
 
 S = TypeVar("S", bound=_SqliteSaver)
@@ -165,6 +152,7 @@ def _opened(kind: type[S], path: str | PathLike[str], allow: Iterable[type | str
         raise _unopened(name, error) from error
     saver = kind(connection, serde=serializer)
     saver.path = _file(name)
+    saver.thread_locks = FileLocks(saver.path) if saver.path else None
     return saver
 
 
@@ -193,6 +181,7 @@ def async_sqlite_saver(
     connection = aiosqlite.connect(name, timeout=_BUSY_SECONDS, factory=_Connection)
     saver = _AsyncSqliteSaver(connection, serde=serializer)
     saver.named, saver.path = name, _file(name)
+    saver.thread_locks = FileLocks(saver.path) if saver.path else None
     return saver
 
 

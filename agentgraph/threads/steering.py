@@ -11,6 +11,7 @@ from agentgraph.graph.state import with_id
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import known_thread
+from agentgraph.threads.locks import has_shared_locks
 from agentgraph.threads.requests import put_request
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, as_input
@@ -35,8 +36,9 @@ def stop(saver: ThreadSaver, reason: str) -> Calls[None]:
     if stop_here(saver.saver, saver.thread_id, reason):
         return
     yield from known_thread(saver)
-    has_locks = getattr(saver.saver, "path", None) is not None
-    if is_shared(saver.saver) and (saver.is_running() or not has_locks):
+    if not is_shared(saver.saver):
+        return
+    if not has_shared_locks(saver.saver) or (yield from saver.is_under_way()):
         yield from put_request(saver, "stop", reason=reason)
 
 

@@ -22,7 +22,7 @@ from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
-from agentgraph.threads.locks import is_locked
+from agentgraph.threads.locks import ais_locked, is_locked
 from agentgraph.threads.savers import namespaces_since
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
@@ -84,12 +84,9 @@ class ThreadSaver:
         """How its values are merged."""
         return cast(RootGraph, self._graph).reducers
 
-    def is_running(self) -> bool:
-        """Return whether a run is active on the thread, also in another process of a SQLite file."""
-        try:
-            return is_locked(self.saver, self.thread_id)
-        except OSError as error:
-            raise saver_error(error, self.saver, self.thread_id) from error
+    def is_under_way(self) -> Calls[bool]:
+        """Return whether a run is active on the thread, also in another process of its database."""
+        return self._made(Call(is_locked, ais_locked, (self.saver, self.thread_id)))
 
     def written(self) -> Calls[CheckpointTuple | None]:
         """Return the latest checkpoint of the root, which this run has written: it is not checked."""

@@ -77,8 +77,9 @@ class UnderWay:
             return
         new = unread(every, (yield from ids_on(thread)))
         if begins_turn:
-            due = [each for each in new if each.id == own or not is_waited_for(thread, each)]
-            self.waiting = [message for each in due for message in each.messages]
+            for each in new:
+                if each.id == own or not (yield from is_waited_for(thread, each)):
+                    self.waiting = [*self.waiting, *each.messages]
         self._requests = {each.id: each for each in every}
         sent = () if begins_turn else (each for each in new if each.kind == "steer")
         self.mailbox.add(message for each in sent for message in each.messages)

@@ -196,9 +196,11 @@ class Watched(Session):
     """A thread whose calls run beside the test: what would end pytest is caught, what hangs found."""
 
     def __init__(self, tree: ag.Agent, way: str, folder: Path) -> None:
-        drive, saver = way.split("-")
-        path = folder / "threads.db" if saver == "sqlite" else None
-        super().__init__(tree, Sync if drive == "sync" else Async, path)
+        """Make it; a way is how it is driven, and where it is kept: `sync-memory`, `async-<URL>`."""
+        drive, saver = way.split("-", 1)
+        places: dict[str, Any] = {"sqlite": folder / "threads.db", "memory": None}
+        place = places.get(saver, saver)  # else it is a URL
+        super().__init__(tree, Sync if drive == "sync" else Async, place)
 
     def use(self, act: Callable[[ag.Runner], Any], aact: Callable[[ag.Runner], Any]) -> Any:
         results: list[Any] = []

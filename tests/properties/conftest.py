@@ -1,5 +1,16 @@
 """Asserts outside of test files say what they compared, too."""
 
+from collections.abc import Iterator
+
 import pytest
+from databases import Databases
 
 pytest.register_assert_rewrite("comparison", "conversations", "passing")
+
+
+@pytest.fixture(scope="module")
+def database(postgres: str) -> Iterator[str]:
+    """Give the URL of a database of a module's own."""
+    databases = Databases(postgres)
+    yield databases.make()
+    databases.drop()

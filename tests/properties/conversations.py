@@ -4,13 +4,13 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import scripts
 import specs
 from building import build, declared
+from databases import Place
 from helpers import Drive, Session
 from langgraph.store.memory import InMemoryStore
 from passing import BY_RUNNER, Passed, Tenant
@@ -43,7 +43,7 @@ class Turn:
 
 
 class Thread(Session):
-    """A thread of a case: in memory with one runner, or on a file with a new one for each call.
+    """A thread of a case: in memory with one runner, or in a file or database with a new one each time.
 
     Attributes:
         heard: All events of its runs and resumes.
@@ -52,7 +52,7 @@ class Thread(Session):
         error: What the last call failed with, if it did.
     """
 
-    def __init__(self, case: Case, drive: Drive, path: Path | None = None) -> None:
+    def __init__(self, case: Case, drive: Drive, path: Place | None = None) -> None:
         super().__init__(None, drive, path)
         self.case, self.record, self.choices = case, Record(), random.Random(case.seed)
         self.id = str(uuid4())

@@ -17,6 +17,7 @@ from typing import Any
 from conversations import Thread
 from forking import serve
 from helpers import Async, Sync
+from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from passing import Passed
@@ -36,8 +37,8 @@ class _From(Counter[str]):
         return self._first
 
 
-def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
-    """Make the request of a folder; write its events, and in the end what it failed with."""
+def act(folder: str, number: int, mode: str, dies: str, after: int, url: str = "") -> None:
+    """Make the request of a folder, on its file or a database; write its events, and how it ended."""
     at, left, has_input = Path(folder), after, False
     case, method, arguments, options = pickle.loads((at / "request").read_bytes())
 
@@ -56,7 +57,7 @@ def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
             count("saved")
 
     count_saves(count_save)
-    thread = Thread(case, Async if mode == "async" else Sync, at / "threads.db")
+    thread = Thread(case, Async if mode == "async" else Sync, url or at / "threads.db")
     thread.passed = [Passed(earlier) for earlier in range(number)]
     thread.record = Record(saw=defaultdict(lambda: [None] * number), tried=_From(number))
     with (at / f"heard-{number}").open("w") as file:
@@ -74,10 +75,11 @@ def act(folder: str, number: int, mode: str, dies: str, after: int) -> None:
 
 
 def count_saves(count: Callable[[str], None]) -> None:
-    """Have each save of a SQLite saver of this process call a function with the method's name."""
+    """Have each save of a saver of this process call a function with the method's name."""
     for kind, names in (
         (SqliteSaver, ("put", "put_writes")),
         (AsyncSqliteSaver, ("aput", "aput_writes")),
+        (PostgresSaver, ("put", "put_writes")),
     ):
         for name in names:
             setattr(kind, name, _counted(getattr(kind, name), partial(count, name)))

@@ -42,15 +42,18 @@ def forker() -> Iterator[Forker]:
 
 
 class Killed(Thread):
-    """A thread in a folder with two turns, each request to which is made by a process of its own.
+    """A thread with two turns, each request to which is made by a process of its own.
+
+    It is kept in a file of a folder, or in a database.
 
     Attributes:
         kills: How many of the processes died.
         ended: How the last process ended, if it was not killed.
     """
 
-    def __init__(self, case: Case, folder: Path, forker: Forker, mode: str) -> None:
-        super().__init__(case, Sync, folder / "threads.db")
+    def __init__(self, case: Case, folder: Path, forker: Forker, mode: str, url: str = "") -> None:
+        super().__init__(case, Sync, url or folder / "threads.db")
+        self.url = url
         self.id, self.folder, self._forker, self._mode, self._number = "t", folder, forker, mode, 0
         self.turns_begun = self.kills = 0
         self.ended: dict[str, Any] | None = {"failed": False, "conflicts": []}
@@ -122,6 +125,7 @@ class Killed(Thread):
         self._number += 1
         (at / "request").write_bytes(pickle.dumps((self.case, method, args, options)))
         job = {"folder": str(at), "number": number, "mode": self._mode, "dies": dies, "after": after}
+        job["url"] = self.url
         self._forker.start(**job)
         code = self._forker.wait()
         self.heard += read((at / f"heard-{number}").read_text().splitlines())
@@ -139,6 +143,21 @@ def test_what_killed_processes_gave_is_what_the_thread_gives(
     with TemporaryDirectory() as folder:
         killed = Killed(case, Path(folder), forker, mode)
         killed.finish(*deaths)
+    event(f"killed {killed.kills} times")
+
+
+@share(0.05)
+@given(case=cases(), mode=st.sampled_from(("sync", "async")))
+def test_what_killed_processes_gave_is_what_the_thread_in_a_database_gives(
+    forker: Forker, database: str, case: Case, mode: str
+) -> None:
+    """Its lock is free at once: the next process begins when the kernel has ended the killed one."""
+    choices = random.Random(case.seed)
+    deaths = [(choices.choice(("saved", "heard")), choices.randint(1, 25)) for _ in range(MOST_KILLS)]
+    with TemporaryDirectory() as folder:
+        killed = Killed(case, Path(folder), forker, mode, database)
+        killed.finish(*deaths)
+        killed.use(lambda r: r.delete(killed.id), lambda r: r.adelete(killed.id))
     event(f"killed {killed.kills} times")
 
 

@@ -99,21 +99,23 @@ def common(one: str, other: str) -> str:
 @given(
     case=cases(texts=TEXTS),
     drive=st.sampled_from((Sync, Async)),
-    is_on_file=st.booleans(),
+    place=st.sampled_from(("memory", "memory", "memory", "file", "file", "database")),
     numbers=NUMBERS,
     siblings=SIBLINGS,
     by_step=st.sampled_from((False, False, True)),
 )
 def test_a_thread_that_goes_back_does_what_the_reference_does(
     file: Path,
+    database: str,
     case: Case,
     drive: Drive,
-    is_on_file: bool,
+    place: str,
     numbers: Sequence[int],
     siblings: str,
     by_step: bool,
 ) -> None:
-    thread = Thread(case, drive, file if is_on_file else None)
+    places = {"memory": None, "file": file, "database": database}
+    thread = Thread(case, drive, places[place])
     hold(thread)
     back = GoingBack(thread)
     for number in numbers:

@@ -69,6 +69,16 @@ def test_a_thread_on_a_file_goes_on_with_a_new_runner(file: Path, case: Case, dr
 
 
 @share(0.1)
+@given(case=cases(texts=TEXTS), drive=DRIVES)
+def test_a_thread_in_a_database_goes_on_with_a_new_runner(
+    database: str, case: Case, drive: Drive
+) -> None:
+    thread = Thread(case, drive, database)
+    hold(thread)
+    check(thread)
+
+
+@share(0.1)
 @given(trees(calm=True), st.sampled_from(("v1", "v2")))
 def test_a_bare_graph_streams_what_the_reference_gives(tree: specs.Spec, version: str) -> None:
     agent = build(tree, record := Record())

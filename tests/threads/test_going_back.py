@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from databases import Place
 from failing_savers import Failing
 from helpers import Drive, Session, Sync, lines, unvoided
 from langchain_core.messages import AIMessage, BaseMessage
@@ -41,7 +42,7 @@ def says(name: str, **options: Any) -> ag.Agent:
 class Thread(Session):
     """A thread, all that was heard of it, and what is left of that."""
 
-    def __init__(self, tree: ag.Agent, drive: Drive, path: Path | None = None) -> None:
+    def __init__(self, tree: ag.Agent, drive: Drive, path: Place | None = None) -> None:
         super().__init__(tree, drive, path)
         self.heard: list[ag.AgentEvent] = []
 

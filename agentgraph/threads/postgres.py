@@ -1,0 +1,182 @@
+"""LangGraph's PostgreSQL saver on a pool of connections: for sync and async calls, read strictly."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, nullcontext
+from typing import Any, Self, cast
+
+import psycopg
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
+from langgraph.checkpoint.postgres import PostgresSaver
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from agentgraph.graph.named_types import allowed_types
+from agentgraph.graph.strict import StrictSerializer
+from agentgraph.threads.postgres_database import UNANSWERED_SECONDS, Connection, Database, refuse_lost
+from agentgraph.threads.postgres_locks import AdvisoryLocks
+from agentgraph.threads.threaded import AsyncInThreads
+
+MOST_CONNECTIONS = 8
+"""The most connections of a saver at a time; those of locks come on top."""
+_SETUP_LOCK = 0x6167_6772_6170_6800
+"""The advisory lock of who creates the tables."""
+_SETUP_PAUSE = 0.05
+_LATEST = len(PostgresSaver.MIGRATIONS) - 1
+_VERSION = "SELECT max(v) FROM checkpoint_migrations"
+_SCHEMA = """
+SELECT nspname FROM pg_class JOIN pg_namespace ON relnamespace = pg_namespace.oid
+WHERE pg_class.oid = 'checkpoints'::regclass
+"""
+
+
+class _Pool(ConnectionPool[psycopg.Connection[DictRow]]):
+    """A pool that gives no connection which is known to be lost, and says why it has none."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        kwargs = {
+            **database.parameters,
+            "autocommit": True,
+            "prepare_threshold": 0,
+            "row_factory": dict_row,
+        }
+        super().__init__(
+            kwargs=kwargs,
+            min_size=1,
+            max_size=MOST_CONNECTIONS,
+            open=False,
+            timeout=UNANSWERED_SECONDS,
+            name=database.name,
+        )
+
+    def getconn(self, timeout: float | None = None) -> psycopg.Connection[DictRow]:
+        """Return a connection; see `ConnectionPool`."""
+        while True:
+            try:
+                connection = super().getconn(timeout)
+            except PoolTimeout:
+                self._database.connect().close()
+                raise
+            try:
+                refuse_lost(connection)
+            except psycopg.Error:
+                self.putconn(connection)
+            except BaseException:
+                self.putconn(connection)
+                raise
+            else:
+                return connection
+
+
+class DatabaseSaver(AsyncInThreads, PostgresSaver):
+    """A `PostgresSaver` that serves async calls too, and refuses to save for runs that lost their lock.
+
+    Attributes:
+        database: The URL of the database, without a password.
+        thread_locks: The locks of its threads.
+    """
+
+    def __init__(self, database: Database, schema: str, serializer: StrictSerializer) -> None:
+        pool = _Pool(database)
+        super().__init__(pool, serde=serializer)
+        self.lock = nullcontext()  # type: ignore[assignment]  # each call has a connection of its own
+        self.database = database.name
+        self.threads = ThreadPoolExecutor(MOST_CONNECTIONS, "agentgraph-postgres")
+        self.thread_locks = AdvisoryLocks(database, schema, pool)
+        self._pool = pool
+        pool.open()
+
+    def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, as `PostgresSaver` does; meanwhile no connection is held."""
+        yield from [*super().list(config, **options)]
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Save a checkpoint, as `PostgresSaver` does, unless the lock is lost."""
+        self.thread_locks.check(config["configurable"]["thread_id"])
+        return super().put(config, checkpoint, metadata, new_versions)
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Save writes, as `PostgresSaver` does, unless the lock is lost."""
+        self.thread_locks.check(config["configurable"]["thread_id"])
+        super().put_writes(config, writes, task_id, task_path)
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread, as `PostgresSaver` does, unless the lock is lost."""
+        self.thread_locks.check(thread_id)
+        super().delete_thread(thread_id)
+
+    def close(self) -> None:
+        """Close all connections but those of runs under way."""
+        self._pool.close()
+        self.thread_locks.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def opened(url: str, allow: Iterable[type | str]) -> DatabaseSaver:
+    """Open a saver, as `postgres_saver` says.
+
+    Raises:
+        SaverError: The database cannot be opened, or its tables cannot be created.
+        AgentGraphError: `allow` names no type.
+    """
+    serializer = StrictSerializer(allowed_types(allow))
+    database = Database(url)
+    with closing(database.connect()) as connection:
+        try:
+            _create_tables(connection)
+            schema = _first(connection, _SCHEMA)
+        except psycopg.Error as error:
+            raise database.error("cannot get the tables of the saver", error) from error
+    return DatabaseSaver(database, schema, serializer)
+
+
+def _create_tables(connection: Connection) -> None:
+    """Create the tables, or bring them up to date, one process at a time.
+
+    Who waits for its turn must not wait inside a statement: the indexes are created concurrently, and
+    that waits until every statement has ended which began before.
+    """
+    while _version(connection) < _LATEST:
+        if _first(connection, f"SELECT pg_try_advisory_lock({_SETUP_LOCK})"):
+            PostgresSaver(cast(Any, connection)).setup()
+            connection.execute(f"SELECT pg_advisory_unlock({_SETUP_LOCK})")
+        else:
+            time.sleep(_SETUP_PAUSE)
+
+
+def _version(connection: Connection) -> int:
+    """Return the version of the tables; -1 if there are none."""
+    if _first(connection, "SELECT to_regclass('checkpoint_migrations')") is None:
+        return -1
+    version = _first(connection, _VERSION)
+    return -1 if version is None else int(version)
+
+
+def _first(connection: Connection, query: str) -> Any:
+    row = connection.execute(cast(Any, query)).fetchone()
+    return row and row[0]

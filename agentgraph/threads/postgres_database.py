@@ -1,0 +1,121 @@
+"""Connections to a PostgreSQL database, and what is said where there is none.
+
+Connections notice within about 20 s that the network or the server's machine is gone: by TCP
+keepalives while nothing is sent, by `tcp_user_timeout` while something is. A URL may set these itself.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from agentgraph.errors import SaverError
+from agentgraph.safe_repr import reason
+from agentgraph.threads.urls import is_ambiguous, without_password
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+UNANSWERED_SECONDS = 10
+"""After how long a connection is lost if the server's machine acknowledges nothing."""
+_DEFAULTS: Mapping[str, Any] = {
+    "fallback_application_name": "agentgraph",
+    "connect_timeout": UNANSWERED_SECONDS,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 1000 * UNANSWERED_SECONDS,
+}
+"""Parameters of connections that a URL may set otherwise; the last one in milliseconds."""
+_FEWER = (
+    "run fewer at a time, for each run under way holds one for its lock, and each saver up to eight; "
+    "or raise the limit, such as the server's max_connections"
+)
+_WAYS_OUT = {
+    "too many clients": _FEWER,
+    "connection slots": _FEWER,
+    "too many connections": _FEWER,
+    "already closed": "use the runner while its saver is open",
+    "permission denied": "have its owner open it once, or grant CREATE on the schema to the user",
+    "password": "correct the password, in the URL, PGPASSWORD or ~/.pgpass",
+    "does not exist": "create it, or name another one in the URL",
+}
+_PERCENT = "in its user and password write characters such as @, / and : as urllib.parse.quote does"
+
+
+class Database:
+    """A database, by its URL.
+
+    Attributes:
+        name: The URL without its password.
+        parameters: What it is connected with; it has the password.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Read a URL; nothing is connected yet.
+
+        Raises:
+            SaverError: It is malformed.
+        """
+        if is_ambiguous(url):  # what is shown of it could be part of the password
+            raise SaverError(f"the URL of the database has an @ too many; {_PERCENT}")
+        self.name = without_password(url)
+        try:
+            given = conninfo_to_dict(url)
+        except psycopg.ProgrammingError:
+            malformed = f"{self.name} cannot be read as the URL of a database"
+        else:
+            self.parameters: dict[str, Any] = {**_DEFAULTS, **given}
+            return
+        raise SaverError(f"{malformed}; {_PERCENT}, and parameters as libpq names them")
+
+    def connect(self) -> Connection:
+        """Return a new connection that commits each statement.
+
+        Raises:
+            SaverError: There is none to be had.
+        """
+        try:
+            return psycopg.connect(autocommit=True, **self.parameters)
+        except psycopg.Error as error:
+            raise self.error("cannot be opened", error) from error
+
+    def error(self, what: str, error: psycopg.Error, thread_id: str | None = None) -> SaverError:
+        """Return the error to raise from one of psycopg.
+
+        Args:
+            what: What the database cannot be, or why it was asked.
+            error: The error.
+            thread_id: The thread that it is about.
+        """
+        said = self.reason(error)
+        return SaverError(f"{self.name} {what}: {said}; {_way_out(said)}", thread_id=thread_id)
+
+    def reason(self, error: psycopg.Error) -> str:
+        """Return the text of an error of psycopg, without passwords."""
+        text = reason(error)
+        for key in ("password", "sslpassword"):
+            if secret := self.parameters.get(key):
+                text = text.replace(str(secret), "***")
+        return text
+
+
+def refuse_lost(connection: psycopg.Connection[Any]) -> None:
+    """Raise an error if an idle connection is known here to be lost; the server is not asked.
+
+    That is so once the server has closed it, or TCP has given it up.
+
+    Raises:
+        psycopg.OperationalError: It is lost.
+    """
+    for _ in range(2):  # first there may be why it was closed
+        if connection.closed:
+            raise psycopg.OperationalError("the connection is closed")
+        connection.pgconn.consume_input()
+
+
+def _way_out(said: str) -> str:
+    for words, way in _WAYS_OUT.items():
+        if words in said:
+            return way
+    return "look whether its server runs, and can be reached from here; then try again"

@@ -1,0 +1,293 @@
+"""Threads in PostgreSQL are locked by one run at a time, over processes; who loses a lock stops."""
+
+import asyncio
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from commands import Commands, wait_until
+from databases import Databases, cut_locks
+from helpers import Async, Drive, Sync, asks, lines, says, unvoided
+from locking_process import TREE
+
+import agentgraph as ag
+from agentgraph.threads import postgres_locks
+from agentgraph.threads.locks import ThreadLock
+
+PROGRAM = str(Path(__file__).with_name("locking_process.py"))
+HELD = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+
+
+@pytest.fixture
+def url(databases: Databases) -> str:
+    return databases.make()
+
+
+def calls(runner: ag.Runner) -> dict[str, Callable[[], Any]]:
+    """Return calls that need a thread for themselves."""
+    return {
+        "run": lambda: runner.run("Go.", thread_id="t"),
+        "resume": lambda: runner.resume("t"),
+        "arun": lambda: asyncio.run(runner.ainvoke("Go.", thread_id="t")),
+        "rewind": lambda: runner.rewind("t", "s/a"),
+        "delete": lambda: runner.delete("t"),
+        "adelete": lambda: asyncio.run(runner.adelete("t")),
+        "copy": lambda: runner.copy("t", "other"),
+        "copy to": lambda: runner.copy("other", "t"),
+        "fork_many": lambda: runner.fork_many("t", "s/a", {"x": {}}),
+    }
+
+
+def test_a_run_of_another_process_is_seen_and_its_thread_is_busy(program: Commands, url: str) -> None:
+    running = program.start(PROGRAM, url, "t")
+    running.said("hanging")
+    with ag.Runner(TREE, checkpointer=url) as runner:
+        assert runner.thread("t").status == asyncio.run(runner.athread("t")).status == "running"
+        assert [each.thread_id for each in runner.threads("running")] == ["t"]
+        for call in calls(runner).values():
+            with pytest.raises(ag.ThreadBusyError):
+                call()
+        assert Databases.ask(url, HELD) == [(1,)]
+        (program.folder / "go").touch()
+        assert running.wait().lines == ["s/a: a", "hanging", "s/b: b", "s/c: "]
+        assert (runner.thread("t").status, Databases.ask(url, HELD)) == ("paused", [(0,)])
+
+
+def test_a_thread_of_a_killed_process_is_resumed_at_once(program: Commands, url: str) -> None:
+    running = program.start(PROGRAM, url, "t")
+    running.said("hanging")
+    with ag.Runner(TREE, checkpointer=url) as runner:
+        running.signal(signal.SIGKILL)
+        assert running.wait().code == -signal.SIGKILL
+        ran = ag.Runner(
+            ag.sequential("s", [says("a", "twice"), says("b"), asks("c")]), checkpointer=runner.saver
+        )
+        assert lines(ran.resume("t"))[-2:] == ["s/b: b", "s/c: [asks] Well?"]
+        assert lines(ran.events("t")) == ["s/a: a", "s/b: b", "s/c: [asks] Well?"]
+
+
+class Cut:
+    """A tree in which the locks of a database are cut once, in the step of a branch or the root."""
+
+    def __init__(self, url: str, *, in_branch: bool, on_error: str) -> None:
+        self.url, self.ended, self.is_cut = url, Counter[str](), False
+        first, *rest = (ag.function_agent(name, self.act) for name in ("a", "b", "c", "d"))
+        if in_branch:
+            branch = ag.sequential("x", rest[:2])
+            rest[:2] = [ag.parallel("p", [branch, says("y")], on_error=on_error)]
+        self.tree = ag.sequential("s", [first, *rest])
+
+    def act(self, ctx: ag.Context) -> str:
+        self.ended[ctx.address] += 1
+        if ctx.address.endswith("b") and not self.is_cut:
+            self.is_cut = True
+            assert cut_locks(self.url) == 1
+        return ctx.address
+
+
+@pytest.mark.parametrize("drive", [Sync, Async])
+@pytest.mark.parametrize(
+    ("in_branch", "on_error"), [(False, "fail"), (True, "fail"), (True, "collect")]
+)
+def test_a_run_that_loses_its_lock_stops_and_is_resumed(
+    url: str, drive: Drive, in_branch: bool, on_error: str
+) -> None:
+    cut = Cut(url, in_branch=in_branch, on_error=on_error)
+    heard: list[ag.AgentEvent] = []
+    with ag.Runner(cut.tree, checkpointer=url) as runner:
+        with pytest.raises(ag.SaverError) as caught:
+            heard.extend(drive.run(runner, "Go.", thread_id="t"))
+        assert isinstance(caught.value.__cause__, psycopg.OperationalError)
+        assert caught.value.thread_id == "t"
+        assert "does not hold the lock of this run any more" in str(caught.value)
+        assert "error" not in {event.kind for event in heard}
+        assert runner.thread("t").status == "stopped"
+        heard += drive.resume(runner, "t")
+        assert runner.thread("t").status == "done"
+        assert unvoided(heard) == list(runner.events("t"))
+    b = "s/p/x/b" if in_branch else "s/b"
+    c = "s/p/x/c" if in_branch else "s/c"
+    assert cut.ended == {"s/a": 1, b: 2, c: 1, "s/d": 1}
+
+
+def test_a_run_whose_thread_another_run_has_taken_meanwhile_writes_nothing(url: str) -> None:
+    tree, same = ag.sequential("s", [says("a"), says("b"), asks("c")]), f"{url}&port=5432"
+    with ag.Runner(tree, checkpointer=url) as one, ag.Runner(tree, checkpointer=same) as two:
+        assert one.saver.thread_locks.key != two.saver.thread_locks.key  # this process cannot tell
+        run = one.run("Go.", thread_id="t")
+        next(run)
+        with pytest.raises(ag.ThreadBusyError):
+            two.resume("t")
+        assert cut_locks(url) == 1
+        assert lines(two.resume("t"))[-1] == "s/c: [asks] Well?"
+        before = two.thread("t")
+        with pytest.raises(ag.SaverError, match="does not hold the lock"):
+            list(run)
+        assert two.thread("t") == before
+
+
+def test_a_save_does_not_ask_the_server_for_the_lock_each_time(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_locks, "VERIFIED_SECONDS", 3600.0)
+    asked = "SELECT query FROM pg_stat_activity, pg_locks WHERE locktype = 'advisory' AND granted "
+    asked += "AND pg_locks.pid = pg_stat_activity.pid"
+    queries = list[str]()
+
+    def fn(ctx: ag.Context) -> str:
+        queries.extend(query for (query,) in Databases.ask(url, asked))
+        return str(ctx.iteration)
+
+    with ag.Runner(
+        ag.loop("l", [ag.function_agent("a", fn)], max_iterations=20), checkpointer=url
+    ) as r:
+        r.invoke("Go.", thread_id="t")
+    assert ["pg_try_advisory_lock" in query for query in queries] == [True] * 20
+
+
+def test_other_runs_go_on_when_one_has_lost_its_lock(url: str) -> None:
+    tree = ag.sequential("s", [says("a"), says("b")])
+    with ag.Runner(tree, checkpointer=url) as runner:
+        one, other = (runner.run("Go.", thread_id=name) for name in ("one", "other"))
+        next(one), next(other)
+        lock: Any = runner.saver.thread_locks._held["one"]
+        cut = f"SELECT pg_terminate_backend({lock._connection.info.backend_pid}, 5000)"
+        assert Databases.ask(url, cut) == [(True,)]
+        assert lines(other) == ["s/b: b"]
+        with pytest.raises(ag.SaverError):
+            list(one)
+
+
+def test_a_session_that_does_not_hold_its_lock_any_more_is_found_out(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under a pooler that gives each transaction another connection to the server."""
+    monkeypatch.setattr(postgres_locks, "VERIFIED_SECONDS", 0.0)
+    with ag.Runner(ag.sequential("s", [says("a"), says("b")]), checkpointer=url) as runner:
+        run = runner.run("Go.", thread_id="t")
+        next(run)
+        runner.saver.thread_locks._held["t"]._connection.execute("SELECT pg_advisory_unlock_all()")
+        with pytest.raises(ag.SaverError, match="pooler in its transaction mode"):
+            list(run)
+
+
+@pytest.mark.parametrize("way", ["closed", "dropped", "ended", "refused"])
+@pytest.mark.parametrize("drive", [Sync, Async])
+def test_a_lock_is_free_once_its_run_has_ended(url: str, drive: Drive, way: str) -> None:
+    with ag.Runner(ag.sequential("s", [says("a"), asks("b")]), checkpointer=url) as runner:
+        for _ in range(3):
+            match way:
+                case "refused":
+                    with pytest.raises(ag.UnknownThreadError):
+                        drive.resume(runner, "nobody").__next__()
+                    runner.invoke("Go.", thread_id="t", drop_pending=True)
+                case "ended":
+                    list(drive.run(runner, "Go.", thread_id="t", drop_pending=True))
+                case _:
+                    run = drive.run(runner, "Go.", thread_id="t", drop_pending=True)
+                    next(run)
+                    if way == "closed":
+                        run.close()
+                    del run
+            assert Databases.ask(url, HELD) == [(0,)]
+            assert runner.thread("t").status == (
+                "stopped" if way in ("closed", "dropped") else "paused"
+            )
+
+
+def test_a_cancelled_wait_for_a_lock_leaves_none(url: str) -> None:
+    with ag.postgres_saver(url) as saver:
+
+        async def cancelled() -> None:
+            locks = [ThreadLock(saver, f"t{number}") for number in range(20)]
+            tasks = [asyncio.create_task(lock.aacquire()) for lock in locks]
+            await asyncio.sleep(0.005)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for lock in locks:
+                lock.release()
+
+        asyncio.run(cancelled())
+        wait_until(lambda: Databases.ask(url, HELD) == [(0,)])
+        assert not any(saver.thread_locks.is_taken(f"t{number}") for number in range(20))
+
+
+def test_schemas_of_a_database_have_threads_of_their_own(url: str) -> None:
+    Databases.ask(url, "CREATE SCHEMA one")
+    tree = ag.sequential("s", [says("a"), says("b")])
+    with (
+        ag.Runner(tree, checkpointer=url) as runner,
+        ag.Runner(tree, checkpointer=f"{url}&options=-csearch_path%3Done") as other,
+    ):
+        run, beside = (each.run("Go.", thread_id="t") for each in (runner, other))
+        assert lines(run) == lines(beside) == ["s/a: a", "s/b: b"]
+        runner.delete("t")
+        assert (runner.thread("t").status, other.thread("t").status) == ("new", "done")
+
+
+def test_processes_that_open_an_empty_database_at_once_all_open_it(databases: Databases) -> None:
+    url, errors = databases.make(of="template0"), list[BaseException]()
+
+    def begin() -> None:
+        try:
+            with ag.Runner(says("a"), checkpointer=url) as runner:
+                runner.query("Go.").close()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=begin) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    indexes = "SELECT count(*) FROM pg_index WHERE indexrelid::regclass::text LIKE 'checkpoint%'"
+    assert Databases.ask(url, f"{indexes} AND indisvalid") == [(7,)]
+
+
+def test_a_server_that_gives_no_more_connections_is_named(databases: Databases) -> None:
+    url = databases.make(of="template0")
+    name = url.partition("?")[0].rpartition("/")[2]
+    Databases.ask(url, "DROP ROLE IF EXISTS few")
+    Databases.ask(url, "CREATE ROLE few LOGIN CONNECTION LIMIT 3")
+    Databases.ask(url, f"ALTER DATABASE {name} OWNER TO few")
+    tree = ag.sequential("s", [says("a"), says("b")])
+    with ag.Runner(tree, checkpointer=url.replace("//postgres:@", "//few@")) as runner:
+        runs = [runner.run("Go.", thread_id=f"t{number}") for number in range(2)]
+        with pytest.raises(ag.SaverError) as caught:
+            runner.run("Go.", thread_id="t2")
+        assert 'too many connections for role "few"; run fewer at a time' in str(caught.value)
+        assert "max_connections" in str(caught.value)
+        assert [lines(run) for run in runs] == [["s/a: a", "s/b: b"]] * 2
+        assert runner.invoke("Go.", thread_id="t2").status == "done"
+
+
+def test_a_run_waits_for_one_that_is_closing(url: str) -> None:
+    inside, may_end = threading.Event(), threading.Event()
+
+    def wait(ctx: ag.Context) -> str:
+        inside.set()
+        assert may_end.wait(20)
+        return "slow"
+
+    async def closing(runner: ag.Runner) -> list[str]:
+        run = await runner.arun("Go.", thread_id="t")
+        reader = asyncio.create_task(anext(run))
+        await asyncio.to_thread(inside.wait, 20)
+        reader.cancel()
+        await asyncio.sleep(0)
+        later = asyncio.create_task(runner.ainvoke(thread_id="t"))
+        await asyncio.sleep(0.05)
+        may_end.set()
+        await asyncio.gather(reader, return_exceptions=True)
+        return lines((await later).events)
+
+    tree = ag.sequential("s", [ag.function_agent("slow", wait), says("last")])
+    with ag.Runner(tree, checkpointer=url) as runner:
+        assert asyncio.run(closing(runner))[-1] == "s/last: last"
