@@ -83,7 +83,16 @@ from agentgraph.graph.values import DELETE
 from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
 from agentgraph.threads.following import Follow
 from agentgraph.threads.forks import Forks
-from agentgraph.threads.reports import LateCall, Line, Result, Thread, ThreadSummary, Turn, Usage
+from agentgraph.threads.reports import (
+    LateCall,
+    Line,
+    Pending,
+    Result,
+    Thread,
+    ThreadSummary,
+    Turn,
+    Usage,
+)
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.savers import postgres_saver
@@ -140,6 +149,7 @@ __all__ = [
     "MissingValueError",
     "Output",
     "ParallelAgent",
+    "Pending",
     "PendingInterruptError",
     "ReducerError",
     "RemoteRunError",

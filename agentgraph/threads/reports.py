@@ -295,6 +295,28 @@ class Thread:
         return open_calls(self.turns)
 
 
+class Pending(list[Interrupt]):
+    """The questions that wait on a thread, in the order of the tree.
+
+    Attributes:
+        queued: The messages that were sent to it, and that nothing has read: they begin the next turn.
+    """
+
+    def __init__(self, questions: Iterable[Interrupt] = (), queued: Sequence[BaseMessage] = ()) -> None:
+        super().__init__(questions)
+        self.queued = queued
+
+
+def pending_on(saver: ThreadSaver) -> Calls[Pending]:
+    """Return what waits on a thread: its questions, and messages.
+
+    Raises:
+        ThreadError: As `pending` does.
+    """
+    questions = yield from pending(saver)
+    return Pending(questions, (yield from waiting_on(saver)))
+
+
 @dataclass(frozen=True)
 class ThreadSummary:
     """A thread in a list of threads.

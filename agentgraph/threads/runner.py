@@ -14,7 +14,7 @@ from langgraph.store.base import BaseStore
 from agentgraph.agents.agents import Agent, Middleware
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError
-from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.events.events import AgentEvent
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.open_types import Saver
@@ -27,16 +27,18 @@ from agentgraph.threads.copies import copy, put_new
 from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning
 from agentgraph.threads.following import Follow
 from agentgraph.threads.forks import AT_ONCE, Forks, Variant, arun_all, engines_of, plans, run_all
-from agentgraph.threads.pending import UNANSWERED, pending
+from agentgraph.threads.pending import UNANSWERED
 from agentgraph.threads.queueing import WhileRunning, abegin_run, begin_run
 from agentgraph.threads.renaming import check_renames, former_engines
 from agentgraph.threads.replay import replayed
 from agentgraph.threads.reports import (
+    Pending,
     Result,
     Status,
     Thread,
     ThreadSummary,
     delete,
+    pending_on,
     result,
     status_of,
     thread,
@@ -402,18 +404,22 @@ class Runner:
         options = RunOptions(stream, limits, config, context, values=values)
         return self.engine.run(back, thread_id, options)
 
-    def pending(self, thread_id: str) -> list[Interrupt]:
+    def pending(self, thread_id: str) -> Pending:
         """Return the pending questions, in the order of the tree.
 
         Args:
             thread_id: The thread.
+
+        Returns:
+            A list of the questions. Its `queued` has the messages that were sent to the thread, and
+            that nothing has read: they begin the next turn.
 
         Raises:
             UnknownThreadError: The saver has no such thread.
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        return self.engine.read(pending, thread_id)
+        return self.engine.read(pending_on, thread_id)
 
     def events(self, thread_id: str, *, line: str | None = None) -> Iterator[AgentEvent]:
         """Yield the events of a thread again, without chunks, from the saver alone.
@@ -779,9 +785,9 @@ class Runner:
         options = RunOptions(stream, limits, config, context, values=values)
         return self.engine.arun(back, thread_id, options)
 
-    async def apending(self, thread_id: str) -> list[Interrupt]:
+    async def apending(self, thread_id: str) -> Pending:
         """Return the pending questions, as `pending` does."""
-        return await self.engine.aread(pending, thread_id)
+        return await self.engine.aread(pending_on, thread_id)
 
     def aevents(self, thread_id: str, *, line: str | None = None) -> AsyncRun:
         """Return the events of a thread again, as `events` does.

@@ -9,6 +9,7 @@ import pytest
 import specs
 from comparison import whole
 from conversations import MOST_RESUMES, Case, Thread
+from databases import Place
 from helpers import Drive, Sync, unvoided
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -44,7 +45,7 @@ class Interfered(Thread):
         sent: The texts that were sent to its runs.
     """
 
-    def __init__(self, case: Case, drive: Drive, path: Path | None = None) -> None:
+    def __init__(self, case: Case, drive: Drive, path: Place | None = None) -> None:
         super().__init__(case, drive, path)
         self.record = Timed()
         self.sent: list[str] = []
@@ -145,9 +146,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("stopped") / "threads.db"
 
 
-@share(0.1)
-@given(case=cases().map(_told_by_models))
-def test_a_thread_on_a_file_is_stopped_and_steered(file: Path, case: Case) -> None:
-    thread = Interfered(case, Sync, file)
+@share(0.2)
+@given(case=cases().map(_told_by_models), in_file=st.booleans(), drive=DRIVES)
+def test_a_saved_thread_is_stopped_and_steered(
+    file: Path, database: str, case: Case, in_file: bool, drive: Drive
+) -> None:
+    thread = Interfered(case, *((Sync, file) if in_file else (drive, database)))
     _interfere_again_and_again(thread, stops=True, steers=True)
     _check(thread)
