@@ -9,6 +9,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from weakref import WeakSet
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
@@ -23,7 +24,10 @@ _FAILED = "the run on thread %r failed; its status says how it stands, and resum
 
 
 class Background:
-    """Reads runs to their end, a limited number at a time; the others hold their threads and wait."""
+    """Reads runs to their end, a limited number at a time; the others hold their threads and wait.
+
+    Runs in threads and runs in tasks of an event loop are counted apart.
+    """
 
     def __init__(self, max_running: int, stop: Callable[[str], object]) -> None:
         """Make it.
@@ -40,7 +44,8 @@ class Background:
         self._max_running, self._running, self._stop = max_running, 0, stop
         self._waiting: deque[Run | Follow] = deque()
         self._runs: set[Run | Follow] = set()
-        self._changed = threading.Condition()
+        self._tasks_running = 0
+        self._changed, self._workers = threading.Condition(), WeakSet[threading.Thread]()
         self._tasks: dict[asyncio.Task[None], AsyncRun] = {}
 
     def add(self, run: Run | Follow) -> None:
@@ -51,7 +56,9 @@ class Background:
             if self._running >= self._max_running:
                 return
             self._running += 1
-        threading.Thread(target=self._work, name="agentgraph-start", daemon=True).start()
+        worker = threading.Thread(target=self._work, name="agentgraph-start", daemon=True)
+        self._workers.add(worker)
+        worker.start()
 
     def aadd(self, run: AsyncRun) -> None:
         """Have a run read in a task of the event loop, when it is its turn."""
@@ -60,13 +67,14 @@ class Background:
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     def close(self) -> None:
-        """Stop the runs in threads, and wait until none is left."""
+        """Stop the runs in threads, and wait until none is left but one that calls this."""
         with self._changed:
             runs = [*self._runs]
         for run in runs:
             self._stop(run.thread_id)
         with self._changed:
-            self._changed.wait_for(lambda: not self._running)
+            is_inside = threading.current_thread() in self._workers
+            self._changed.wait_for(lambda: self._running <= is_inside)
 
     async def aclose(self) -> None:
         """Stop the runs in tasks of this event loop, and wait until none is left."""
@@ -93,16 +101,16 @@ class Background:
                 self._runs.discard(run)
 
     async def _awork(self, run: AsyncRun) -> None:
-        while self._running >= self._max_running:
+        while self._tasks_running >= self._max_running:
             await asyncio.sleep(_SECONDS)
-        self._running += 1
+        self._tasks_running += 1
         try:
             async for _ in run:
                 pass
         except Exception:
             log.exception(_FAILED, run.thread_id)
         finally:
-            self._running -= 1
+            self._tasks_running -= 1
 
 
 _SECONDS = 0.05

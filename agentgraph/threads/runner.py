@@ -144,12 +144,11 @@ class Runner:
             SaverError: The SQLite file or the database cannot be opened, or the packages for PostgreSQL
                 are not installed: `pip install agentgraph[postgres]`.
         """
+        self._background = Background(max_running, self._stop_one)
         reducers = declared(values)
         tree = validate(agent, reducers.shared, middleware)
         self.agent, self.saver = agent, _saver(checkpointer, allow)
         self._closes = self.saver is not checkpointer
-        stop_one = partial(stop_here, self.saver, reason="the runner was closed")
-        self._background = Background(max_running, stop_one)
 
         def compiled(tree: Tree, former: Former | None = None) -> Engine:
             graph = compile_tree(
@@ -684,6 +683,9 @@ class Runner:
         self._background.close()
         if self._closes and (close := getattr(self.saver, "close", None)) is not None:
             close()
+
+    def _stop_one(self, thread_id: str) -> None:
+        stop_here(self.saver, thread_id, "the runner was closed")
 
     def __enter__(self) -> Self:
         return self
