@@ -340,8 +340,9 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     """
     thread_id, is_running = saver.thread_id, (yield from saver.is_under_way())
     saved = yield from saver.checkpoint()
+    queued = yield from waiting_on(saver)
     if saved is None:
-        return Thread(thread_id, "running" if is_running else "new")
+        return Thread(thread_id, "running" if is_running else "new", queued=queued)
     events = yield from replayed(saver)
     questions = yield from pending(saver)
     begun = begun_input(saved)
@@ -355,7 +356,6 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     turns = _turns(leading(every), messages, events, (yield from counts_at(saver, saved)))
     status: Status = "running" if is_running else _status(saved, bool(questions))
     lines = _lines(saver.tree, [each for each in every if not namespace_of(each)])
-    queued = yield from waiting_on(saver)
     return Thread(thread_id, status, values, messages, turns, questions, lines, queued)
 
 
