@@ -127,7 +127,7 @@ def may_transfer(target: Any) -> bool:
     """Return whether an agent may transfer: a function whose annotation names what it gives may not."""
     if isinstance(target, specs.Function):
         return "graph" in target.kind or not target.annotated
-    return isinstance(target, specs.Chat | specs.Flow)
+    return isinstance(target, specs.Chat)  # a flow says by its annotation that it only gives text
 
 
 def now_active(around: Any, target: Any, lane: Lane) -> None:
