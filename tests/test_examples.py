@@ -17,6 +17,7 @@ from commands import Commands, wait_until
 import agentgraph as ag
 from examples.adaptive_rag.app import adaptive_rag
 from examples.airline_desk.app import airline_desk
+from examples.cluster.tree import magazine
 from examples.deep_agent.app import deep_agent
 from examples.deep_research.app import deep_research
 from examples.flights.app import flights
@@ -229,6 +230,18 @@ def test_the_airline_desk_begins_at_who_spoke_last_and_goes_back() -> None:
     ]
     assert re.fullmatch(r".*: ABC123 now has the seat 12A on FLT-\d{3}\.", said[4])
     assert (values["confirmation_number"], values["seat"]) == ("ABC123", "12A")
+
+
+# the tree of the cluster, which `make test-cluster` runs on servers
+
+
+def test_the_tree_of_the_cluster_runs_in_this_process_too(tmp_path: Path) -> None:
+    runner, log = ag.Runner(magazine), tmp_path / "log"
+    asked = runner.invoke("Go.", thread_id="t", values={"log": str(log), "seconds": 0})
+    assert [question.address for question in asked.pending] == ["magazine/boss"]
+    assert runner.invoke(thread_id="t", answers="yes").text == "Printed."
+    steps = Counter(line.split()[0] for line in log.read_text().splitlines())
+    assert (len(steps), steps.total()) == (9, 9)
 
 
 # all of them
