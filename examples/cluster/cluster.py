@@ -77,6 +77,19 @@ class Server:
         raise RuntimeError(f"the server {self.url} did not start:\n{tail}")
 
 
+@dataclass(frozen=True)
+class Cluster:
+    """All that runs.
+
+    Attributes:
+        servers: The Aegra servers.
+        database: The address of the PostgreSQL that holds their threads.
+    """
+
+    servers: list[Server]
+    database: str
+
+
 # what is needed
 
 
@@ -141,7 +154,7 @@ def redis_program() -> str:
 
 
 @contextmanager
-def cluster(ports: tuple[int, ...] = PORTS) -> Iterator[list[Server]]:
+def cluster(ports: tuple[int, ...] = PORTS) -> Iterator[Cluster]:
     """Start PostgreSQL, Redis, and an Aegra server for each port; end and delete all afterwards.
 
     Raises:
@@ -160,7 +173,7 @@ def cluster(ports: tuple[int, ...] = PORTS) -> Iterator[list[Server]]:
         for port in ports:  # one by one: the first makes the tables
             servers.append(stack.enter_context(_aegra(port, folder, urls)))
             servers[-1].wait()
-        yield servers
+        yield Cluster(servers, urls["DATABASE_URL"])
 
 
 @contextmanager
@@ -232,11 +245,11 @@ def main() -> None:
     for number in ENDING:
         signal.signal(number, _end)
     try:
-        with cluster() as servers:
-            for server in servers:
+        with cluster() as running:
+            for server in running.servers:
                 print(f"{server.url} runs: kill -9 {server.process.pid}")
             print("Ctrl-C ends all.", flush=True)
-            _watch(servers)
+            _watch(running.servers)
     except KeyboardInterrupt:
         print("\nAll is ended.")
     except MissingError as missing:
