@@ -17,7 +17,6 @@ from commands import Commands, wait_until
 import agentgraph as ag
 from examples.adaptive_rag.app import adaptive_rag
 from examples.airline_desk.app import airline_desk
-from examples.cluster.tree import magazine
 from examples.deep_agent.app import deep_agent
 from examples.deep_research.app import deep_research
 from examples.flights.app import flights
@@ -235,12 +234,14 @@ def test_the_airline_desk_begins_at_who_spoke_last_and_goes_back() -> None:
 # the tree of the cluster, which `make test-cluster` runs on servers
 
 
-def test_the_tree_of_the_cluster_runs_in_this_process_too(tmp_path: Path) -> None:
-    runner, log = ag.Runner(magazine), tmp_path / "log"
-    asked = runner.invoke("Go.", thread_id="t", values={"log": str(log), "seconds": 0})
-    assert [question.address for question in asked.pending] == ["magazine/boss"]
-    assert runner.invoke(thread_id="t", answers="yes").text == "Printed."
-    steps = Counter(line.split()[0] for line in log.read_text().splitlines())
+def test_the_tree_of_the_cluster_runs_in_one_process_too(program: Commands, tmp_path: Path) -> None:
+    ran = program(str(EXAMPLES / "cluster" / "tree.py"))
+    assert ran.lines[-3:] == [
+        "magazine/boss: interrupted",
+        "magazine/boss: yes",
+        "magazine/printer: Printed.",
+    ]
+    steps = Counter(line.split()[0] for line in (tmp_path / "magazine.log").read_text().splitlines())
     assert (len(steps), steps.total()) == (9, 9)
 
 

