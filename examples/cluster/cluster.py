@@ -26,7 +26,7 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 READY = ENVIRONMENT / "ready"
 REQUIREMENTS = ("aegra-api>=0.11,<0.12",)
 PORTS = (2026, 2027)
-SECONDS_TO_START = 120
+SECONDS_TO_START = 300
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 LEASE = {  # seconds; Aegra's own are 30, 10 and 15
@@ -64,7 +64,7 @@ class Server:
         """Return when it answers.
 
         Raises:
-            RuntimeError: It ended, or has not answered for two minutes.
+            RuntimeError: It ended, or has not answered for five minutes.
         """
         end = time.monotonic() + SECONDS_TO_START
         while time.monotonic() < end and self.process.poll() is None:

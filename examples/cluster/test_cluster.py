@@ -23,7 +23,7 @@ from examples.cluster.cluster import Cluster, Server, cluster, free_port
 from examples.cluster.tree import magazine
 
 THREADS = 6
-PATIENCE = 300  # seconds
+PATIENCE = 600  # seconds
 CHECKS = {"magazine/checks/legal", "magazine/checks/press"}
 STEPS = [
     *(f"magazine/refine[{k}]/{name}" for k in range(3) for name in ("writer", "critic")),
