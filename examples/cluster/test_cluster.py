@@ -155,12 +155,12 @@ class Campaign:
 
     async def run(self) -> list[tuple[str, list[ag.AgentEvent]]]:
         """Run a thread for each log, to its end; return its id and the events that were streamed."""
-        async with asyncio.timeout(PATIENCE):
-            threads = asyncio.gather(*map(self._thread, self._logs, range(len(self._logs))))
-            await self._kill()
-            return await threads
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+            group.create_task(self._kill())
+            threads = [group.create_task(self._thread(*each)) for each in enumerate(self._logs)]
+        return [thread.result() for thread in threads]
 
-    async def _thread(self, log: Path, number: int) -> tuple[str, list[ag.AgentEvent]]:
+    async def _thread(self, number: int, log: Path) -> tuple[str, list[ag.AgentEvent]]:
         urls = [server.url for server in self._servers]
         async with connect(urls if number % 2 else urls[::-1]) as client:
             thread = (await client.threads.create())["thread_id"]
