@@ -25,7 +25,8 @@ Turn = dict[str, Any]
 class AnyServer(httpx.AsyncBaseTransport):
     """Sends each request to the first server that takes it, as a load balancer would.
 
-    So the SDK, which opens a broken stream again where it broke, does so at another server.
+    So the SDK, which opens a broken stream again where it broke, does so at another server. A request
+    whose server died over it is sent again if it only reads; of others nobody knows what they did.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -38,8 +39,9 @@ class AnyServer(httpx.AsyncBaseTransport):
             request.url = request.url.copy_with(host=url.host, port=url.port)
             try:
                 return await self._transport.handle_async_request(request)
-            except httpx.ConnectError:
-                continue
+            except httpx.TransportError as error:
+                if request.method != "GET" and not isinstance(error, httpx.ConnectError):
+                    raise
         raise httpx.ConnectError(f"no server at {', '.join(map(str, self._urls))}: run `make cluster`")
 
     async def aclose(self) -> None:
