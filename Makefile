@@ -4,7 +4,11 @@ FILE ?=
 TESTS ?=
 BIN := .venv/bin
 
+<<<<<<< HEAD
 .PHONY: demo test studio notebooks lint format properties crash bench mutants langchain deepagents agui clean
+=======
+.PHONY: demo test studio cluster test-cluster notebooks lint format properties crash bench mutants langchain deepagents clean
+>>>>>>> cluster
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -14,6 +18,12 @@ test: .venv/ready
 
 studio: .venv/ready  # LangGraph Studio's server, with the trees of the notebooks
 	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser
+
+cluster: .venv/ready  # two servers of an engine for LangGraph, on this machine
+	$(BIN)/python -m examples.cluster.cluster
+
+test-cluster: .venv/ready  # kills one of them in the middle of a step, and sees the other one go on
+	$(BIN)/pytest examples/cluster
 
 notebooks: .venv/ready  # executes them, and keeps their outputs
 	$(BIN)/python notebooks/execute.py

@@ -231,6 +231,20 @@ def test_the_airline_desk_begins_at_who_spoke_last_and_goes_back() -> None:
     assert (values["confirmation_number"], values["seat"]) == ("ABC123", "12A")
 
 
+# the tree of the cluster, which `make test-cluster` runs on servers
+
+
+def test_the_tree_of_the_cluster_runs_in_one_process_too(program: Commands, tmp_path: Path) -> None:
+    ran = program(str(EXAMPLES / "cluster" / "tree.py"))
+    assert ran.lines[-3:] == [
+        "magazine/boss: interrupted",
+        "magazine/boss: yes",
+        "magazine/printer: Printed.",
+    ]
+    steps = Counter(line.split()[0] for line in (tmp_path / "magazine.log").read_text().splitlines())
+    assert (len(steps), steps.total()) == (9, 9)
+
+
 # all of them
 
 

@@ -1,0 +1,80 @@
+"""A tree whose steps take a second each: time to kill the server that runs it.
+
+`python -m examples.cluster.tree` runs it in this process.
+"""
+
+import os
+import time
+from pathlib import Path
+
+from langchain_core.messages import AIMessage, BaseMessage
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, call, calls
+
+
+def work(ctx: ag.Context) -> None:
+    """Leave a line in the log that the run names, then take as many seconds as it says.
+
+    A line has the address, the process and the key of the work. The key is the same if the work is done
+    again: a payment would go to its provider with this key.
+    """
+    with Path(ctx.values["log"]).open("a", encoding="utf-8") as log:
+        log.write(f"{ctx.address} {os.getpid()} {ctx.idempotency_key}\n")
+    time.sleep(ctx.values["seconds"])
+
+
+def look_up(topic: str, ctx: ag.Context) -> str:
+    """Look a topic up."""
+    work(ctx)
+    return f"{topic.capitalize()} hum."
+
+
+def write(messages: list[BaseMessage]) -> str | AIMessage:
+    """Say what a model would: a call of `look_up`, and then a draft."""
+    is_looked_up = messages[-1].type == "tool"
+    return f"A draft: {messages[-1].text}" if is_looked_up else calls(call("look_up", topic="bees"))
+
+
+@ag.agent
+def critic(ctx: ag.Context) -> str | ag.BreakLoop:
+    """Accept the third draft."""
+    work(ctx)
+    return ag.BreakLoop() if ctx.iteration == 2 else "Too short."
+
+
+@ag.agent
+def legal(ctx: ag.Context) -> str:
+    """Check the rights."""
+    work(ctx)
+    return "No one is named."
+
+
+@ag.agent
+def press(ctx: ag.Context) -> str:
+    """Check the layout."""
+    work(ctx)
+    return "It fits on a page."
+
+
+@ag.agent
+def printer(ctx: ag.Context) -> str:
+    """Print the draft, if the boss says so."""
+    work(ctx)
+    return "Printed." if ctx.values["decision"] == "yes" else "Thrown away."
+
+
+writer = ag.chat_agent("writer", ScriptedChatModel(responses=write), tools=[look_up])
+refine = ag.loop("refine", [writer, critic], max_iterations=5)
+checks = ag.parallel("checks", [legal, press])
+boss = ag.human("boss", "Print it?", response_schema={"enum": ["yes", "no"]}, output_key="decision")
+magazine = ag.sequential("magazine", [refine, checks, boss, printer])
+graph = ag.compile_agent(magazine)
+
+if __name__ == "__main__":
+    runner = ag.Runner(magazine)
+    values = {"log": "magazine.log", "seconds": 0.1}
+    for event in runner.run("Go.", thread_id="here", values=values):
+        print(f"{event.address}: {event.text or event.kind}")
+    for event in runner.resume("here", "yes"):
+        print(f"{event.address}: {event.text or event.kind}")
