@@ -4,11 +4,7 @@ FILE ?=
 TESTS ?=
 BIN := .venv/bin
 
-<<<<<<< HEAD
-.PHONY: demo test studio notebooks lint format properties crash bench mutants langchain deepagents agui clean
-=======
-.PHONY: demo test studio cluster test-cluster notebooks lint format properties crash bench mutants langchain deepagents clean
->>>>>>> cluster
+.PHONY: demo test studio cluster test-cluster notebooks lint format properties crash bench mutants langchain deepagents agui clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
