@@ -67,6 +67,7 @@ async function refresh() {
 }
 
 function showState() {
+  const wasAtFoot = isAtFoot();
   $("status").textContent = state.status;
   $("status").dataset.status = state.status;
   $("resume").hidden = !["stopped", "failed"].includes(state.status);
@@ -78,7 +79,7 @@ function showState() {
     log.append(el("section", {class: "queued"}, ...said));
   }
   for (const card of log.querySelectorAll(".entry[data-kind=interrupted]")) showQuestion(card);
-  scroll();
+  if (wasAtFoot) scroll();
 }
 
 // the log
@@ -148,6 +149,7 @@ const shows = {
   },
 
   interrupted(event) {
+    entriesOf(event.id).forEach((each) => each.remove()); // it is asked again under its id
     const entry = newEntry(event, "interrupted");
     entry.question = event.action.interrupted;
     const text = questionText(entry.question.value);
@@ -226,13 +228,13 @@ function showQuestion(entry) {
 
 function receive(kind, data) {
   const event = JSON.parse(data);
-  const atFoot = innerHeight + scrollY >= document.body.scrollHeight - 80;
+  const wasAtFoot = isAtFoot();
   cursor = event.cursor ?? cursor;
   if (state.status !== "running" || (event.turn ?? 0) >= state.turns.length) refreshSoon();
   if (kind in acts) line(event, kind, acts[kind](event.action));
   else shows[kind](event);
   if (event.output?.message?.data.additional_kwargs?.steered) refreshSoon();
-  if (atFoot) scroll();
+  if (wasAtFoot) scroll();
 }
 
 let soon = 0;
@@ -242,8 +244,12 @@ function refreshSoon() {
   soon = setTimeout(refresh, 50);
 }
 
+function isAtFoot() {
+  return log.scrollTop + log.clientHeight >= log.scrollHeight - 80;
+}
+
 function scroll() {
-  scrollTo({top: document.body.scrollHeight});
+  log.scrollTop = log.scrollHeight;
 }
 
 // the connection
