@@ -1,7 +1,7 @@
 // Forms for questions, made from the JSON schemas of their answers.
 //
-// A field is {node, read}: `read` returns the answer, or undefined if it is left out. Nothing is checked
-// here: the server refuses an answer that does not fit, and says why.
+// A field is {node, read}: `read` returns the answer, or undefined if it is left out. Nothing is
+// checked here: the server refuses an answer that does not fit, and says why.
 
 let ids = 0;
 
@@ -20,7 +20,7 @@ export function el(tag, attributes = {}, ...children) {
 /** Return the form for a question: {node, read}. */
 export function questionForm({value, response_schema: schema}) {
   if (Array.isArray(value?.action_requests)) return approvals(value, schema ?? {});
-  if (value?.type === "tool_approval") return approval(value, kindsIn(schema), schema ?? {}, value);
+  if (value?.type === "tool_approval") return approval(value, kindsIn(schema), schema ?? {});
   return schema ? field(schema, schema, "Answer", {required: true}) : longText("Answer");
 }
 
@@ -72,10 +72,18 @@ function without(schema, key) {
   return rest;
 }
 
+function optionalMark(required) {
+  return required ? [] : [el("span", {class: "quiet"}, " (optional)")];
+}
+
+function isGiven(value) {
+  return value !== undefined && value !== "";
+}
+
 function labelled(input, {label, hint, required}, after = false) {
   const id = `field-${++ids}`;
   input.id = id;
-  const name = el("label", {for: id}, label, required ? "" : el("span", {class: "quiet"}, " (optional)"));
+  const name = el("label", {for: id}, label, ...optionalMark(required));
   const node = el("div", {class: "field"}, ...(after ? [input, name] : [name, input]));
   if (after) node.classList.add("check");
   if (hint) {
@@ -86,7 +94,7 @@ function labelled(input, {label, hint, required}, after = false) {
 }
 
 function group({label, hint, required}, ...children) {
-  const legend = el("legend", {}, label, required ? "" : el("span", {class: "quiet"}, " (optional)"));
+  const legend = el("legend", {}, label, ...optionalMark(required));
   return el("fieldset", {}, legend, ...(hint ? [el("small", {}, hint)] : []), ...children);
 }
 
@@ -128,7 +136,8 @@ function shown(value) {
 function choice(values, options) {
   const chosen = values.findIndex((each) => JSON.stringify(each) === JSON.stringify(options.value));
   if (values.length > 5) {
-    const items = values.map((each, i) => el("option", {value: i, selected: i === chosen}, shown(each)));
+    const items = values.map((each, i) =>
+      el("option", {value: i, selected: i === chosen}, shown(each)));
     const select = el("select", {}, el("option", {value: ""}, "choose"), ...items);
     const read = () => (select.value === "" ? undefined : values[Number(select.value)]);
     return {node: labelled(select, options), read};
@@ -147,9 +156,11 @@ function oneOf(ways, schema, options) {
   }
   const mayBeNull = values.length < ways.length;
   if (values.length === 1) {
-    const only = {...values[0], title: options.label, description: options.hint ?? values[0].description};
+    const description = options.hint ?? values[0].description;
+    const only = {...values[0], title: options.label, description};
     const value = options.value ?? undefined;
-    const inner = field(only, options.root, options.label, {required: options.required && !mayBeNull, value});
+    const required = options.required && !mayBeNull;
+    const inner = field(only, options.root, options.label, {required, value});
     const read = () => inner.read() ?? (mayBeNull && options.required ? null : undefined);
     return {node: inner.node, read};
   }
@@ -172,7 +183,7 @@ function list(schema, options) {
   const rows = [];
   const place = el("div", {class: "rows"});
   const add = (value) => {
-    const name = `${items.title ?? "Item"} ${rows.length + 1}`;
+    const name = `${items.title ?? options.label} ${rows.length + 1}`;
     const inner = field({...items, title: name}, options.root, name, {required: true, value});
     const remove = el("button", {type: "button", "aria-label": `Remove ${name}`}, "×");
     const row = el("div", {class: "row"}, inner.node, remove);
@@ -191,7 +202,7 @@ function list(schema, options) {
   const more = el("button", {type: "button"}, "Add");
   more.addEventListener("click", () => add().querySelector("input, textarea, select")?.focus());
   const read = () => {
-    const values = rows.map((each) => each.inner.read()).filter((each) => each !== undefined && each !== "");
+    const values = rows.map((each) => each.inner.read()).filter(isGiven);
     return values.length || options.required ? values : undefined;
   };
   return {node: group(options, place, more), read};
@@ -203,7 +214,8 @@ function object(schema, options) {
     return [key, field(each, options.root, key, {required, value: options.value?.[key]})];
   });
   const read = () => {
-    const values = fields.map(([key, each]) => [key, each.read()]).filter(([, each]) => each !== undefined);
+    const read = fields.map(([key, each]) => [key, each.read()]);
+    const values = read.filter(([, each]) => each !== undefined);
     const isBlank = values.every(([, each]) => each === false || each === "");
     return isBlank && !options.required ? undefined : Object.fromEntries(values);
   };
@@ -230,7 +242,7 @@ const KINDS = {approve: "Approve", edit: "Edit", reject: "Reject", respond: "Res
 
 function approvals(value, schema) {
   const parts = value.action_requests.map((request, i) =>
-    approval(request, value.review_configs?.[i]?.allowed_decisions ?? [], schema, value));
+    approval(request, value.review_configs?.[i]?.allowed_decisions ?? [], schema));
   const read = () => ({decisions: parts.map((each) => each.read())});
   return {node: el("div", {}, ...parts.map((each) => each.node)), read};
 }
@@ -244,7 +256,10 @@ function approval(request, kinds, schema) {
   const place = el("div");
   const radios = kinds.filter((kind) => kind in KINDS).map((kind) => {
     const radio = el("input", {type: "radio", name, value: kind});
-    radio.addEventListener("change", () => place.replaceChildren(parts[kind]));
+    radio.addEventListener("change", () => {
+      place.replaceChildren(parts[kind]);
+      place.scrollIntoView({block: "nearest"});
+    });
     return radio;
   });
   const read = () => {

@@ -61,7 +61,9 @@ def _send(messages: list[BaseMessage]) -> str | AIMessage:
 SCRIPTS: dict[str, Script] = {
     "writer": _write,
     "critic": _criticize,
-    "facts": lambda messages: "I have checked each fact against the encyclopedia of bees: all are right.",
+    "facts": lambda messages: (
+        "I have checked each fact against the encyclopedia of bees: all are right."
+    ),
     "style": lambda messages: "The sentences are short, and nobody needs a dictionary to read them.",
     "desk": _send,
 }

@@ -2,8 +2,6 @@
 
 import {el, questionForm, questionText} from "./forms.js";
 
-const KINDS = ["message", "partial", "custom", "exit", "break_loop", "transfer_to", "chosen", "values",
-  "interrupted", "discarded", "action", "error"];
 const RETRY = 1000; // milliseconds until a refused connection is tried again
 
 const $ = (id) => document.getElementById(id);
@@ -24,7 +22,8 @@ let retrying = 0;
 
 async function call(path, body) {
   const url = `${path}?${new URLSearchParams({thread})}`;
-  const post = {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)};
+  const headers = {"Content-Type": "application/json"};
+  const post = {method: "POST", headers, body: JSON.stringify(body)};
   let reply;
   try {
     reply = await fetch(url, body === undefined ? {} : post);
@@ -32,7 +31,7 @@ async function call(path, body) {
     throw new Error("The server does not answer.");
   }
   const data = await reply.json().catch(() => ({}));
-  if (!reply.ok) throw new Error(`${reply.status} ${data.error ?? ""}: ${data.detail ?? reply.statusText}`);
+  if (!reply.ok) throw new Error(`${reply.status} ${data.error}: ${data.detail}`);
   return data;
 }
 
@@ -46,7 +45,7 @@ async function want(path, body, sayWhy = warn) {
   }
   warn("");
   await refresh();
-  if (source) connect();
+  if (source && $("connection").textContent !== "live") connect();
   return true;
 }
 
@@ -75,7 +74,8 @@ function showState() {
   state.turns.forEach((texts, number) => showUser(turn(number), texts));
   log.querySelector(".queued")?.remove();
   if (state.queued.length) {
-    const said = state.queued.map((text) => el("p", {class: "user waiting"}, text, el("small", {}, "waits to be read")));
+    const waiting = () => el("small", {}, "waits to be read");
+    const said = state.queued.map((text) => el("p", {class: "user waiting"}, text, waiting()));
     log.append(el("section", {class: "queued"}, ...said));
   }
   for (const card of log.querySelectorAll(".entry[data-kind=interrupted]")) showQuestion(card);
@@ -93,7 +93,8 @@ function turn(number) {
 }
 
 function showUser(section, texts) {
-  section.querySelector(".users").replaceChildren(...texts.map((text) => el("p", {class: "user"}, text)));
+  const said = texts.map((text) => el("p", {class: "user"}, text));
+  section.querySelector(".users").replaceChildren(...said);
 }
 
 function newEntry(event, kind) {
@@ -101,23 +102,25 @@ function newEntry(event, kind) {
   const head = el("div", {class: "head"}, el("b", {}, event.agent_name));
   if (Number.isInteger(iteration)) head.append(el("span", {class: "chip"}, `iteration ${iteration}`));
   head.append(el("code", {class: "address"}, event.address));
-  return el("article", {class: "entry", "data-kind": kind, "data-id": event.id, "data-step": event.step ?? "",
-    "data-address": event.address}, head, el("div", {class: "body"}));
+  const entry = el("article", {class: "entry"}, head, el("div", {class: "body"}));
+  Object.assign(entry.dataset, {kind, id: event.id, step: event.step ?? "", address: event.address});
+  return entry;
 }
 
 /** Put an entry after those that are complete: the order is that in which events came. */
 function put(entry, event) {
   const section = turn(event.turn ?? 0);
-  section.insertBefore(entry, entry.classList.contains("partial") ? null : section.querySelector(".partial"));
+  const isPartial = entry.classList.contains("partial");
+  section.insertBefore(entry, isPartial ? null : section.querySelector(".partial"));
 }
 
-function entriesOf(id) {
-  return [...log.querySelectorAll(".entry")].filter((entry) => entry.dataset.id === id);
+function entriesOf(id, selector = ".entry") {
+  return [...log.querySelectorAll(selector)].filter((entry) => entry.dataset.id === id);
 }
 
 const shows = {
   partial(event) {
-    let entry = entriesOf(event.id).find((each) => each.classList.contains("partial"));
+    let [entry] = entriesOf(event.id, ".partial");
     if (!entry) {
       entry = newEntry(event, "message");
       entry.classList.add("partial");
@@ -129,7 +132,7 @@ const shows = {
 
   message(event) {
     const message = event.output.message;
-    const entry = entriesOf(event.id).find((each) => each.classList.contains("partial")) ?? newEntry(event, "message");
+    const entry = entriesOf(event.id, ".partial")[0] ?? newEntry(event, "message");
     entry.classList.remove("partial");
     entry.removeAttribute("aria-busy");
     const isSteered = Boolean(message.data.additional_kwargs?.steered);
@@ -140,10 +143,11 @@ const shows = {
     entry.dataset.text = text;
     const body = entry.querySelector(".body");
     body.replaceChildren();
-    if (message.type === "tool") body.append(el("small", {}, `result of ${message.data.name ?? "a tool"}`));
+    if (message.type === "tool") body.append(el("small", {}, `result of ${message.data.name}`));
     if (text) body.append(el("p", {}, text));
     for (const {name, args} of message.data.tool_calls ?? []) {
-      body.append(el("p", {class: "call"}, "calls ", el("code", {}, `${name}(${JSON.stringify(args)})`)));
+      const made = el("code", {}, `${name}(${JSON.stringify(args)})`);
+      body.append(el("p", {class: "call"}, "calls ", made));
     }
     put(entry, event);
   },
@@ -154,7 +158,8 @@ const shows = {
     entry.question = event.action.interrupted;
     const text = questionText(entry.question.value);
     entry.dataset.text = "";
-    entry.querySelector(".body").append(el("p", {class: "question"}, text), el("div", {class: "answer"}));
+    const kind = text.length < 80 ? "question short" : "question";
+    entry.querySelector(".body").append(el("p", {class: kind}, text), el("div", {class: "answer"}));
     put(entry, event);
     showQuestion(entry);
   },
@@ -207,10 +212,12 @@ function showQuestion(entry) {
   if (place.firstChild) return undefined; // what a person has typed stays
   const inner = questionForm(entry.question);
   const fault = el("p", {class: "fault", role: "alert", hidden: true});
-  const form = el("form", {novalidate: true}, inner.node, fault, el("button", {class: "primary"}, "Answer"));
+  const button = el("button", {class: "primary"}, "Answer");
+  const form = el("form", {novalidate: true}, inner.node, fault, button);
   const sayWhy = (text) => {
     fault.textContent = text;
     fault.hidden = false;
+    fault.scrollIntoView({block: "nearest"});
   };
   form.addEventListener("submit", (submitted) => {
     submitted.preventDefault();
@@ -228,6 +235,7 @@ function showQuestion(entry) {
 
 function receive(kind, data) {
   const event = JSON.parse(data);
+  showConnection("live");
   const wasAtFoot = isAtFoot();
   cursor = event.cursor ?? cursor;
   if (state.status !== "running" || (event.turn ?? 0) >= state.turns.length) refreshSoon();
@@ -258,26 +266,29 @@ function scroll() {
 function connect() {
   disconnect();
   source = new EventSource(`/events?${new URLSearchParams({thread, after: cursor})}`);
+  let isOver = false; // after its end a connection is closed, and the browser asks again
   source.addEventListener("open", () => {
-    showConnection("live");
+    if ($("connection").textContent === "connecting") showConnection("live");
     // chunks of the time between are not told again; the whole message is
     for (const entry of log.querySelectorAll(".partial .body")) entry.append(" … ");
   });
-  for (const kind of KINDS) {
+  for (const kind of [...Object.keys(shows), ...Object.keys(acts)]) {
     source.addEventListener(kind, (message) => {
       if (message.data !== undefined) receive(kind, message.data); // "error" is the browser's own, too
     });
   }
   source.addEventListener("end", (message) => {
     const {status, error} = JSON.parse(message.data);
+    isOver = true;
     showConnection("at rest");
     if (error) warn(error);
     if (status !== state.status) refreshSoon();
   });
   source.addEventListener("error", (lost) => {
     if (lost.data !== undefined || lost.target !== source) return;
-    if ($("connection").textContent === "live") showConnection("connecting");
-    if (source.readyState === EventSource.CLOSED) retrying = setTimeout(connect, RETRY); // e.g. 404, 503
+    if (!isOver) showConnection("connecting");
+    isOver = false;
+    if (source.readyState === EventSource.CLOSED) retrying = setTimeout(connect, RETRY); // 404, 503
   });
 }
 

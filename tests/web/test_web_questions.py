@@ -4,12 +4,16 @@ import json
 from typing import Any
 
 import pytest
-from conftest import Server
 from web_page import Page
+from web_server import Server
 from web_trees import HOSTILE
 
 TEXT, NESTED = {"type": "string"}, {"$ref": "#/$defs/Sender"}
-SENDER = {"type": "object", "properties": {"Name": TEXT, "Age": {"type": "integer"}}, "required": ["Name"]}
+SENDER = {
+    "type": "object",
+    "properties": {"Name": TEXT, "Age": {"type": "integer"}},
+    "required": ["Name"],
+}
 
 
 def of(**properties: object) -> dict[str, object]:
@@ -28,19 +32,35 @@ def of(**properties: object) -> dict[str, object]:
         ({"type": "number"}, {"Answer": "2.5"}, 2.5),
         ({"type": "boolean"}, {"Answer": True}, True),
         ({"type": "boolean"}, {}, False),
-        ({"type": "array", "items": TEXT, "minItems": 2}, {"Item 1": "a", "Item 2": "b"}, ["a", "b"]),
+        (
+            {"type": "array", "items": TEXT, "minItems": 2},
+            {"Answer 1": "a", "Answer 2": "b"},
+            ["a", "b"],
+        ),
         ({"type": "array", "items": SENDER, "minItems": 1}, {"Name": "Ann"}, [{"Name": "Ann"}]),
-        ({**of(By=NESTED), "$defs": {"Sender": SENDER}}, {"Name": "Ann", "Age": "7"},
-         {"By": {"Name": "Ann", "Age": 7}}),
+        (
+            {**of(By=NESTED), "$defs": {"Sender": SENDER}},
+            {"Name": "Ann", "Age": "7"},
+            {"By": {"Name": "Ann", "Age": 7}},
+        ),
         ({"type": "object", "properties": {"By": SENDER, "To": TEXT}}, {"To": "Bo"}, {"To": "Bo"}),
-        (of(When={"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]}), {}, {"When": None}),
-        ({"anyOf": [{"type": "integer"}, {"type": "string"}]},
-         {"Kind of Answer": "string", "Answer": "x"}, "x"),
+        (
+            of(When={"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]}),
+            {},
+            {"When": None},
+        ),
+        (
+            {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+            {"Kind of Answer": "string", "Answer": "x"},
+            "x",
+        ),
         ({"type": "object"}, {"Answer": '{"any": [1]}'}, {"any": [1]}),
         (of(Size={"type": "integer", "default": 3}), {}, {"Size": 3}),
     ],
 )
-def test_a_form_is_made_from_the_schema(page: Page, schema: object, fields: Any, answer: object) -> None:
+def test_a_form_is_made_from_the_schema(
+    page: Page, schema: object, fields: Any, answer: object
+) -> None:
     page.say(f"ask {json.dumps({'schema': schema})}")
     page.answer(**fields)
     page.wait_for(lambda: page.words == [f"Answered: {json.dumps(answer)}"])
@@ -54,8 +74,8 @@ def test_rows_of_an_array_are_added_and_removed(page: Page) -> None:
         page.click(".entry.open .rows + button")
         page.driver.switch_to.active_element.send_keys(name)
     assert len(page.texts(".rows .row")) == 4
-    page.click(".entry.open button[aria-label='Remove Item 3']")
-    page.answer(**{"Item 1": "z"})
+    page.click(".entry.open button[aria-label='Remove Answer 3']")
+    page.answer(**{"Answer 1": "z"})
     page.wait_for(lambda: page.words == ['Answered: ["z", "a", "c"]'])
 
 
@@ -138,7 +158,6 @@ def test_hostile_texts_are_only_texts(server: Server, tab: Any) -> None:
     assert page.script("return window.hacked") is None
     for element in ("img", "a", "i", "#log script", "#alert script"):
         assert page.texts(element) == []
-    assert HOSTILE in page.text("#log .user:last-child") or HOSTILE in page.text("#log")
     page.driver.refresh()
     page.wait_for(lambda: page.text(".entry.open .question") == HOSTILE)
     assert page.script("return window.hacked") is None

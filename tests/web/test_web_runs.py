@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from conftest import Server
 from web_page import Page
+from web_server import Server
 
 Tab = Callable[[Server, str], Page]
 
@@ -13,7 +13,7 @@ Tab = Callable[[Server, str], Page]
 def test_a_newsletter_is_written_before_ones_eyes(own_server: Server, tab: Tab) -> None:
     page = tab(own_server, "bees")
     page.say("bees")
-    page.answer(dry=True, Item=" Dances", Name="Ann", Words="80", Pictures=True)
+    page.answer(dry=True, Sections="Dances", Name="Ann", Words="80", Pictures=True)
     page.wait_for(lambda: "refine[0]/writer" in page.text(".partial .address"))
     page.wait_for(lambda: "Dear readers" in page.text(".partial .body"))
     page.wait_for(lambda: "iteration 1" in page.texts(".partial .chip"))
@@ -66,7 +66,9 @@ def test_a_reader_who_was_away_gets_each_event_once(server: Server, page: Page) 
     assert page.text("#connection") == "disconnected"
     before = page.entries
     server.gate(page.thread_id, 1, 2)
-    page.wait_for(lambda: sum(each[1].endswith("critic") for each in server.events(page.thread_id)) == 2)
+    page.wait_for(
+        lambda: sum(each[1].endswith("critic") for each in server.events(page.thread_id)) == 2
+    )
     assert page.entries == before
     page.click("#connect")
     page.wait_for(lambda: len(page.entries) == len(before) + 4)
@@ -80,7 +82,9 @@ def test_a_reader_who_was_away_gets_each_event_once(server: Server, page: Page) 
 
 def wait_for_polls(page: Page, number: int) -> None:
     """Wait until the browser has asked again, by itself."""
-    count = "return performance.getEntriesByType('resource').filter(e => e.name.includes('/events')).length"
+    count = (
+        "return performance.getEntriesByType('resource').filter(e => e.name.includes('/events')).length"
+    )
     before = page.script(count)
     page.wait_for(lambda: page.script(count) >= before + number)
 
@@ -148,7 +152,9 @@ def test_a_message_that_finds_a_run_steers_it(server: Server, page: Page) -> Non
     page.say("write wasps", while_running="steer")
     server.gate(page.thread_id, 1, 2, 3)
     page.waits_for_status("done")
-    assert page.drafts == [f"Draft {number} on write {what}" for number, what in [(1, "bees"), (2, "wasps"), (3, "wasps")]]
+    assert page.drafts == [
+        f"Draft {number} on write {what}" for number, what in [(1, "bees"), (2, "wasps"), (3, "wasps")]
+    ]
     assert len(page.texts("section[data-turn]")) == 1
     assert page.entries == server.events(page.thread_id)
 

@@ -1,13 +1,16 @@
 """The page as a person uses it: what it shows, by roles and labels, and what one does there."""
 
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
-from selenium.webdriver import Chrome, Keys
+from selenium.webdriver import Chrome, ChromeOptions, Keys
+from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
@@ -16,6 +19,31 @@ _ENTRIES = """
 return [...document.querySelectorAll('#log .entry:not(.partial)')].map(each =>
     [each.dataset.id, each.dataset.address, each.dataset.kind, each.dataset.text ?? ''])
 """
+
+
+COMMANDS = ("chromium", "chromedriver")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-dev-shm-usage", "--window-size=1000,900"),
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+
+
+def chromium_in(folder: Path) -> Chrome:
+    """Start a Chromium, whose profile is in a folder, without a window."""
+    found = {name: shutil.which(name) for name in COMMANDS}
+    if missing := [name for name, path in found.items() if path is None]:
+        pytest.fail(
+            f"the tests of the page need {' and '.join(missing)}; install them with "
+            "`apt-get install -y --no-install-recommends chromium chromium-driver` (Debian)",
+            pytrace=False,
+        )
+    options = ChromeOptions()
+    options.binary_location = str(found["chromium"])
+    for flag in (*FLAGS, f"--user-data-dir={folder}"):
+        options.add_argument(flag)
+    return Chrome(options, Service(str(found["chromedriver"])))
 
 
 class Page:
@@ -54,9 +82,11 @@ class Page:
 
     def text(self, css: str) -> str:
         """Return the text of the first element that a selector finds; empty if there is none."""
-        return str(self.driver.execute_script(
-            "return document.querySelector(arguments[0])?.innerText ?? ''", css
-        ))
+        return str(
+            self.driver.execute_script(
+                "return document.querySelector(arguments[0])?.innerText ?? ''", css
+            )
+        )
 
     def texts(self, css: str) -> list[str]:
         found = "return [...document.querySelectorAll(arguments[0])].map(each => each.innerText)"
