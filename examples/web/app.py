@@ -67,7 +67,7 @@ writer = ag.chat_agent(
 critic = ag.chat_agent(
     "critic",
     MODEL,
-    instruction="Say in a sentence what to change in the draft: {draft}\nCall break_loop if it is good.",
+    instruction="Say in a sentence what to change, or call break_loop if it is good: {draft}",
     break_tool=True,
 )
 facts = ag.chat_agent("facts", MODEL, instruction="Check the facts, in a sentence: {draft}")

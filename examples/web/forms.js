@@ -258,7 +258,7 @@ function approval(request, kinds, schema) {
     const radio = el("input", {type: "radio", name, value: kind});
     radio.addEventListener("change", () => {
       place.replaceChildren(parts[kind]);
-      place.scrollIntoView({block: "nearest"});
+      (place.closest("form") ?? place).scrollIntoView({block: "nearest"});
     });
     return radio;
   });
