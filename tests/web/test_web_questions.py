@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from selenium.webdriver import Keys
 from web_page import Page
 from web_server import Server
 from web_trees import HOSTILE
@@ -163,3 +164,43 @@ def test_hostile_texts_are_only_texts(server: Server, tab: Any) -> None:
     assert page.script("return window.hacked") is None
     assert [text.partition(HOSTILE)[1] for text in page.words[:1]] == [HOSTILE]
     assert page.find("#thread").get_attribute("value") == HOSTILE
+
+
+CONTROLS = "button, input, select, textarea"
+EACH_KIND = of(
+    Text=TEXT,
+    Size={"type": "integer"},
+    Sure={"type": "boolean"},
+    Choice={"enum": ["a", "b"]},
+    Many={"enum": [*"abcdefg"]},
+    List={"type": "array", "items": TEXT},
+    By=SENDER,
+    Any={},
+)
+
+
+@pytest.mark.parametrize("text", [f"ask {json.dumps({'schema': EACH_KIND})}", "mail Ann"])
+def test_each_control_has_a_name_and_is_reached_by_the_keyboard(page: Page, text: str) -> None:
+    page.say(text)
+    page.wait_for(lambda: page.text(".entry.open form"))
+    controls = [
+        each for each in page.driver.find_elements("css selector", CONTROLS) if each.is_enabled()
+    ]
+    shown = {each.id: each.accessible_name for each in controls if each.is_displayed()}
+    assert all(shown.values()), shown
+    reached: list[str] = []
+    for _ in range(len(shown) + 5):
+        page.driver.switch_to.active_element.send_keys(Keys.TAB)
+        reached.append(page.driver.switch_to.active_element.id)
+    radios = {each.id for each in controls if each.get_attribute("type") == "radio"}
+    assert shown.keys() - radios <= {*reached}
+    assert radios.intersection(reached)
+
+
+def test_a_form_is_filled_in_and_sent_with_keys_alone(page: Page) -> None:
+    page.say(f"ask {json.dumps({'schema': of(Size={'type': 'integer'}, Choice={'enum': ['a', 'b']})})}")
+    page.wait_for(lambda: page.text(".entry.open form"))
+    page.script("document.querySelector('.entry.open input').focus()")
+    for keys in ("12", Keys.TAB, Keys.SPACE, Keys.ARROW_DOWN, Keys.ENTER):
+        page.driver.switch_to.active_element.send_keys(keys)
+    page.wait_for(lambda: page.words == ['Answered: {"Size": 12, "Choice": "b"}'])

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from web_page import Page
 from web_server import Server
+from web_trees import HOSTILE
 
 Tab = Callable[[Server, str], Page]
 
@@ -163,3 +164,16 @@ def test_an_unknown_thread_is_refused(page: Page) -> None:
     assert page.text("#status") == "new"
     page.click("#stop")
     page.wait_for(lambda: page.text("#alert").startswith("404 UnknownThreadError: "))
+
+
+def test_a_run_that_failed_says_why_and_goes_on(server: Server, page: Page) -> None:
+    page.say("fail")
+    page.waits_for_status("failed")
+    page.wait_for(lambda: f'ValueError("{HOSTILE}")' in page.text(".entry[data-kind=error]"))
+    assert page.entries == server.events(page.thread_id)
+    server.gate(page.thread_id, 1)
+    page.click("#resume")
+    page.waits_for_status("done")
+    assert page.words == ["Now it works."]
+    assert page.text("#alert") == ""
+    assert page.entries == server.events(page.thread_id)

@@ -56,7 +56,7 @@ class Server:
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait(30)
-        assert "Traceback" not in self.log, self.log
+        assert "ASGI application" not in self.log, self.log
 
     def gate(self, thread_id: str, *numbers: int) -> None:
         """Let calls of the model of a thread go on."""

@@ -88,6 +88,11 @@ def everything(folder: str) -> ag.Agent:
         gates = gates_of(folder, ctx.config["configurable"]["thread_id"])
         return GatedModel(responses=draft, gates=str(gates))
 
+    def fail(ctx: ag.Context) -> str:
+        if not (gates_of(folder, ctx.config["configurable"]["thread_id"]) / "1").exists():
+            raise ValueError(HOSTILE)
+        return "Now it works."
+
     writer = ag.chat_agent("writer", gated)
     critic = ag.function_agent("critic", lambda ctx: "Once more.")
     clerk = ag.chat_agent(
@@ -98,6 +103,7 @@ def everything(folder: str) -> ag.Agent:
         lambda ctx: user_texts(ctx.messages)[-1].split()[0],
         {
             "ask": ag.function_agent("ask", ask),
+            "fail": ag.function_agent("fail", fail),
             "shout": ag.function_agent("shout", shout),
             "write": ag.loop("refine", [writer, critic], max_iterations=3),
             "mail": clerk,
