@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from selenium.webdriver import Chrome
 from web_page import Page, chromium_in
-from web_server import Server
+from web_server import Server, Wire
 
 
 @pytest.fixture(scope="session")
@@ -32,11 +32,19 @@ def own_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serve
 
 
 @pytest.fixture
-def tab(chromium: Chrome) -> Iterator[Callable[[Server, str], Page]]:
-    """Open a thread in a tab of its own: `tab(server, thread_id)`."""
+def wire(server: Server) -> Iterator[Wire]:
+    """A connection to the server that can be cut."""
+    wire = Wire(server)
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def tab(chromium: Chrome) -> Iterator[Callable[[Server | Wire, str], Page]]:
+    """Open a thread of a server in a tab of its own: `tab(server, thread_id)`."""
     (first,) = chromium.window_handles
 
-    def opened(server: Server, thread_id: str) -> Page:
+    def opened(server: Server | Wire, thread_id: str) -> Page:
         chromium.switch_to.new_window("tab")
         return Page(chromium, server.url, thread_id)
 
@@ -50,7 +58,7 @@ def tab(chromium: Chrome) -> Iterator[Callable[[Server, str], Page]]:
 
 @pytest.fixture
 def page(
-    server: Server, tab: Callable[[Server, str], Page], request: pytest.FixtureRequest
+    server: Server, tab: Callable[[Server | Wire, str], Page], request: pytest.FixtureRequest
 ) -> Iterator[Page]:
     """A tab with a new thread, which has the name of the test."""
     yield tab(server, request.node.name)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 from web_page import Page
-from web_server import Server
+from web_server import Server, Wire
 from web_trees import HOSTILE
 
-Tab = Callable[[Server, str], Page]
+Tab = Callable[[Server | Wire, str], Page]
 
 
 @pytest.mark.parametrize("own_server", ["newsletter"], indirect=True)
@@ -79,6 +79,24 @@ def test_a_reader_who_was_away_gets_each_event_once(server: Server, page: Page) 
     assert page.entries == server.events(page.thread_id)
     wait_for_polls(page, 2)
     assert page.entries == server.events(page.thread_id)
+
+
+def test_a_connection_that_was_lost_is_taken_up_again(server: Server, wire: Wire, tab: Tab) -> None:
+    page = tab(wire, "wired")
+    page.say("write bees")
+    page.waits_at_gate(1)
+    before = page.entries
+    wire.cut()
+    page.wait_for(lambda: page.text("#connection") == "connecting")
+    server.gate("wired", 1)
+    page.wait_for(lambda: len(server.events("wired")) == len(before) + 2)
+    assert page.entries == before
+    wire.is_cut = False
+    page.wait_for(lambda: len(page.entries) == len(before) + 2)
+    assert page.text("#status") == "running"
+    server.gate("wired", 2, 3)
+    page.waits_for_status("done")
+    assert page.entries == server.events("wired")
 
 
 def wait_for_polls(page: Page, number: int) -> None:

@@ -1,10 +1,13 @@
 """Servers of the page: processes that can be killed, and that come back at the same address."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -69,3 +72,51 @@ class Server:
         with ag.Runner(tree, checkpointer=self.folder / "web.db") as runner:
             told = [each for each in runner.events(thread_id) if each.kind != "discarded"]
         return [(each.id, each.address, each.kind, each.text) for each in told]
+
+
+class Wire:
+    """What a browser reaches a server through, and what can be cut."""
+
+    def __init__(self, server: Server) -> None:
+        self._port, self._ends, self.is_cut = server.port, list[socket.socket](), False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._threads = [Thread(target=self._listen)]
+        self._threads[0].start()
+
+    def cut(self) -> None:
+        """Cut all connections, and refuse others, until `is_cut` is set back."""
+        self.is_cut = True
+        for each in self._ends:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.cut()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for each in (self._listener, *self._ends):
+            each.close()
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while True:
+                near = self._listener.accept()[0]
+                self._ends.append(near)
+                if self.is_cut:
+                    near.close()
+                    continue
+                far = socket.create_connection(("127.0.0.1", self._port))
+                self._ends.append(far)
+                for way in ((near, far), (far, near)):
+                    self._threads.append(Thread(target=_pass_on, args=way))
+                    self._threads[-1].start()
+
+
+def _pass_on(near: socket.socket, far: socket.socket) -> None:
+    with suppress(OSError):
+        while data := near.recv(65536):
+            far.sendall(data)
+    with suppress(OSError):
+        far.shutdown(socket.SHUT_RDWR)
