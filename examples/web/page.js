@@ -248,8 +248,10 @@ function receive(kind, data) {
 let soon = 0;
 
 function refreshSoon() {
-  clearTimeout(soon);
-  soon = setTimeout(refresh, 50);
+  soon ||= setTimeout(() => {
+    soon = 0;
+    refresh();
+  }, 50);
 }
 
 function isAtFoot() {
@@ -286,7 +288,7 @@ function connect() {
   });
   source.addEventListener("error", (lost) => {
     if (lost.data !== undefined || lost.target !== source) return;
-    if (!isOver) showConnection("connecting");
+    if (!isOver) showConnection(state.status === "new" ? "at rest" : "connecting");
     isOver = false;
     if (source.readyState === EventSource.CLOSED) retrying = setTimeout(connect, RETRY); // 404, 503
   });
