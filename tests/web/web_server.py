@@ -58,7 +58,10 @@ class Server:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait(30)
+        try:
+            self._process.wait(30)
+        finally:
+            self.kill()  # a test that failed may have left a run that waits
         assert "ASGI application" not in self.log, self.log
 
     def gate(self, thread_id: str, *numbers: int) -> None:
