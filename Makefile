@@ -4,13 +4,19 @@ FILE ?=
 TESTS ?=
 BIN := .venv/bin
 
-.PHONY: demo test studio cluster test-cluster notebooks lint format properties crash bench mutants langchain deepagents agui clean
+.PHONY: demo test studio web browser cluster test-cluster notebooks lint format properties crash bench mutants langchain deepagents agui clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
 
 test: .venv/ready
 	$(BIN)/pytest -n 3 --dist worksteal
+
+browser: .venv/ready  # the tests of examples/web in a Chromium: Debian's chromium and chromium-driver
+	$(BIN)/pytest tests/web
+
+web: .venv/ready  # serves examples/web at http://127.0.0.1:8000
+	$(BIN)/python examples/web/app.py
 
 studio: .venv/ready  # LangGraph Studio's server, with the trees of the notebooks
 	LANGGRAPH_CLI_NO_ANALYTICS=1 $(BIN)/langgraph dev --no-browser

@@ -1,7 +1,7 @@
 """Every error that agentgraph raises: each says where, what is wrong, and what to do."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from agentgraph.safe_repr import nearest, shown
 
@@ -9,13 +9,16 @@ from agentgraph.safe_repr import nearest, shown
 class AgentGraphError(Exception):
     """The root of all errors of this library; each can be pickled, with its data.
 
-    Attributes:
-        http_status: With which status a web handler answers a call that is refused so: 422 if an
-            argument does not fit, 404 if a thread or an address is unknown, 409 if the thread is in
-            another state, 503 if the database fails, 500 if the tree has faults.
     """
 
-    http_status: ClassVar[int] = 422
+    @property
+    def http_status(self) -> int:
+        """With which HTTP status a web handler answers a call that is refused so.
+
+        404 if a thread or an address is unknown, 409 if the thread is in another state, 422 if an
+        argument does not fit, 500 if the tree has faults, 503 if the database fails.
+        """
+        return next((status for kind, status in _STATUSES.items() if isinstance(self, kind)), 422)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _made_again, (type(self), self.args, self.__dict__)
@@ -41,8 +44,6 @@ class InvalidAgentError(AgentGraphError):
         faults: Every fault of the tree, each as `where: what is wrong and what to do`.
     """
 
-    http_status = 500
-
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
         super().__init__(_listed(self.faults))
@@ -54,8 +55,6 @@ class InvalidSkillError(AgentGraphError):
     Attributes:
         faults: Every fault of the file, each as `skill.yaml:12: what is wrong and what to do`.
     """
-
-    http_status = 500
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
@@ -368,8 +367,6 @@ class SaverError(AgentGraphError):
         path: The file of the saver, if it is known.
     """
 
-    http_status = 503
-
     def __init__(self, message: str, *, thread_id: str | None = None, path: str | None = None) -> None:
         self.thread_id, self.path = thread_id, path
         super().__init__(message)
@@ -382,8 +379,6 @@ class ThreadError(AgentGraphError):
         thread_id: The thread.
     """
 
-    http_status = 409
-
     def __init__(self, message: str, thread_id: str) -> None:
         self.thread_id = thread_id
         super().__init__(message)
@@ -391,8 +386,6 @@ class ThreadError(AgentGraphError):
 
 class UnknownThreadError(ThreadError):
     """The saver does not have the thread: another file, another name, or it never ran."""
-
-    http_status = 404
 
 
 class ThreadBusyError(ThreadError):
@@ -410,13 +403,9 @@ class UnknownInterruptError(ThreadError):
 class InvalidAnswerError(ThreadError):
     """An answer that does not fit the question's response schema; the question stays pending."""
 
-    http_status = 422
-
 
 class UnknownAddressError(ThreadError):
     """A thread cannot go back to an address, or to a step, that it has not visited."""
-
-    http_status = 404
 
 
 class TreeChangedError(ThreadError):
@@ -429,3 +418,15 @@ class TreeChangedError(ThreadError):
     def __init__(self, message: str, thread_id: str, difference: str) -> None:
         self.difference = difference
         super().__init__(f"{message}\n{difference}", thread_id)
+
+
+_STATUSES: dict[type[AgentGraphError], int] = {
+    UnknownThreadError: 404,
+    UnknownAddressError: 404,
+    InvalidAnswerError: 422,
+    ThreadError: 409,
+    SaverError: 503,
+    InvalidAgentError: 500,
+    InvalidSkillError: 500,
+}
+"""The HTTP statuses of errors: the first kind that fits counts."""

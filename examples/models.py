@@ -15,11 +15,13 @@ Script = Callable[[list[BaseMessage]], str | AIMessage]
 Tool = Callable[..., Any] | dict[str, Any]
 
 
-def real_or(scripts: Mapping[str, Script]) -> Callable[[ag.Context], BaseChatModel | str]:
+def real_or(
+    scripts: Mapping[str, Script], scripted: type[ScriptedChatModel] = ScriptedChatModel
+) -> Callable[[ag.Context], BaseChatModel | str]:
     """Return a function for `model=` that gives the real model, or the script of the agent."""
 
     def choose(ctx: ag.Context) -> BaseChatModel | str:
-        return REAL if _has_key() else ScriptedChatModel(responses=scripts[ctx.name])
+        return REAL if _has_key() else scripted(responses=scripts[ctx.name])
 
     return choose
 

@@ -25,7 +25,8 @@ from examples.nightly_batch import offline as inbox
 from examples.nightly_batch.app import nightly_batch
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-FOLDERS = sorted(path.parent for path in EXAMPLES.glob("*/app.py"))
+FOLDERS = sorted({path.parent for path in EXAMPLES.glob("*/app.py")} - {EXAMPLES / "web"})
+"""The ports; the web application has tests of its own, `test_web_example.py` and `web/`."""
 PROGRAM = str(Path(sys.prefix) / "bin" / "agentgraph")
 COMMAND = re.compile(r"^(?:agentgraph|python) .*", re.MULTILINE)
 

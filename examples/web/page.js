@@ -1,0 +1,342 @@
+// The page: what happens on a thread, as it happens, and what people want of it.
+
+import {el, questionForm, questionText} from "./forms.js";
+
+const RETRY = 1000; // milliseconds until a refused connection is tried again
+
+const $ = (id) => document.getElementById(id);
+const log = $("log");
+const address = new URL(location.href);
+if (!address.searchParams.get("thread")) {
+  address.searchParams.set("thread", crypto.randomUUID().slice(0, 8));
+  history.replaceState(null, "", address);
+}
+const thread = address.searchParams.get("thread");
+
+let state = {status: "new", turns: [], queued: [], pending: []};
+let source = null; // the EventSource; null when disconnected by the user
+let cursor = ""; // of the last event
+let retrying = 0;
+
+// calls
+
+async function call(path, body) {
+  const url = `${path}?${new URLSearchParams({thread})}`;
+  const headers = {"Content-Type": "application/json"};
+  const post = {method: "POST", headers, body: JSON.stringify(body)};
+  let reply;
+  try {
+    reply = await fetch(url, body === undefined ? {} : post);
+  } catch {
+    throw new Error("The server does not answer.");
+  }
+  const data = await reply.json().catch(() => ({}));
+  if (!reply.ok) throw new Error(`${reply.status} ${data.error}: ${data.detail}`);
+  return data;
+}
+
+/** Post something that a person wants; say why it was refused, there or at the foot of the page. */
+async function want(path, body, sayWhy = warn) {
+  try {
+    await call(path, body);
+  } catch (error) {
+    sayWhy(error.message);
+    return false;
+  }
+  warn("");
+  await refresh();
+  if (source && $("connection").textContent !== "live") connect();
+  return true;
+}
+
+function warn(text) {
+  $("alert").textContent = text;
+  $("alert").hidden = !text;
+}
+
+/** Read how the thread stands. */
+async function refresh() {
+  try {
+    state = await call("/thread");
+  } catch (error) {
+    if (source) warn(error.message);
+    return;
+  }
+  showState();
+}
+
+function showState() {
+  const wasAtFoot = isAtFoot();
+  $("status").textContent = state.status;
+  $("status").dataset.status = state.status;
+  $("resume").hidden = !["stopped", "failed"].includes(state.status);
+  $("stop").disabled = $("steer").disabled = state.status === "done" || state.status === "paused";
+  state.turns.forEach((texts, number) => showUser(turn(number), texts));
+  log.querySelector(".queued")?.remove();
+  if (state.queued.length) {
+    const waiting = () => el("small", {}, "waits to be read");
+    const said = state.queued.map((text) => el("p", {class: "user waiting"}, text, waiting()));
+    log.append(el("section", {class: "queued"}, ...said));
+  }
+  for (const card of log.querySelectorAll(".entry[data-kind=interrupted]")) showQuestion(card);
+  if (wasAtFoot) scroll();
+}
+
+// the log
+
+function turn(number) {
+  const found = log.querySelector(`section[data-turn="${Number(number)}"]`);
+  if (found) return found;
+  const made = el("section", {"data-turn": Number(number)}, el("div", {class: "users"}));
+  log.insertBefore(made, log.querySelector(".queued"));
+  return made;
+}
+
+function showUser(section, texts) {
+  const said = texts.map((text) => el("p", {class: "user"}, text));
+  section.querySelector(".users").replaceChildren(...said);
+}
+
+function newEntry(event, kind) {
+  const iteration = event.run_path.at(-1)?.[1];
+  const head = el("div", {class: "head"}, el("b", {}, event.agent_name));
+  if (Number.isInteger(iteration)) head.append(el("span", {class: "chip"}, `iteration ${iteration}`));
+  head.append(el("code", {class: "address"}, event.address));
+  const entry = el("article", {class: "entry"}, head, el("div", {class: "body"}));
+  Object.assign(entry.dataset, {kind, id: event.id, step: event.step ?? "", address: event.address});
+  return entry;
+}
+
+/** Put an entry after those that are complete: the order is that in which events came. */
+function put(entry, event) {
+  const section = turn(event.turn ?? 0);
+  const isPartial = entry.classList.contains("partial");
+  section.insertBefore(entry, isPartial ? null : section.querySelector(".partial"));
+}
+
+function entriesOf(id, selector = ".entry") {
+  return [...log.querySelectorAll(selector)].filter((entry) => entry.dataset.id === id);
+}
+
+const shows = {
+  partial(event) {
+    let [entry] = entriesOf(event.id, ".partial");
+    if (!entry) {
+      entry = newEntry(event, "message");
+      entry.classList.add("partial");
+      entry.setAttribute("aria-busy", "true");
+      put(entry, event);
+    }
+    entry.querySelector(".body").append(textOf(event.output.message));
+  },
+
+  message(event) {
+    const message = event.output.message;
+    const entry = entriesOf(event.id, ".partial")[0] ?? newEntry(event, "message");
+    entry.classList.remove("partial");
+    entry.removeAttribute("aria-busy");
+    const isSteered = Boolean(message.data.additional_kwargs?.steered);
+    entry.classList.toggle("steered", isSteered);
+    if (isSteered) entry.querySelector("b").textContent = `you, to ${event.agent_name}`;
+    entry.dataset.speaker = message.type;
+    const text = textOf(message);
+    entry.dataset.text = text;
+    const body = entry.querySelector(".body");
+    body.replaceChildren();
+    if (message.type === "tool") body.append(el("small", {}, `result of ${message.data.name}`));
+    if (text) body.append(el("p", {}, text));
+    for (const {name, args} of message.data.tool_calls ?? []) {
+      const made = el("code", {}, `${name}(${JSON.stringify(args)})`);
+      body.append(el("p", {class: "call"}, "calls ", made));
+    }
+    put(entry, event);
+  },
+
+  interrupted(event) {
+    entriesOf(event.id).forEach((each) => each.remove()); // it is asked again under its id
+    const entry = newEntry(event, "interrupted");
+    entry.question = event.action.interrupted;
+    const text = questionText(entry.question.value);
+    entry.dataset.text = "";
+    const kind = text.length < 80 ? "question short" : "question";
+    entry.querySelector(".body").append(el("p", {class: kind}, text), el("div", {class: "answer"}));
+    put(entry, event);
+    showQuestion(entry);
+  },
+
+  discarded(event) {
+    const gone = new Set(event.action.discarded);
+    for (const entry of log.querySelectorAll(".entry")) {
+      if (gone.has(entry.dataset.id) || gone.has(entry.dataset.step)) entry.remove();
+    }
+  },
+
+  error(event) {
+    line(event, "error", event.error);
+  },
+
+  custom(event) {
+    line(event, "custom", JSON.stringify(event.output.custom));
+  },
+};
+
+function line(event, kind, text) {
+  const entry = newEntry(event, kind);
+  entry.dataset.text = "";
+  entry.querySelector(".body").append(el("p", {}, text));
+  put(entry, event);
+}
+
+const acts = {
+  exit: () => "ends the run",
+  break_loop: () => "ends the loop",
+  transfer_to: (action) => `hands over to ${action.transfer_to}`,
+  chosen: (action) => `chooses ${action.chosen}`,
+  values: (action) => `sets ${Object.keys(action.values).join(", ")}`,
+  action: (action) => JSON.stringify(action.custom),
+};
+
+function textOf(message) {
+  const content = message.data.content;
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return JSON.stringify(content);
+  return content.map((each) => (typeof each === "string" ? each : each.text ?? "")).join("");
+}
+
+/** Show the form of a question while it waits for an answer. */
+function showQuestion(entry) {
+  const place = entry.querySelector(".answer");
+  const isOpen = state.pending.includes(entry.dataset.id) && state.status !== "running";
+  entry.classList.toggle("open", isOpen);
+  if (!isOpen) return place.replaceChildren();
+  if (place.firstChild) return undefined; // what a person has typed stays
+  const inner = questionForm(entry.question);
+  const fault = el("p", {class: "fault", role: "alert", hidden: true});
+  const button = el("button", {class: "primary"}, "Answer");
+  const form = el("form", {novalidate: true}, inner.node, fault, button);
+  const sayWhy = (text) => {
+    fault.textContent = text;
+    fault.hidden = false;
+    fault.scrollIntoView({block: "nearest"});
+  };
+  form.addEventListener("submit", (submitted) => {
+    submitted.preventDefault();
+    let answer;
+    try {
+      answer = inner.read();
+    } catch (error) {
+      return sayWhy(error.message);
+    }
+    return want("/answers", {[entry.dataset.id]: answer ?? null}, sayWhy);
+  });
+  place.append(form);
+  return undefined;
+}
+
+function receive(kind, data) {
+  const event = JSON.parse(data);
+  showConnection("live");
+  const wasAtFoot = isAtFoot();
+  cursor = event.cursor ?? cursor;
+  if (state.status !== "running" || (event.turn ?? 0) >= state.turns.length) refreshSoon();
+  if (kind in acts) line(event, kind, acts[kind](event.action));
+  else shows[kind](event);
+  if (event.output?.message?.data.additional_kwargs?.steered) refreshSoon();
+  if (wasAtFoot) scroll();
+}
+
+let soon = 0;
+
+function refreshSoon() {
+  soon ||= setTimeout(() => {
+    soon = 0;
+    refresh();
+  }, 50);
+}
+
+function isAtFoot() {
+  return log.scrollTop + log.clientHeight >= log.scrollHeight - 80;
+}
+
+function scroll() {
+  log.scrollTop = log.scrollHeight;
+}
+
+// the connection
+
+/** Follow the thread after the last event; the browser itself connects again when it is cut off. */
+function connect() {
+  disconnect();
+  source = new EventSource(`/events?${new URLSearchParams({thread, after: cursor})}`);
+  let isOver = false; // after its end a connection is closed, and the browser asks again
+  source.addEventListener("open", () => {
+    if ($("connection").textContent === "connecting") showConnection("live");
+    // chunks of the time between are not told again; the whole message is
+    for (const entry of log.querySelectorAll(".partial .body")) entry.append(" … ");
+  });
+  for (const kind of [...Object.keys(shows), ...Object.keys(acts)]) {
+    source.addEventListener(kind, (message) => {
+      if (message.data !== undefined) receive(kind, message.data); // "error" is the browser's own, too
+    });
+  }
+  source.addEventListener("end", (message) => {
+    const {status, error} = JSON.parse(message.data);
+    isOver = true;
+    showConnection("at rest");
+    if (error) warn(error);
+    if (status !== state.status) refreshSoon();
+  });
+  source.addEventListener("error", (lost) => {
+    if (lost.data !== undefined || lost.target !== source) return;
+    if (!isOver) showConnection(state.status === "new" ? "at rest" : "connecting");
+    isOver = false;
+    if (source.readyState === EventSource.CLOSED) retrying = setTimeout(connect, RETRY); // 404, 503
+  });
+}
+
+function disconnect() {
+  clearTimeout(retrying);
+  source?.close();
+  source = null;
+}
+
+function showConnection(text) {
+  $("connection").textContent = text;
+  $("connect").textContent = text === "disconnected" ? "Connect" : "Disconnect";
+}
+
+// controls
+
+$("thread").value = thread;
+$("open").addEventListener("submit", (submitted) => {
+  submitted.preventDefault();
+  location.search = new URLSearchParams({thread: $("thread").value});
+});
+$("connect").addEventListener("click", () => {
+  if (source) {
+    disconnect();
+    showConnection("disconnected");
+  } else {
+    showConnection("connecting");
+    refresh().then(connect);
+  }
+});
+
+async function say(path, body) {
+  if (await want(path, {text: $("text").value, ...body})) $("text").value = "";
+}
+
+$("composer").addEventListener("submit", (submitted) => {
+  submitted.preventDefault();
+  say("/messages", {while_running: $("busy").value});
+});
+$("text").addEventListener("keydown", (key) => {
+  if (key.key !== "Enter" || key.shiftKey || key.isComposing) return;
+  key.preventDefault();
+  $("composer").requestSubmit();
+});
+$("steer").addEventListener("click", () => say("/steer", {}));
+$("stop").addEventListener("click", () => want("/stop", {}));
+$("resume").addEventListener("click", () => want("/resume", {}));
+
+refresh().then(connect);
