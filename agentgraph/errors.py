@@ -7,9 +7,7 @@ from agentgraph.safe_repr import nearest, shown
 
 
 class AgentGraphError(Exception):
-    """The root of all errors of this library; each can be pickled, with its data.
-
-    """
+    """The root of all errors of this library; each can be pickled, with its data."""
 
     @property
     def http_status(self) -> int:
