@@ -28,7 +28,7 @@ import agentgraph as ag
 @pytest.mark.filterwarnings(  # what LangGraph itself says of a GeneratorExit in a node of its own
     "ignore:.*arun_with_retry.*:pytest.PytestUnraisableExceptionWarning"
 )
-@pytest.mark.parametrize(("site", "kind", "way"), in_turn(SITES, KINDS, WAYS, every=13))
+@pytest.mark.parametrize(("site", "kind", "way"), in_turn(SITES, KINDS, WAYS, every=19))
 def test_what_fails_once_is_reported_and_tried_again(
     site: str, kind: str, way: str, tmp_path: Path
 ) -> None:
@@ -86,7 +86,7 @@ def check_effects(world: World, site: str, *, absorbed: bool) -> None:
 
 
 @pytest.mark.parametrize("where", ["step", "undo"])
-@pytest.mark.parametrize(("shape", "kind", "way"), in_turn(SHAPES, KINDS, WAYS, every=3))
+@pytest.mark.parametrize(("shape", "kind", "way"), in_turn(SHAPES, KINDS, WAYS, every=5))
 def test_only_an_ordinary_failure_of_a_step_or_its_undo_is_final(
     where: str, shape: str, kind: str, way: str, tmp_path: Path
 ) -> None:

@@ -84,7 +84,7 @@ def check_unbegun(world: World, thread: ag.Thread) -> None:
     assert thread == ag.Thread("t", "new")
 
 
-@pytest.mark.parametrize(("tree", "how", "way"), in_turn(TREES, SYNC, SYNC_WAYS, every=6))
+@pytest.mark.parametrize(("tree", "how", "way"), in_turn(TREES, SYNC, SYNC_WAYS, every=9))
 def test_a_run_that_is_left_goes_on_at_once(tree: str, how: str, way: str, tmp_path: Path) -> None:
     case, leave_at = Left(tree, way, tmp_path), 0
     while leaves(case, how, leave_at):
@@ -111,7 +111,7 @@ def leaves(case: Left, how: str, leave_at: int) -> bool:
     return count.left
 
 
-@pytest.mark.parametrize(("tree", "how", "way"), in_turn(TREES, ASYNC, ASYNC_WAYS, every=6))
+@pytest.mark.parametrize(("tree", "how", "way"), in_turn(TREES, ASYNC, ASYNC_WAYS, every=9))
 def test_an_async_run_that_is_left_goes_on_at_once(
     tree: str, how: str, way: str, tmp_path: Path
 ) -> None:

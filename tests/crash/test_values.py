@@ -23,7 +23,7 @@ from sites import BAD
 import agentgraph as ag
 
 
-@pytest.mark.parametrize(("entrance", "value", "way"), in_turn(ENTRANCES, VALUES, WAYS, every=7))
+@pytest.mark.parametrize(("entrance", "value", "way"), in_turn(ENTRANCES, VALUES, WAYS, every=11))
 def test_what_an_agent_gives_comes_back_or_is_refused(
     entrance: str, value: str, way: str, tmp_path: Path
 ) -> None:
@@ -100,7 +100,7 @@ CALLS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(("entrance", "value", "way"), in_turn(CALLS, VALUES, WAYS, every=4))
+@pytest.mark.parametrize(("entrance", "value", "way"), in_turn(CALLS, VALUES, WAYS, every=7))
 def test_what_a_run_or_a_resume_is_given_comes_back_or_is_refused(
     entrance: str, value: str, way: str, tmp_path: Path
 ) -> None:
@@ -128,7 +128,7 @@ def test_what_a_run_or_a_resume_is_given_comes_back_or_is_refused(
 METHODS = ("run", "resume", "events")
 
 
-@pytest.mark.parametrize(("method", "value", "way"), in_turn(METHODS, VALUES, WAYS, every=4))
+@pytest.mark.parametrize(("method", "value", "way"), in_turn(METHODS, VALUES, WAYS, every=7))
 def test_a_thread_has_any_id_that_is_a_text(method: str, value: str, way: str, tmp_path: Path) -> None:
     world, given = World(), VALUES[value]()
     driven = Watched(campaign.chain(world), way, tmp_path)

@@ -18,7 +18,7 @@ import agentgraph as ag
 
 ALL = 1000
 """From so many examples on each visit and each save is tried."""
-STRIDE = 1 if EXAMPLES >= ALL else 11
+STRIDE = 1 if EXAMPLES >= ALL else 17
 FEW = 1 if EXAMPLES >= ALL else 6
 """Each how-manyth visit is tried."""
 

@@ -110,8 +110,11 @@ def tree() -> ag.Agent:
     return ag.sequential("s", [says("a"), ag.parallel("p", [says("b")])])
 
 
-@pytest.mark.parametrize("before", [0, 1], ids=["the first turn", "the second turn"])
-@pytest.mark.parametrize("then", ["resume", "run"])
+@pytest.mark.parametrize(
+    ("before", "then"),
+    [(0, "run"), (1, "resume")],
+    ids=["the first turn, then a run", "the second turn, then a resume"],
+)
 def test_a_turn_whose_run_died_after_any_save_is_stopped_and_goes_on(
     started: Callable[[ag.Agent], Thread], deaths: Deaths, before: int, then: str
 ) -> None:

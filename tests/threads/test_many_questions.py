@@ -126,7 +126,7 @@ ORDERS = [*permutations(range(6))]
 
 
 @pytest.mark.parametrize("drive", [Sync, Async])
-@pytest.mark.parametrize("order", ORDERS[:: 144 if EXAMPLES < ALL else 1], ids=str)
+@pytest.mark.parametrize("order", ORDERS[:: 240 if EXAMPLES < ALL else 1], ids=str)
 def test_answers_in_any_order_have_each_effect_once(
     drive: Drive, order: tuple[int, ...], tmp_path: Path
 ) -> None:
@@ -140,7 +140,7 @@ def test_answers_in_any_order_have_each_effect_once(
     assert thread.pending() == []
 
 
-@pytest.mark.parametrize("seed", range(3 if EXAMPLES < ALL else 200))
+@pytest.mark.parametrize("seed", range(1 if EXAMPLES < ALL else 200))
 @pytest.mark.parametrize("drive", [Sync, Async])
 def test_subsets_and_rewinds_between_have_each_effect_once_on_the_line(
     drive: Drive, seed: int, tmp_path: Path

@@ -125,7 +125,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("left", "beside"), [*CASES, (forked_early, False)])
-@pytest.mark.parametrize("where", ["memory", "file", "async file"])
+@pytest.mark.parametrize("where", ["memory", "async file"])
 def test_a_resume_reads_as_much_of_a_long_thread_as_of_a_short_one(
     reads: Reads, tmp_path: Path, where: str, left: Callable[[Thread], None], beside: bool
 ) -> None:
