@@ -16,7 +16,7 @@ class Feed:
     """What a run tells, for those who follow it.
 
     Attributes:
-        base: The number up to which all events are saved or void, as the run began.
+        base: The number up to which all events are saved or void, as the run begins.
         lately: The events of the root's last two steps, without chunks: perhaps they are not saved yet.
         older: How many of them are of the step before the last.
         listeners: Called with each event, in the thread or task that reads the run.

@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage
 from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
+from agentgraph.graph.stamps import now
 from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.checkpoints import begun_input, leading_checkpoints
 from agentgraph.threads.listening import Feed
@@ -50,6 +51,7 @@ class UnderWay:
         self.control.mailbox = self.mailbox
         self.waiting: Sequence[BaseMessage] = ()
         self.feed, self.released = Feed(), Future[None]()
+        self.feed.base = now()
         self.is_stopped = False
         self.began = time.time()
         self.thread: ThreadSaver | None = None
@@ -71,7 +73,7 @@ class UnderWay:
                 whose callers wait for turns of their own.
             own: The id of the request whose turn it is, if it is one's.
         """
-        self.thread = thread
+        self.thread, self.feed.base = thread, now()
         every = yield from requests(thread)
         if not every:
             return
