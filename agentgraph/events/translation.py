@@ -435,7 +435,7 @@ def told_in(written: Mapping[str, Any]) -> list[tuple[Moment, Entry]]:
 
 
 def is_step(part: Mapping[str, Any]) -> bool:
-    """Return whether a part of LangGraph's stream is the update of a step of the root, not of a task."""
+    """Return whether a part of LangGraph's stream is the update of a step of the root, not a task."""
     if part["type"] != "updates" or part["ns"]:
         return False
     return any(

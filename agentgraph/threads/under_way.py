@@ -74,14 +74,14 @@ class UnderWay:
             own: The id of the request whose turn it is, if it is one's.
         """
         self.thread, self.feed.base = thread, now()
-        every = yield from requests(thread)
-        if not every:
+        listed = yield from requests(thread)
+        every = [each for each in listed if self._requests.setdefault(each.id, each) is each]
+        if not every:  # what was sent since it is locked may have been taken already
             return
         new = unread(every, (yield from ids_on(thread)))
         if begins_turn:
             due = [each for each in new if each.id == own or not is_waited_for(thread, each)]
             self.waiting = [message for each in due for message in each.messages]
-        self._requests = {each.id: each for each in every}
         sent = () if begins_turn else (each for each in new if each.kind == "steer")
         self.mailbox.add(message for each in sent for message in each.messages)
         for each in every:
