@@ -44,6 +44,7 @@ from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_err
 from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
 from agentgraph.threads.config import is_collecting, is_within, outside
+from agentgraph.threads.following import AsyncFollow
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.replay import Continuation, learn_of, save_heard, void_note
 from agentgraph.threads.soundness import is_met_by_langgraph, unfit
@@ -400,6 +401,11 @@ class AsyncRun(AsyncIterator[AgentEvent]):
         if self._source is not None:
             await self._source.aclose()
 
+    @property
+    def follows(self) -> bool:
+        """Whether it follows a run, or waits for one: then closing it leaves that run alone."""
+        return isinstance(self._source, AsyncFollow)
+
     async def __aenter__(self) -> Self:
         return await self
 
@@ -540,5 +546,5 @@ class Driver(AsyncIterator[AgentEvent]):
             self._answer.set_exception(error)
 
 
-Source = Driver | AsyncGenerator[AgentEvent, None]
+Source = Driver | AsyncFollow | AsyncGenerator[AgentEvent, None]
 """Where an `AsyncRun` gets its events once it has begun."""

@@ -1,7 +1,6 @@
 """Runs are stopped and steered: from inside, from other threads and from other processes."""
 
 import asyncio
-import os
 import signal
 import threading
 from collections import Counter
@@ -220,7 +219,7 @@ def test_a_run_is_stopped_by_another_thread_and_by_a_signal_handler(drive: Drive
         stopped.set()
 
     def by_signal(runner: ag.Runner) -> None:
-        os.kill(os.getpid(), signal.SIGUSR1)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
         assert stopped.wait(30)
 
     before = signal.signal(signal.SIGUSR1, handle)
