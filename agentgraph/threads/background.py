@@ -1,15 +1,19 @@
 """Runs that outlive their reader: what `Runner.start` began is read to its end in the background.
 
-Such a run lives as long as the program: one that ends cuts it off as a kill does, and a resume goes on.
-A runner that is closed stops them before their next steps, and waits for that.
+Such a run lives as long as the program, and one in a task as long as its event loop. A runner that is
+closed stops them before their next steps, and waits for that; the end of the program does so, too.
+Python shuts all pools of threads down at the end of the main thread: a run that went on would fail there.
 """
 
 import asyncio
+import atexit
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from weakref import WeakSet
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
@@ -50,6 +54,7 @@ class Background:
 
     def add(self, run: Run | Follow) -> None:
         """Have a run read in a thread, when it is its turn."""
+        _stop_at_exit(self)
         with self._changed:
             self._runs.add(run)
         name = "agentgraph-start"
@@ -143,3 +148,25 @@ class Background:
             log.exception(_FAILED, run.thread_id)
         finally:
             self._leave()
+
+
+_exit = threading.Lock()
+_process: list[int] = []
+"""The process whose end stops runs; one that was forked from it has none of them."""
+_open: "WeakSet[Background]" = WeakSet()
+
+
+def _stop_at_exit(background: Background) -> None:
+    with _exit:
+        if os.getpid() not in _process:
+            _process[:] = [os.getpid()]
+            _open.clear()
+            # atexit is too late: it comes after the end of the pools of threads
+            register = getattr(threading, "_register_atexit", atexit.register)
+            register(partial(_stop_all, os.getpid()))
+        _open.add(background)
+
+
+def _stop_all(process: int) -> None:
+    for each in [*_open] if process == os.getpid() else ():
+        each.close()
