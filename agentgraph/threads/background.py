@@ -2,7 +2,7 @@
 
 Such a run lives as long as the program, and one in a task as long as its event loop. A runner that is
 closed stops them before their next steps, and waits for that; the end of the program does so, too.
-Python shuts all pools of threads down at the end of the main thread: a run that went on would fail there.
+Python shuts all pools of threads down at the end of the main thread: a run that went on would fail.
 """
 
 import asyncio

@@ -319,7 +319,8 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     thread_id, is_running = saver.thread_id, saver.is_running()
     saved = yield from saver.checkpoint()
     if saved is None:
-        return Thread(thread_id, "running" if is_running else "new")
+        queued = yield from waiting_on(saver)
+        return Thread(thread_id, "running" if is_running else "new", queued=queued)
     events = yield from replayed(saver)
     questions = yield from pending(saver)
     begun = begun_input(saved)

@@ -1,4 +1,4 @@
-"""Runs in the background: what is refused, how many run, how they fail and end, and what a kill leaves."""
+"""Runs in the background: what is refused, how many run, how they fail, and how they end."""
 
 import asyncio
 import logging
