@@ -616,6 +616,7 @@ def _continue_step(
     first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
     told = [each._replace(kind=VOIDED, data=[cursor_of(number_of(each)), each.data]) for each in first]
     keeps = [note("discarded", dropped)] if dropped else []
+    clock.next()  # chunks have it in their cursors, which come after those of what is replayed
     waiting = open_.keys() - {*answered, *dropped}
     kept = [each for each in asked if each.id not in dropped]
     questions = zip(kept, _events_of(kept, saver, line), strict=True)
