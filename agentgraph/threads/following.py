@@ -55,19 +55,32 @@ def check_follow(saver: ThreadSaver, after: str | None) -> Calls[None]:
 
 def followed(saver: ThreadSaver, after: str | None) -> Following:
     """Yield the events of a thread after a cursor, and calls, until nothing runs on it."""
-    run = run_under_way(saver.saver, saver.thread_id)
-    while run is None and saver.is_running():
-        upto = yield from _committed(saver)
-        for event in (yield from told_since(saver, after, upto)) if upto else ():
-            after = event.cursor
-            yield event
-        yield from waiting(SECONDS)
+    while True:
         run = run_under_way(saver.saver, saver.thread_id)
-    if run is not None:
-        after = yield from _live(saver, run, after)
-    if (yield from saver.checkpoint()) is not None:  # it may never have begun
-        rest = yield from told_since(saver, after, None)
-        yield from rest
+        if run is not None:
+            after = yield from _live(saver, run, after)
+        elif saver.is_running():
+            upto = yield from _committed(saver)
+            for event in (yield from told_since(saver, after, upto)) if upto else ():
+                after = event.cursor
+                yield event
+            yield from waiting(SECONDS)
+        elif (rest := (yield from _at_rest(saver, after))) is not None:
+            yield from rest
+            return
+
+
+def _at_rest(saver: ThreadSaver, after: str | None) -> Calls[list[AgentEvent] | None]:
+    """Return what a reader lacks of a thread at rest; None if a run begins meanwhile.
+
+    What a run has saved of a step that is under way is not all that it has told.
+    """
+    if (head := (yield from saver.checkpoint())) is None:
+        return []  # its run has never begun
+    rest = yield from told_since(saver, after, None)
+    now = yield from saver.checkpoint()
+    is_same = now is not None and now.checkpoint["id"] == head.checkpoint["id"]
+    return rest if is_same and not saver.is_running() else None
 
 
 def waiting(seconds: float) -> Following:

@@ -18,10 +18,12 @@ import pytest
 from commands import wait_until
 from followed_trees import TREES, Follower, check_adds_up, converse, follow
 from forking import Forker
-from helpers import Drive, fails, says
+from helpers import Drive, asks, fails, says
 
 import agentgraph as ag
+from agentgraph.graph.sync_async import Call, run_calls
 from agentgraph.testing import ScriptError
+from agentgraph.threads.following import followed
 from agentgraph.threads.under_way import run_under_way
 
 KEPT = pytest.mark.parametrize("kept", ["memory", "file"])
@@ -280,3 +282,45 @@ def test_the_error_of_a_run_is_the_last_that_a_follower_gets(
             "ValueError('b failed, time 1')",
         ]
         assert [each.kind for each in follow(drive, runner, None)] == ["message", "error"]
+
+
+@KEPT
+def test_a_run_that_begins_while_a_follower_reads_is_followed(kept: str, tmp_path: Path) -> None:
+    """A branch of it has saved what it said after something that another one has not saved yet."""
+    early, late = threading.Event(), threading.Event()
+
+    def first(ctx: ag.Context) -> Iterator[str]:
+        yield "first"
+        early.set()
+        assert late.wait(30)
+
+    def second(ctx: ag.Context) -> str:
+        assert early.wait(30)
+        return "second"
+
+    fork = ag.parallel("p", [ag.function_agent("a", first), ag.function_agent("b", second)])
+    with runner_of(ag.sequential("s", [asks("boss"), fork]), kept, tmp_path) as runner:
+        list(runner.run("Go.", thread_id="t"))
+        thread, told, got = runner.engine.thread("t"), list[ag.AgentEvent](), list[ag.AgentEvent]()
+        reader = threading.Thread(target=lambda: told.extend(runner.resume("t", "yes")))
+
+        def ends_later() -> None:
+            wait_until(lambda: run_under_way(runner.saver, "t").feed.listeners)  # type: ignore[union-attr]
+            late.set()
+
+        def interleaved() -> Any:
+            following = followed(thread, None)
+            step: Any = following.send((yield next(following)))  # it stands at rest
+            reader.start()
+            wait_until(lambda: "second" in [each.text for each in runner.events("t")])
+            threading.Thread(target=ends_later).start()
+            with suppress(StopIteration):
+                while True:
+                    if isinstance(step, ag.AgentEvent):
+                        got.append(step)
+                    step = following.send((yield step) if isinstance(step, Call) else None)
+
+        run_calls(interleaved())
+        reader.join(30)
+        assert "first" in [each.text for each in got]
+        check_adds_up(got, runner.events("t"))
