@@ -320,7 +320,7 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     saved = yield from saver.checkpoint()
     if saved is None:
         queued = yield from waiting_on(saver)
-        return Thread(thread_id, "running" if is_running else "new", queued=queued)
+        return Thread(thread_id, "running" if is_running else "new", queued=tuple(queued))
     events = yield from replayed(saver)
     questions = yield from pending(saver)
     begun = begun_input(saved)
