@@ -4,7 +4,7 @@ FILE ?=
 TESTS ?=
 BIN := .venv/bin
 
-.PHONY: demo test studio web browser cluster test-cluster notebooks lint format properties crash bench mutants langchain deepagents agui clean
+.PHONY: demo test studio web browser cluster test-cluster notebooks lint format properties crash load bench mutants langchain deepagents agui clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -48,6 +48,9 @@ properties: .venv/ready  # the property tests on a hundred times as many trees, 
 
 crash: .venv/ready  # the crash campaigns in all ways: each site, value and event, sync, async, on disk
 	AGENTGRAPH_EXAMPLES=100000 $(BIN)/pytest -n 2 tests/crash
+
+load: .venv/ready  # a hundred clients of a server that is killed
+	AGENTGRAPH_CLIENTS=100 $(BIN)/pytest tests/server/test_under_load.py
 
 bench: .venv/ready  # what it costs, side by side with what it is measured against
 	$(BIN)/python tests/benchmarks

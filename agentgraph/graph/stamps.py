@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from time import time_ns
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -50,6 +51,11 @@ class Moment(NamedTuple):
     def time(self) -> float:
         """The time in seconds since 1970."""
         return self.number / _A_SECOND
+
+
+def now() -> int:
+    """Return the number that an entry gets that is emitted now, unless the thread has greater ones."""
+    return time_ns() // 1000
 
 
 class Note(NamedTuple):

@@ -1,14 +1,18 @@
 """Runs that outlive their reader: what `Runner.start` began is read to its end in the background.
 
-Such a run lives as long as the program: one that ends cuts it off as a kill does, and a resume goes on.
-A runner that is closed stops them before their next steps, and waits for that.
+Such a run lives as long as the program, and one in a task as long as its event loop. A runner that is
+closed stops them before their next steps, and waits for that; the end of the program does so, too.
+Python shuts all pools of threads down at the end of the main thread: a run that went on would fail.
 """
 
 import asyncio
+import atexit
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from weakref import WeakSet
 
 from agentgraph.errors import AgentGraphError
@@ -26,7 +30,8 @@ _FAILED = "the run on thread %r failed; its status says how it stands, and resum
 class Background:
     """Reads runs to their end, a limited number at a time; the others hold their threads and wait.
 
-    Runs in threads and runs in tasks of an event loop are counted apart.
+    Runs begin in the order in which they were added, or one that waits for another run on its thread
+    might take the place that this one needs.
     """
 
     def __init__(self, max_running: int, stop: Callable[[str], object]) -> None:
@@ -42,76 +47,127 @@ class Background:
         if not isinstance(max_running, int) or max_running < 1:
             raise AgentGraphError(f"max_running={shown(max_running)} is no number from 1 on")
         self._max_running, self._running, self._stop = max_running, 0, stop
-        self._waiting: deque[Run | Follow] = deque()
-        self._runs: set[Run | Follow] = set()
-        self._tasks_running = 0
-        self._changed, self._workers = threading.Condition(), WeakSet[threading.Thread]()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._runs: dict[Run | Follow, threading.Thread] = {}
+        self._changed = threading.Condition()
         self._tasks: dict[asyncio.Task[None], AsyncRun] = {}
 
     def add(self, run: Run | Follow) -> None:
         """Have a run read in a thread, when it is its turn."""
+        _stop_at_exit(self)
+        name = "agentgraph-start"
+        thread = threading.Thread(target=self._work, args=(run,), name=name, daemon=True)
         with self._changed:
-            self._waiting.append(run)
-            self._runs.add(run)
-            if self._running >= self._max_running:
-                return
-            self._running += 1
-        worker = threading.Thread(target=self._work, name="agentgraph-start", daemon=True)
-        self._workers.add(worker)
-        worker.start()
+            self._runs[run] = thread
+        self._enter(thread.start)
 
     def aadd(self, run: AsyncRun) -> None:
         """Have a run read in a task of the event loop, when it is its turn."""
-        task = asyncio.get_running_loop().create_task(self._awork(run))
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        task = loop.create_task(self._awork(run, turn))
         self._tasks[task] = run
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        self._enter(partial(self._begin_on, loop, turn))
 
     def close(self) -> None:
         """Stop the runs in threads, and wait until none is left but one that calls this."""
+        here = threading.current_thread()
         with self._changed:
-            runs = [*self._runs]
+            runs = {run: thread for run, thread in self._runs.items() if thread is not here}
         for run in runs:
-            self._stop(run.thread_id)
+            if isinstance(run, Follow):  # the run on its thread may be another caller's
+                run.close()
+            else:
+                self._stop(run.thread_id)
         with self._changed:
-            is_inside = threading.current_thread() in self._workers
-            self._changed.wait_for(lambda: self._running <= is_inside)
+            self._changed.wait_for(lambda: self._runs.keys().isdisjoint(runs))
 
     async def aclose(self) -> None:
         """Stop the runs in tasks of this event loop, and wait until none is left."""
         loop = asyncio.get_running_loop()
         mine = {task: run for task, run in self._tasks.items() if task.get_loop() is loop}
         for run in mine.values():
-            self._stop(run.thread_id)
+            if run.follows:
+                await run.aclose()
+            else:
+                self._stop(run.thread_id)
         await asyncio.gather(*mine, return_exceptions=True)
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                if not self._waiting:
-                    self._running -= 1
-                    self._changed.notify_all()
-                    return
-                run = self._waiting.popleft()
-            try:
-                for _ in run:
-                    pass
-            except Exception:
-                log.exception(_FAILED, run.thread_id)
-            finally:
-                self._runs.discard(run)
+    def _enter(self, begin: Callable[[], None]) -> None:
+        """Call `begin` when a place is free."""
+        with self._changed:
+            if self._running >= self._max_running:
+                self._waiting.append(begin)
+                return
+            self._running += 1
+        begin()
 
-    async def _awork(self, run: AsyncRun) -> None:
-        while self._tasks_running >= self._max_running:
-            await asyncio.sleep(_SECONDS)
-        self._tasks_running += 1
+    def _leave(self) -> None:
+        """Free a place, for the one who waits longest."""
+        with self._changed:
+            begin = self._waiting.popleft() if self._waiting else None
+            self._running -= begin is None
+        if begin is not None:
+            begin()
+
+    def _begin_on(self, loop: asyncio.AbstractEventLoop, turn: "asyncio.Future[None]") -> None:
+        def begin() -> None:
+            if turn.done():  # its task was cancelled
+                self._leave()
+            else:
+                turn.set_result(None)
+
+        try:
+            loop.call_soon_threadsafe(begin)
+        except RuntimeError:  # the event loop is closed, and with it the run
+            self._leave()
+
+    def _work(self, run: Run | Follow) -> None:
+        try:
+            for _ in run:
+                pass
+        except BaseException:  # whatever it was, the next one has its turn
+            log.exception(_FAILED, run.thread_id)
+        finally:
+            with self._changed:
+                self._runs.pop(run, None)
+                self._changed.notify_all()
+            self._leave()
+
+    async def _awork(self, run: AsyncRun, turn: "asyncio.Future[None]") -> None:
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it has its place already
+                self._leave()
+            raise
         try:
             async for _ in run:
                 pass
         except Exception:
             log.exception(_FAILED, run.thread_id)
         finally:
-            self._tasks_running -= 1
+            self._leave()
 
 
-_SECONDS = 0.05
-"""How often a task that waits for its turn looks whether it has come."""
+_exit = threading.Lock()
+_process: list[int] = []
+"""The process whose end stops runs; one that was forked from it has none of them."""
+_open: "WeakSet[Background]" = WeakSet()
+
+
+def _stop_at_exit(background: Background) -> None:
+    with _exit:
+        if os.getpid() not in _process:
+            _process[:] = [os.getpid()]
+            _open.clear()
+            # atexit is too late: it comes after the end of the pools of threads
+            register = getattr(threading, "_register_atexit", atexit.register)
+            register(partial(_stop_all, os.getpid()))
+        _open.add(background)
+
+
+def _stop_all(process: int) -> None:
+    for each in [*_open] if process == os.getpid() else ():
+        each.close()

@@ -60,7 +60,7 @@ CHANGED = "changed"
 
 
 VOIDED = "voided"
-"""The kind of the note of what a run voided as it began: for those who follow the thread."""
+"""The kind of the note of what a run told to be void, for followers: its cursor, and the names."""
 
 
 def is_cut_short(saved: CheckpointTuple) -> bool:

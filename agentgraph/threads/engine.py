@@ -3,7 +3,7 @@
 How a call begins that may be a turn or a resume: `invoke` and `watch`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -14,7 +14,6 @@ from langgraph.types import Command
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
-from agentgraph.events.events import AgentEvent
 from agentgraph.graph.guarded_saver import GuardedSaver, Order, saver_error
 from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
@@ -34,7 +33,7 @@ from agentgraph.threads.config import (
     thread_for,
     thread_in,
 )
-from agentgraph.threads.following import Follow, Following, afollow, check_follow, followed
+from agentgraph.threads.following import AsyncFollow, Follow, Following, check_follow, followed
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.pending import UNANSWERED, Resumption, names_of, pending, resumption
 from agentgraph.threads.replay import Continuation, continuation
@@ -215,10 +214,10 @@ class Engine:
     def afollow(self, thread_id: str, after: str | None) -> AsyncRun:
         """Return what happens on a thread, as `follow` does; refused when it is awaited."""
 
-        async def admit() -> AsyncGenerator[AgentEvent, None]:
+        async def admit() -> AsyncFollow:
             self.check_saver("async")
             followed = self._followed(self.thread(thread_id), after)
-            return afollow(await await_outside(arun_calls(followed)))
+            return AsyncFollow(await await_outside(arun_calls(followed)))
 
         return AsyncRun(thread_id, admit)
 

@@ -12,8 +12,9 @@ of its own.
 """
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -25,16 +26,14 @@ from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import known_thread, position_of
 from agentgraph.threads.config import await_outside, call_outside
-from agentgraph.threads.listening import Feed, Listener
+from agentgraph.threads.listening import SECONDS, Feed, Listener, Nothing
 from agentgraph.threads.replay import told_since
 from agentgraph.threads.requests import is_wanted
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.under_way import UnderWay, run_under_way
 
-SECONDS = 0.25
-"""How often the saver is read for what other processes do."""
-
-Following = Generator[Call | AgentEvent, Any, None]
+Following = Generator[Call | AgentEvent | Nothing, Any, None]
+"""Yields events and calls, and `Nothing` where a wait was in vain: then it may be closed."""
 
 
 def check_follow(saver: ThreadSaver, after: str | None) -> Calls[None]:
@@ -60,16 +59,38 @@ def followed(saver: ThreadSaver, after: str | None) -> Following:
     while True:
         if (run := run_under_way(saver.saver, saver.thread_id)) is not None:
             after = yield from _live(saver, run, after)
-            continue
-        is_running = yield from saver.is_under_way()
-        has_begun = (yield from saver.checkpoint()) is not None
-        upto = (yield from _committed(saver)) if is_running else None
-        for event in (yield from told_since(saver, after, upto)) if has_begun else ():
-            after = event.cursor
-            yield event
-        if not is_running and not (yield from is_wanted(saver)):
-            return
-        yield Call(time.sleep, asyncio.sleep, (SECONDS,))
+        elif (yield from saver.is_under_way()):
+            upto = yield from _committed(saver)
+            for event in (yield from told_since(saver, after, upto)) if upto else ():
+                after = event.cursor
+                yield event
+            yield from waiting(SECONDS)
+        elif (rest := (yield from _at_rest(saver, after))) is not None:
+            for event in rest:
+                after = event.cursor
+                yield event
+            if not (yield from is_wanted(saver)):
+                return
+            yield from waiting(SECONDS)
+
+
+def _at_rest(saver: ThreadSaver, after: str | None) -> Calls[list[AgentEvent] | None]:
+    """Return what a reader lacks of a thread at rest; None if a run begins meanwhile.
+
+    What a run has saved of a step that is under way is not all that it has told.
+    """
+    if (head := (yield from saver.checkpoint())) is None:
+        return []  # its run has never begun
+    rest = yield from told_since(saver, after, None)
+    now = yield from saver.checkpoint()
+    is_same = now is not None and now.checkpoint["id"] == head.checkpoint["id"]
+    return rest if is_same and not (yield from saver.is_under_way()) else None
+
+
+def waiting(seconds: float) -> Following:
+    """Wait before the saver is read again for what others do."""
+    yield Call(time.sleep, asyncio.sleep, (seconds,))
+    yield Nothing.YET
 
 
 def _live(saver: ThreadSaver, run: UnderWay, after: str | None) -> Generator[Any, Any, str | None]:
@@ -82,6 +103,9 @@ def _live(saver: ThreadSaver, run: UnderWay, after: str | None) -> Generator[Any
         void: set[str] = set()
         base = ""
         while (told := (yield Call(listener.get, listener.aget))) is not None:
+            if isinstance(told, Nothing):
+                yield told
+                continue
             event = told
             cursor = event.cursor or ""
             if cursor <= (after or ""):
@@ -130,7 +154,8 @@ def _committed(saver: ThreadSaver) -> Calls[int]:
 class Follow(Iterator[AgentEvent]):
     """An iterator of what happens on a thread; as a context manager it closes itself.
 
-    Closing it leaves the run alone.
+    Closing it leaves the run alone. Any thread may close it, also while another one waits for an event:
+    that one finds it at its end.
 
     Attributes:
         thread_id: The thread.
@@ -138,6 +163,7 @@ class Follow(Iterator[AgentEvent]):
 
     def __init__(self, thread_id: str, following: Following) -> None:
         self.thread_id, self._following = thread_id, following
+        self._turn, self._is_closed = threading.Lock(), False
 
     def __next__(self) -> AgentEvent:
         """Return the next event.
@@ -145,14 +171,24 @@ class Follow(Iterator[AgentEvent]):
         Raises:
             SaverError: The saver cannot be read.
         """
-        event: Any = call_outside(cast(Any, run_calls), self._following)
-        if event is None:
-            raise StopIteration
-        return cast(AgentEvent, event)
+        with self._turn:
+            while not self._is_closed:
+                event: Any = call_outside(cast(Any, run_calls), self._following)
+                if event is None:
+                    break
+                if not isinstance(event, Nothing):
+                    return cast(AgentEvent, event)
+            self._following.close()
+        raise StopIteration
 
     def close(self) -> None:
         """Follow no longer."""
-        self._following.close()
+        self._is_closed = True
+        if self._turn.acquire(blocking=False):
+            try:
+                self._following.close()
+            finally:
+                self._turn.release()
 
     def __enter__(self) -> Self:
         return self
@@ -161,13 +197,36 @@ class Follow(Iterator[AgentEvent]):
         self.close()
 
 
-async def afollow(following: Following) -> AsyncGenerator[AgentEvent, None]:
-    """Yield the events of a thread on the event loop, as `Follow` does."""
-    try:
-        while True:
-            event: Any = await await_outside(cast(Any, arun_calls)(following))
-            if event is None:
-                return
-            yield event
-    finally:
-        following.close()
+class AsyncFollow(AsyncIterator[AgentEvent]):
+    """An async iterator of what happens on a thread, as `Follow` is."""
+
+    def __init__(self, following: Following) -> None:
+        self._following, self._is_read, self._is_closed = following, False, False
+
+    async def __anext__(self) -> AgentEvent:
+        """Return the next event."""
+        if self._is_read:
+            raise AgentGraphError(
+                "an event of this follower is being asked for already; ask for one at a time"
+            )
+        self._is_read = True
+        try:
+            while not self._is_closed:
+                event: Any = await await_outside(cast(Any, arun_calls)(self._following))
+                if event is None:
+                    break
+                if not isinstance(event, Nothing):
+                    return cast(AgentEvent, event)
+            self._following.close()
+        except BaseException:
+            self._following.close()
+            raise
+        finally:
+            self._is_read = False
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Follow no longer; who waits for an event finds it at its end."""
+        self._is_closed = True
+        if not self._is_read:
+            self._following.close()

@@ -4,11 +4,23 @@ import asyncio
 import queue
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
+from enum import Enum
 from typing import Any
 
 from agentgraph.events.events import AgentEvent
 
-Told = AgentEvent | None
+SECONDS = 0.25
+"""How long one waits for an event before one looks whether to wait any longer."""
+
+
+class Nothing(Enum):
+    """What a wait gives in which nothing happened."""
+
+    YET = "yet"
+
+
+Told = AgentEvent | Nothing | None
 """An event, or None at the end of the run."""
 
 
@@ -16,7 +28,7 @@ class Feed:
     """What a run tells, for those who follow it.
 
     Attributes:
-        base: The number up to which all events are saved or void, as the run began.
+        base: The number up to which all events are saved or void, as the run begins.
         lately: The events of the root's last two steps, without chunks: perhaps they are not saved yet.
         older: How many of them are of the step before the last.
         listeners: Called with each event, in the thread or task that reads the run.
@@ -47,19 +59,24 @@ class Listener:
         released.add_done_callback(self._end)
 
     def get(self) -> Told:
-        """Wait for the next event, and return it; None at the end of the run."""
-        return self._queue.get()
+        """Wait a moment for the next event, and return it; None at the end of the run."""
+        try:
+            return self._queue.get(timeout=SECONDS)
+        except queue.Empty:
+            return Nothing.YET
 
     async def aget(self) -> Told:
         """Wait for the next event as `get` does, without blocking the event loop."""
         if self._arrived is None:
             self._loop, self._arrived = asyncio.get_running_loop(), asyncio.Event()
-        while True:
-            self._arrived.clear()
-            try:
-                return self._queue.get_nowait()
-            except queue.Empty:
-                await self._arrived.wait()
+        self._arrived.clear()
+        with suppress(queue.Empty):
+            return self._queue.get_nowait()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._arrived.wait(), SECONDS)
+        with suppress(queue.Empty):
+            return self._queue.get_nowait()
+        return Nothing.YET
 
     def close(self) -> None:
         """Listen no longer."""
@@ -68,8 +85,9 @@ class Listener:
 
     def _put(self, told: Told) -> None:
         self._queue.put(told)
-        if self._loop is not None and self._arrived is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._arrived.set)
+        if self._loop is not None and self._arrived is not None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits in it
+                self._loop.call_soon_threadsafe(self._arrived.set)
 
     def _end(self, _: "Future[Any]") -> None:
         self._put(None)

@@ -5,9 +5,6 @@ anybody starts. While the caller lives it holds a lock of its own for the reques
 other processes too, leave the message to it, and see who came first.
 """
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
@@ -15,25 +12,25 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage
 
 from agentgraph.errors import AgentGraphError, PendingInterruptError, ThreadBusyError, ThreadError
-from agentgraph.events.events import AgentEvent
 from agentgraph.graph.stamps import cursor_of
 from agentgraph.graph.state import with_id
 from agentgraph.graph.sync_async import Call, Calls, get_next
 from agentgraph.safe_repr import shown
 from agentgraph.threads.engine import Begin, Engine, NewTurn, RunOptions
-from agentgraph.threads.following import Follow, Following, afollow, followed, told_upto
+from agentgraph.threads.following import AsyncFollow, Follow, Following, followed, told_upto, waiting
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.reports import status_of
 from agentgraph.threads.requests import (
+    AlreadyReadError,
     Request,
     is_wanted,
     lock_of,
+    new_id,
     put_request,
-    requests,
     unread,
 )
 from agentgraph.threads.runs import AsyncRun, Driver, Run
-from agentgraph.threads.steering import steer
+from agentgraph.threads.steering import sent
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, as_input
 from agentgraph.threads.under_way import ids_on
@@ -105,14 +102,14 @@ def abegin_run(
         return engine.arun(begin, thread_id, how)
     wanted = _Wanted(engine, begin, thread_id, how)
 
-    async def admit() -> Driver | AsyncGenerator[AgentEvent, None]:
+    async def admit() -> Driver | AsyncFollow:
         if while_running == "steer" or not await engine.aread(is_wanted, thread_id):
             try:
                 return await engine.admitted(begin, thread_id, how)
             except ThreadBusyError:
                 pass
         goes = _sent if while_running == "steer" else _enqueued
-        return afollow(await engine.aread(goes, thread_id, wanted))
+        return AsyncFollow(await engine.aread(goes, thread_id, wanted))
 
     return AsyncRun(thread_id, admit)
 
@@ -127,20 +124,21 @@ def _check(while_running: object) -> None:
 
 def _enqueued(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:
     """Save the input of a turn that has to wait, and return what yields its events."""
-    sent = _with_ids(wanted.begin.messages)
-    saver.check_saved(sent, {})
-    request = yield from put_request(saver, "queue", messages=sent)
-    lock = lock_of(saver, request)
+    several = _with_ids(wanted.begin.messages)
+    saver.check_saved(several, wanted.begin.values or {})
+    request_id = new_id()
+    lock = lock_of(saver, request_id)
     yield Call(lock.acquire, lock.aacquire)
-    return _queued(saver, request, lock, wanted.begins(request.id))
+    request = yield from put_request(saver, "queue", messages=several, request_id=request_id)
+    return _queued(saver, request, lock, wanted)
 
 
 def _with_ids(messages: Input) -> list[BaseMessage]:
-    sent: list[BaseMessage] = as_input(messages, None)["messages"]
-    return [each if each.id else with_id(each, str(uuid4())) for each in sent]
+    several: list[BaseMessage] = as_input(messages, None)["messages"]
+    return [each if each.id else with_id(each, str(uuid4())) for each in several]
 
 
-def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, begins: Call) -> Following:
+def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _Wanted) -> Following:
     """Wait until nobody is before a request, then yield the events of its turn.
 
     Raises:
@@ -151,15 +149,15 @@ def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, begins: Call
         while True:
             is_busy = yield from saver.is_under_way()
             if not is_busy and not (yield from is_wanted(saver, before=request.id)):
-                yield from _check_ended(saver)
+                yield from _check_ended(saver, drops=wanted.begin.drop_pending)
                 try:
-                    run: Any = yield begins
+                    run: Any = yield wanted.begins(request.id)
                 except ThreadBusyError:
                     continue
                 yield Call(lock.release, lock.arelease)
                 yield from _all_of(run)
                 return
-            yield Call(time.sleep, asyncio.sleep, (_SECONDS,))
+            yield from waiting(_SECONDS)
     finally:
         lock.release()
 
@@ -169,10 +167,10 @@ def _all_of(run: Any) -> Following:
         yield event
 
 
-def _check_ended(saver: ThreadSaver) -> Calls[None]:
-    """Refuse to begin a turn before the last one has ended."""
+def _check_ended(saver: ThreadSaver, *, drops: bool) -> Calls[None]:
+    """Refuse to begin a turn before the last one has ended, unless its questions are dropped."""
     status = yield from status_of(saver)
-    if status == "paused":
+    if status == "paused" and not drops:
         raise PendingInterruptError(
             f"thread {shown(saver.thread_id)} has paused, and waits for answers; the message stays "
             "queued, and begins the next turn: resume() the thread, then run(...) once more",
@@ -198,26 +196,27 @@ def _sent(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:
             "out, or use while_running='queue'"
         )
     after = cursor_of((yield from told_upto(saver)))
-    ids = yield from steer(saver, wanted.begin.messages)
-    return _steered(saver, after, ids, wanted.begins())
+    request = yield from sent(saver, wanted.begin.messages)
+    return _steered(saver, after, request, wanted.begins(request.id))
 
 
-def _steered(saver: ThreadSaver, after: str, ids: Sequence[str], begins: Call) -> Following:
+def _steered(saver: ThreadSaver, after: str, request: Request, begins: Call) -> Following:
     """Yield what happens after messages were sent; if nothing has read them, they begin a turn."""
     yield from followed(saver, after)
-    if not (yield from _is_left(saver, ids)):
+    if not (yield from _is_left(saver, request)):
         return
     try:
         run: Any = yield begins
+    except AlreadyReadError:
+        return
     except ThreadBusyError:  # the run that another caller began has them
         yield from followed(saver, cursor_of((yield from told_upto(saver))))
     else:
         yield from _all_of(run)
 
 
-def _is_left(saver: ThreadSaver, ids: Sequence[str]) -> Calls[bool]:
-    """Return whether nobody has read some messages, although the turn has ended."""
+def _is_left(saver: ThreadSaver, request: Request) -> Calls[bool]:
+    """Return whether nobody has read the messages of a request, although the turn has ended."""
     if (yield from status_of(saver)) != "done":
         return False
-    open_ = unread((yield from requests(saver)), (yield from ids_on(saver)))
-    return any(message.id in ids for each in open_ for message in each.messages)
+    return bool(unread([request], (yield from ids_on(saver))))

@@ -127,7 +127,8 @@ def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> Calls
     """Return what a reader lacks that has read the events of a thread up to a cursor, in order.
 
     What a run voided when it began, and replayed, comes with that run: its cursors begin with that of
-    the `discarded` event. So a reader that is cut off in the middle goes on there.
+    the `discarded` event. So a reader that is cut off in the middle goes on there. What a run voided
+    later, such as the words of an attempt that was repeated, comes with its `discarded` event.
 
     Args:
         saver: The thread.
@@ -142,24 +143,30 @@ def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> Calls
     notes = [note for saved in every if after for note in notes_at(saved) if note.kind == VOIDED]
     voids = [each for each in notes if cursor_of(number_of(each), _LAST) > str(after)]
     told: list[tuple[str, Entry]] = [
-        (cursor_of(number_of(each)), each._replace(kind="discarded")) for each in voids
+        (each.data[0], each._replace(kind="discarded", data=each.data[1])) for each in voids
     ]
-    told += [
-        (_cursor_after(entry, voids), entry)
-        for entry in entries_of(saver.tree, every)
-        if after or not (isinstance(entry, Note) and entry.kind == "discarded")
-    ]
+    entries, failed = _entries_and_failures(saver.tree, every)
+    if upto is None:  # else a run is under way, which will report how it has failed
+        entries += failed
+    told += [(_cursor_after(entry, voids), entry) for entry in entries]
     due = sorted((each for each in told if each[0] > (after or "")), key=itemgetter(0))
     due = [each for each in due if upto is None or number_in(each[0]) <= upto]
     events = _events_of([entry for _, entry in due], saver, every)
     return [replace(event, cursor=cursor) for event, (cursor, _) in zip(events, due, strict=True)]
 
 
+def void_note(event: AgentEvent) -> Note:
+    """Return the note of a `discarded` event, for `told_since`: it has the cursor and what is void."""
+    cursor, void = event.cursor or "", event.action.discarded if event.action else ()
+    moment = Moment(event.turn or 0, number_in(cursor), event.step or "")
+    return Note(event.id, VOIDED, [cursor, [*void]], event.address, moment)
+
+
 def _cursor_after(entry: Entry, voids: Sequence[Note]) -> str:
     """Return the cursor of an entry that is told again after the last of some notes that void it."""
     number, moment = number_of(entry), moment_of(entry)
     named = {entry.id, moment.step if moment else None}
-    again = [number_of(each) for each in voids if not named.isdisjoint(each.data)]
+    again = [number_of(each) for each in voids if not named.isdisjoint(each.data[1])]
     last = max(again, default=0)
     return cursor_of(last, number) if last > number else cursor_of(number)
 
@@ -610,8 +617,9 @@ def _continue_step(
     note = partial(new_note, clock, root_address(tree))
     mark = [note("resumed", [])] if ids else []
     first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
-    told = [each._replace(kind=VOIDED) for each in first]
+    told = [each._replace(kind=VOIDED, data=[cursor_of(number_of(each)), each.data]) for each in first]
     keeps = [note("discarded", dropped)] if dropped else []
+    clock.next()  # chunks have it in their cursors, which come after those of what is replayed
     waiting = open_.keys() - {*answered, *dropped}
     kept = [each for each in asked if each.id not in dropped]
     questions = zip(kept, _events_of(kept, saver, line), strict=True)

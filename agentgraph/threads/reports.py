@@ -24,7 +24,7 @@ from agentgraph.errors import (
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.nodes.spending import Counts
-from agentgraph.graph.stamps import address_of, is_steered, speaker_at
+from agentgraph.graph.stamps import address_of, is_steered, number_of, speaker_at
 from agentgraph.graph.state import Position, clock_in, with_changes
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Reducers
@@ -340,7 +340,7 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
     """
     thread_id, is_running = saver.thread_id, (yield from saver.is_under_way())
     saved = yield from saver.checkpoint()
-    queued = yield from waiting_on(saver)
+    queued = tuple((yield from waiting_on(saver)))
     if saved is None:
         return Thread(thread_id, "running" if is_running else "new", queued=queued)
     events = yield from replayed(saver)
@@ -423,10 +423,20 @@ def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:
 def _status(saved: CheckpointTuple, asks: bool) -> Status:
     if next_node(saved) is None:
         return "done"
-    errors = filter(None, map(error_in, writes_by_task(saved).values()))
-    if not all(map(is_stop, errors)) or any(note.kind == "error" for note in notes_at(saved)):
+    if _has_failed(saved):
         return "failed"
     return "paused" if asks else "stopped"
+
+
+def _has_failed(saved: CheckpointTuple) -> bool:
+    """Return whether the last run of the step after a checkpoint failed, and not only one before it."""
+    numbers: dict[str, int] = {}
+    for note in notes_at(saved):
+        numbers[note.kind] = max(numbers.get(note.kind, 0), number_of(note))
+    if "resumed" in numbers:
+        return numbers.get("error", 0) > numbers["resumed"]
+    errors = filter(None, map(error_in, writes_by_task(saved).values()))
+    return "error" in numbers or not all(map(is_stop, errors))
 
 
 def _turns(

@@ -17,6 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
+from agentgraph.errors import ThreadError
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.threads.checkpoints import time_of
 from agentgraph.threads.config import config_of
@@ -57,12 +58,26 @@ class Request(NamedTuple):
     saved: CheckpointTuple
 
 
+class AlreadyReadError(ThreadError):
+    """The messages of a request were read by a turn before the one that they were to begin."""
+
+
+def new_id() -> str:
+    """Return an id for a request."""
+    return str(uuid6())
+
+
 def put_request(
-    saver: ThreadSaver, kind: Kind, *, reason: str = "", messages: Sequence[BaseMessage] = ()
+    saver: ThreadSaver,
+    kind: Kind,
+    *,
+    reason: str = "",
+    messages: Sequence[BaseMessage] = (),
+    request_id: str = "",
 ) -> Calls[Request]:
     """Save a request, and return it."""
     checkpoint = empty_checkpoint()
-    checkpoint["id"], checkpoint["ts"] = str(uuid6()), datetime.now(UTC).isoformat()
+    checkpoint["id"], checkpoint["ts"] = request_id or new_id(), datetime.now(UTC).isoformat()
     checkpoint["channel_values"] = {"kind": kind, "reason": reason, "messages": [*messages]}
     own_version = f"1.{checkpoint['id']}"  # some savers keep one value for each version of a channel
     checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], own_version)
@@ -90,9 +105,12 @@ def mark_read(saver: ThreadSaver, read: Iterable[Request]) -> Calls[None]:
         yield from saver.put_write(request.saved, _MARKER, _READ, True)
 
 
-def lock_of(saver: ThreadSaver, request: Request) -> ThreadLock:
-    """Return the lock that the caller of a queued request holds while it waits for its turn."""
-    return ThreadLock(saver.saver, f"{_CALLER}{request.id}")
+def lock_of(saver: ThreadSaver, request_id: str) -> ThreadLock:
+    """Return the lock that the caller of a queued request holds while it waits for its turn.
+
+    It is locked before the request is saved, or others would take the request for one of a dead caller.
+    """
+    return ThreadLock(saver.saver, f"{_CALLER}{request_id}")
 
 
 def is_waited_for(saver: ThreadSaver, request: Request) -> Calls[bool]:

@@ -649,8 +649,8 @@ class Runner:
 
         The run needs no reader: `follow` tells what happens, to any number of readers. `max_running` of
         them run at a time; the others hold their threads and wait. A failure is in the status of the
-        thread, and in the log `agentgraph`. Such a run lives as long as the program: one that ends cuts
-        it off, as a kill does, and a resume goes on. `close` stops it first, as `stop` does.
+        thread, and in the log `agentgraph`. Such a run lives as long as the program: its end stops the
+        run before its next steps, as `stop` and `close` do, and a resume goes on.
 
         Args:
             messages: The input, as in `run`; without it the thread is resumed, as by `resume`.

@@ -38,14 +38,15 @@ from langgraph.errors import GraphDrained
 
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.events.events import AgentEvent
-from agentgraph.events.translation import Translator, is_of_an_agent
+from agentgraph.events.translation import Translator, is_of_an_agent, is_step
 from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
 from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
 from agentgraph.threads.config import is_collecting, is_within, outside
+from agentgraph.threads.following import AsyncFollow
 from agentgraph.threads.locks import ThreadLock
-from agentgraph.threads.replay import Continuation, learn_of, save_heard
+from agentgraph.threads.replay import Continuation, learn_of, save_heard, void_note
 from agentgraph.threads.soundness import is_met_by_langgraph, unfit
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.threads.under_way import UnderWay
@@ -102,6 +103,8 @@ class Execution:
         self._thread, self._saver, self._on_part, self._enter = thread, saver, on_part, enter
         self.under_way, self.control = under_way, under_way.control
         self._feed = under_way.feed
+        self._voids: list[AgentEvent] = []
+        self._is_replaying = False
         self.heard_until: float | None = None
         self.is_closed = False
         self.again: Again | None = None
@@ -121,12 +124,15 @@ class Execution:
             answers: What is saved before it runs.
         """
         self.stream, self._continuation, self._answers = stream, on, answers
+        self._feed.base = max(self._feed.base, on.begin.number)
 
     def delivered(self, event: AgentEvent) -> None:
         """Note that the caller has read an event, and tell it to those who follow the run."""
         if self.heard_until is not None and not (event.output and event.output.partial):
             self.heard_until = max(self.heard_until, event.time or 0.0)
-            self._feed.lately.append(event)
+            if not self._is_replaying:
+                self._feed.lately.append(event)
+                self._voids += [event] if event.kind == "discarded" else []
         if self._feed.listeners:
             for tell in [*self._feed.listeners]:
                 tell(event)
@@ -143,8 +149,9 @@ class Execution:
         on = self._continuation
         if on.checkpoint is not None:
             yield from save_notes(self._thread, on.checkpoint, on.notes_before)
-        self._feed.base = on.begin.number
+        self._is_replaying = True
         yield from on.replayed
+        self._is_replaying = False
         if self.control.drain_requested and not self.under_way.is_stopped:
             return  # it was closed before anything began
         self.heard_until = on.begin.time
@@ -161,6 +168,7 @@ class Execution:
             raise
         finally:
             with suppress(Exception):  # without the marks the next run reads and replays more
+                yield from self._save_voids()
                 yield from save_heard(self._thread, self.heard_until, is_stopped=self._has_stopped)
                 yield from self.under_way.mark_requests(self._thread)
 
@@ -174,10 +182,12 @@ class Execution:
             with self.control.raising():
                 next_part = get_next(self.stream)
                 while (part := (yield next_part)) is not None:
-                    if part["type"] == "updates" and not part["ns"]:  # the step before is saved
+                    if is_step(part):  # the one before is saved
                         del feed.lately[: feed.older]
                         feed.older = len(feed.lately)
                     yield from translator.feed(self._on_part(part) if self._on_part else part)
+                    if self._voids:
+                        yield from self._save_voids()
             self._saver.check()
             if not self.control.drain_requested:
                 self.heard_until = inf
@@ -202,6 +212,12 @@ class Execution:
                 yield from translator.unfinished()
             leave_run(error)
             raise
+
+    def _save_voids(self) -> Calls[None]:
+        """Save what was told to be void, for followers that were cut off before they learned of it."""
+        voids, self._voids = self._voids, []
+        if voids and (saved := (yield from self._thread.written())) is not None:
+            yield from save_notes(self._thread, saved, [*map(void_note, voids)])
 
     def _failed(self, error: BaseException, translator: Translator) -> RunGenerator:
         """Yield and save how the run failed.
@@ -387,6 +403,11 @@ class AsyncRun(AsyncIterator[AgentEvent]):
         if self._source is not None:
             await self._source.aclose()
 
+    @property
+    def follows(self) -> bool:
+        """Whether it follows a run, or waits for one: then closing it leaves that run alone."""
+        return isinstance(self._source, AsyncFollow)
+
     async def __aenter__(self) -> Self:
         return await self
 
@@ -531,5 +552,5 @@ class Driver(AsyncIterator[AgentEvent]):
             self._answer.set_exception(error)
 
 
-Source = Driver | AsyncGenerator[AgentEvent, None]
+Source = Driver | AsyncFollow | AsyncGenerator[AgentEvent, None]
 """Where an `AsyncRun` gets its events once it has begun."""

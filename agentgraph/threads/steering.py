@@ -12,7 +12,7 @@ from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import known_thread
 from agentgraph.threads.locks import has_shared_locks
-from agentgraph.threads.requests import put_request
+from agentgraph.threads.requests import Request, put_request
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, as_input
 from agentgraph.threads.under_way import UnderWay, run_under_way
@@ -43,23 +43,29 @@ def stop(saver: ThreadSaver, reason: str) -> Calls[None]:
 
 
 def steer(saver: ThreadSaver, messages: Input) -> Calls[Sequence[str]]:
+    """Send messages as `sent` does, and return their ids."""
+    request = yield from sent(saver, messages)
+    return [str(each.id) for each in request.messages]
+
+
+def sent(saver: ThreadSaver, messages: Input) -> Calls[Request]:
     """Send messages to the run on a thread; without one they begin the next turn.
 
     Returns:
-        The ids of the messages.
+        The request with the messages.
 
     Raises:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
         AgentGraphError: They are not messages of a user, or cannot be saved.
     """
-    sent = [each if each.id else with_id(each, str(uuid4())) for each in _from_user(messages)]
-    saver.check_saved(sent, {})
+    several = [each if each.id else with_id(each, str(uuid4())) for each in _from_user(messages)]
+    saver.check_saved(several, {})
     if _here(saver) is None:
         yield from known_thread(saver)
-    request = yield from put_request(saver, "steer", messages=sent)
+    request = yield from put_request(saver, "steer", messages=several)
     if (run := _here(saver)) is not None:
         run.take([request])
-    return [str(each.id) for each in sent]
+    return request
 
 
 def _here(saver: ThreadSaver) -> UnderWay | None:

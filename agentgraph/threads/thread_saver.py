@@ -33,6 +33,8 @@ _FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0})
 """The metadata of the first checkpoint of a thread, or of a lane; also if it began with an edit."""
 
 
+_MOST_READS = 1000
+"""How often what a run in memory has changed meanwhile is read."""
 REQUESTS = "agentgraph_requests"
 """The namespace of what others want of a run on the thread."""
 
@@ -207,7 +209,7 @@ class ThreadSaver:
             SaverError: The saver failed, or a checkpoint is malformed.
         """
         try:
-            result = yield call
+            result = yield from _again_if_it_changed(call)
             for each in result if isinstance(result, list) else [result]:
                 if isinstance(each, CheckpointTuple):
                     self._check_one(each)
@@ -216,6 +218,17 @@ class ThreadSaver:
         except Exception as error:
             raise saver_error(error, self.saver, self.thread_id) from error
         return result
+
+
+def _again_if_it_changed(call: Call) -> Calls[Any]:
+    """Make a call, again while a run writes what it reads: in memory that is an error of Python's."""
+    for _ in range(_MOST_READS):
+        try:
+            return (yield call)
+        except RuntimeError as error:
+            if "during iteration" not in str(error):
+                raise
+    return (yield call)
 
 
 def _unsaved(named: str, fault: str) -> AgentGraphError:

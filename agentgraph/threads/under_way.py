@@ -9,12 +9,14 @@ from langchain_core.messages import BaseMessage
 from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
+from agentgraph.graph.stamps import now
 from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.checkpoints import begun_input, leading_checkpoints
 from agentgraph.threads.listening import Feed
 from agentgraph.threads.locks import holder_of
 from agentgraph.threads.replay import entries_of
 from agentgraph.threads.requests import (
+    AlreadyReadError,
     Request,
     is_waited_for,
     mark_read,
@@ -50,6 +52,7 @@ class UnderWay:
         self.control.mailbox = self.mailbox
         self.waiting: Sequence[BaseMessage] = ()
         self.feed, self.released = Feed(), Future[None]()
+        self.feed.base = now()
         self.is_stopped = False
         self.began = time.time()
         self.thread: ThreadSaver | None = None
@@ -70,17 +73,24 @@ class UnderWay:
             begins_turn: Whether it begins a turn: then messages become part of its input, but those
                 whose callers wait for turns of their own.
             own: The id of the request whose turn it is, if it is one's.
+
+        Raises:
+            AlreadyReadError: A turn before has read that request.
         """
-        self.thread = thread
-        every = yield from requests(thread)
-        if not every:
+        self.feed.base = now()
+        listed = yield from requests(thread)
+        every = [each for each in listed if self._requests.setdefault(each.id, each) is each]
+        self.thread = thread  # from now on others look
+        if not every and own is None:  # what was sent since it is locked may have been taken already
             return
-        new = unread(every, (yield from ids_on(thread)))
+        ids = yield from ids_on(thread)
+        new = unread(every, ids)
+        if own is not None and not _is_open(own, listed, ids):
+            raise AlreadyReadError(f"a turn before has read the request {own}", thread.thread_id)
         if begins_turn:
             for each in new:
                 if each.id == own or not (yield from is_waited_for(thread, each)):
                     self.waiting = [*self.waiting, *each.messages]
-        self._requests = {each.id: each for each in every}
         sent = () if begins_turn else (each for each in new if each.kind == "steer")
         self.mailbox.add(message for each in sent for message in each.messages)
         for each in every:
@@ -111,6 +121,12 @@ class UnderWay:
             return
         new = {each.id for each in unread(self._requests.values(), (yield from ids_on(thread)))}
         yield from mark_read(thread, (each for each in self._requests.values() if each.id not in new))
+
+
+def _is_open(own: str, listed: Sequence[Request], ids: set[str | None]) -> bool:
+    """Return whether nobody has read a request; one without messages is read when it is marked."""
+    mine = [each for each in listed if each.id == own]
+    return any(not each.messages or unread([each], ids) for each in mine)
 
 
 def waiting_on(thread: ThreadSaver) -> Calls[list[BaseMessage]]:

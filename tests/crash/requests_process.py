@@ -1,0 +1,128 @@
+"""Runs a turn that is steered and stopped in a process that kills itself after a save.
+
+Run as a program, it forks a process for each job that a line of standard input describes.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from forking import serve
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+import agentgraph as ag
+from agentgraph.testing import ScriptedChatModel, call, calls
+
+Act = Callable[[], None]
+HM = "Hm."
+
+
+def note(folder: Path, line: str) -> None:
+    """Note in the ledger of a folder what is done in the world."""
+    with (folder / "ledger").open("a") as file:
+        file.write(f"{line}\n")
+
+
+def tree(folder: Path, act: Act) -> ag.Agent:
+    """Return a tree with calls, branches and models; `act` is called in its first tool."""
+
+    def does(name: str) -> ag.Agent:
+        def fn(ctx: ag.Context) -> str:
+            note(folder, name)
+            return name
+
+        return ag.function_agent(name, fn)
+
+    def first() -> str:
+        """Does something."""
+        act()
+        note(folder, "first")
+        return "first"
+
+    def second() -> str:
+        """Does something."""
+        note(folder, "second")
+        return "second"
+
+    def reply(messages: Any) -> Any:
+        results = [each.text for each in messages if each.type == "tool"]
+        if not results:
+            return calls(call("first", id="1"), call("second", id="2"))
+        return "done"
+
+    talk = ag.chat_agent("talk", ScriptedChatModel(responses=[reply] * 9), tools=[first, second])
+    said = ScriptedChatModel(responses=["Well."] * 9)
+    branch = ag.sequential("branch", [does("x"), ag.chat_agent("says", said)])
+    return ag.sequential("s", [talk, ag.parallel("p", [branch, does("y")]), does("z")])
+
+
+def act(folder: str, after: int, requests: str) -> None:
+    """Begin a turn, or go on with it, up to its end; die after so many saves.
+
+    Args:
+        folder: Where the file and the ledger are.
+        after: After how many saves it dies; 0 for never.
+        requests: "here" if the first tool steers and stops the run; "there" if it waits for another
+            process to do so; empty for a run without requests.
+    """
+    at = Path(folder)
+    die_after_saves(after)
+    with ag.Runner(tree(at, lambda: request()), checkpointer=at / "threads.db") as runner:
+
+        def request() -> None:
+            if (at / "requested").exists():
+                return
+            if requests == "here":
+                (at / "requested").touch()
+                runner.steer("t", HM)
+                runner.stop("t")
+            elif requests == "there":
+                (at / "ready").touch()
+                wait_for(lambda: (at / "requested").exists())
+                run = runner.engine.thread("t")
+                wait_for(lambda: is_stopped(run))
+
+        is_new = runner.thread("t").status == "new"
+        for _ in runner.run("Go.", thread_id="t") if is_new else runner.resume("t"):
+            pass
+    os._exit(0)
+
+
+def is_stopped(thread: Any) -> bool:
+    from agentgraph.threads.under_way import run_under_way
+
+    run = run_under_way(thread.saver, thread.thread_id)
+    return run is not None and run.is_stopped
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def die_after_saves(number: int) -> None:
+    """Have this process kill itself after so many saves of SQLite savers; 0 for never."""
+    left = number
+
+    def dying(method: Any) -> Any:
+        def save(*args: Any, **options: Any) -> Any:
+            nonlocal left
+            saved = method(*args, **options)
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return saved
+
+        return save
+
+    for name in ("put", "put_writes"):
+        setattr(SqliteSaver, name, dying(getattr(SqliteSaver, name)))
+
+
+if __name__ == "__main__":
+    serve(act)

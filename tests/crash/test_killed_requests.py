@@ -1,0 +1,97 @@
+"""Runs that are steered and stopped, and killed after each of their saves, lose and repeat nothing.
+
+`AGENTGRAPH_EXAMPLES=100000` kills after each save; without it, after a few.
+"""
+
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import forking
+import pytest
+import requests_process
+from campaign import EXAMPLES
+from commands import wait_until
+from forking import Forker
+from langchain_core.messages import AIMessage, ToolMessage
+from requests_process import HM, tree
+
+import agentgraph as ag
+
+STEP = 1 if EXAMPLES else 6
+DONE = {"first": 1, "second": 1, "x": 1, "y": 1, "z": 1}
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forker]:
+    with forking.serving(requests_process.__file__) as forks:
+        yield forks
+
+
+@pytest.mark.parametrize("requests", ["here", "there"])
+def test_a_run_that_is_steered_and_stopped_may_be_killed_after_each_save(
+    requests: str, forks: Forker, tmp_path: Path
+) -> None:
+    deaths = 0
+    for after in range(2, 90, STEP):
+        folder = tmp_path / str(after)
+        folder.mkdir()
+        if not dies(requests, forks, folder, after):
+            break
+        deaths += 1
+    assert deaths > 2
+    assert after < 80, "each of them died"
+
+
+def dies(requests: str, forks: Forker, folder: Path, after: int) -> bool:
+    """Run a turn to its end; the first two processes die after so many saves, if they make so many.
+
+    Returns:
+        Whether one died.
+    """
+    codes: list[int] = []
+    runner = ag.Runner(tree(folder, lambda: None), checkpointer=folder / "threads.db")
+    with runner:
+        for number in range(8):
+            forks.start(folder=str(folder), after=after if number < 2 else 0, requests=requests)
+            other = threading.Thread(target=request, args=(runner, folder))
+            other.start()
+            codes.append(forks.wait())
+            (folder / "ended").touch()
+            other.join()
+            (folder / "ended").unlink()
+            if runner.thread("t").status == "done":
+                break
+        check(runner, folder, killed=codes.count(-signal.SIGKILL))
+    return -signal.SIGKILL in codes
+
+
+def request(runner: ag.Runner, folder: Path) -> None:
+    """Steer and stop the run of another process once its first tool runs."""
+    wait_until(lambda: (folder / "ready").exists() or (folder / "ended").exists())
+    if not (folder / "ready").exists() or (folder / "requested").exists():
+        return
+    runner.steer("t", HM)
+    runner.stop("t")
+    (folder / "requested").touch()
+
+
+def check(runner: ag.Runner, folder: Path, *, killed: int) -> None:
+    """Check that the message was read once, and that only what was in flight ran twice."""
+    thread = runner.thread("t")
+    assert thread.status == "done"
+    was_steered = (folder / "requested").exists()
+    read = [each.text for each in thread.messages].count(HM)
+    assert (read, [*thread.queued]) == (was_steered, [])
+    events = [event.text for event in runner.events("t")]
+    assert events.count(HM) == read
+    called = [c["id"] for m in thread.messages if isinstance(m, AIMessage) for c in m.tool_calls]
+    answered = [m.tool_call_id for m in thread.messages if isinstance(m, ToolMessage)]
+    assert called == answered == ["1", "2"]
+    assert {name: events.count(name) for name in DONE} == DONE
+    done = Counter((folder / "ledger").read_text().split())
+    assert done.keys() == DONE.keys()
+    again = sum((done - Counter(DONE)).values())
+    assert again <= 2 * killed, done  # of each step two may be in flight
