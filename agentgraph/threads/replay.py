@@ -103,6 +103,8 @@ _MARKS = ("resumed", "heard")
 """Kinds of notes that are not events: where a run resumed, and up to when its events were received."""
 _LAST = 10**16 - 1
 """Greater than all parts of cursors."""
+_FOR_GOOD = "for good"
+"""Marks the note of what is void and not replayed: the words of an attempt that was repeated."""
 _STOPPED = "stopped"
 """The kind of the note that a run was stopped between steps: all that it told is saved, or void."""
 _NO_EVENTS = (*_MARKS, _STOPPED, REWOUND, CHANGED, VOIDED)
@@ -140,15 +142,15 @@ def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> Calls
     """
     yield from open_thread(saver)
     every = yield from _of_lanes(saver)
-    notes = [note for saved in every if after for note in notes_at(saved) if note.kind == VOIDED]
-    voids = [each for each in notes if cursor_of(number_of(each), _LAST) > str(after)]
+    notes = [note for saved in every for note in notes_at(saved) if note.kind == VOIDED]
+    voids = [each for each in notes if after and cursor_of(number_of(each), _LAST) > after]
     told: list[tuple[str, Entry]] = [
         (each.data[0], each._replace(kind="discarded", data=each.data[1])) for each in voids
     ]
     entries, failed = _entries_and_failures(saver.tree, every)
     if upto is None:  # else a run is under way, which will report how it has failed
         entries += failed
-    told += [(_cursor_after(entry, voids), entry) for entry in entries]
+    told += [(_cursor_after(entry, voids), entry) for entry in entries if not _is_lost(entry, notes)]
     due = sorted((each for each in told if each[0] > (after or "")), key=itemgetter(0))
     due = [each for each in due if upto is None or number_in(each[0]) <= upto]
     events = _events_of([entry for _, entry in due], saver, every)
@@ -159,7 +161,17 @@ def void_note(event: AgentEvent) -> Note:
     """Return the note of a `discarded` event, for `told_since`: it has the cursor and what is void."""
     cursor, void = event.cursor or "", event.action.discarded if event.action else ()
     moment = Moment(event.turn or 0, number_in(cursor), event.step or "")
-    return Note(event.id, VOIDED, [cursor, [*void]], event.address, moment)
+    return Note(event.id, VOIDED, [cursor, [*void], _FOR_GOOD], event.address, moment)
+
+
+def _is_lost(entry: Entry, notes: Sequence[Note]) -> bool:
+    """Return whether an entry was voided for good, though its step has not saved that yet."""
+    number = number_of(entry)
+    return any(
+        number < number_of(each) and entry.id in each.data[1]
+        for each in notes
+        if each.data[2:] == [_FOR_GOOD]
+    )
 
 
 def _cursor_after(entry: Entry, voids: Sequence[Note]) -> str:

@@ -153,7 +153,6 @@ const shows = {
   },
 
   interrupted(event) {
-    entriesOf(event.id).forEach((each) => each.remove()); // it is asked again under its id
     const entry = newEntry(event, "interrupted");
     entry.question = event.action.interrupted;
     const text = questionText(entry.question.value);

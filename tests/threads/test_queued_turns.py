@@ -32,7 +32,8 @@ def repeats() -> ag.Agent:
 def waiting(runner: ag.Runner, thread_id: str = "t") -> int:
     """Return how many callers wait for a turn on a thread."""
     thread = runner.engine.thread(thread_id)
-    return sum(is_waited_for(thread, each) for each in run_calls(requests(thread)))
+    every = run_calls(requests(thread))
+    return sum(run_calls(is_waited_for(thread, each)) for each in every)
 
 
 def turns(runner: ag.Runner, thread_id: str = "t") -> list[list[str]]:
