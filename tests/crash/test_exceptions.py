@@ -28,7 +28,7 @@ import agentgraph as ag
 @pytest.mark.filterwarnings(  # what LangGraph itself says of a GeneratorExit in a node of its own
     "ignore:.*arun_with_retry.*:pytest.PytestUnraisableExceptionWarning"
 )
-@pytest.mark.parametrize(("site", "kind", "way"), in_turn(SITES, KINDS, WAYS, every=19))
+@pytest.mark.parametrize(("site", "kind", "way"), in_turn(SITES, KINDS, WAYS, every=29))
 def test_what_fails_once_is_reported_and_tried_again(
     site: str, kind: str, way: str, tmp_path: Path
 ) -> None:

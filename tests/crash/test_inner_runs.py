@@ -47,7 +47,7 @@ class ForAda(Watched):
         return super().use(for_ada, afor_ada)
 
 
-@pytest.mark.parametrize(("place", "kind", "way"), in_turn(PLACES, KINDS, WAYS, every=5))
+@pytest.mark.parametrize(("place", "kind", "way"), in_turn(PLACES, KINDS, WAYS, every=7))
 def test_a_run_inside_a_run_is_one_of_its_own(place: str, kind: str, way: str, tmp_path: Path) -> None:
     driven = ForAda(PLACES[place](inner := InnerRun(kind, InMemorySaver(), None)), way, tmp_path)
     inner.memory, inner.path = driven.memory, driven.path

@@ -78,7 +78,7 @@ def forks() -> Iterator[Forker]:
 
 EXAMPLES = int(os.environ.get("AGENTGRAPH_EXAMPLES", "0"))
 """In how many trees processes are killed after each save; 0 for a few, after some."""
-KILLED = [name for name in TREES if EXAMPLES or name in ("branches", "questions", "agents as tools")]
+KILLED = [name for name in TREES if EXAMPLES or name in ("branches", "agents as tools")]
 
 
 @pytest.mark.parametrize("tree", KILLED)

@@ -124,8 +124,13 @@ CASES = [
 """How a thread is left, and whether its second agent runs in a parallel."""
 
 
-@pytest.mark.parametrize(("left", "beside"), [*CASES, (forked_early, False)])
-@pytest.mark.parametrize("where", ["memory", "async file"])
+@pytest.mark.parametrize(
+    ("left", "beside", "where"),
+    [
+        (left, beside, ("memory", "async file", "file")[number % 3])
+        for number, (left, beside) in enumerate([*CASES, (forked_early, False)])
+    ],
+)
 def test_a_resume_reads_as_much_of_a_long_thread_as_of_a_short_one(
     reads: Reads, tmp_path: Path, where: str, left: Callable[[Thread], None], beside: bool
 ) -> None:
