@@ -3,6 +3,7 @@
 Run as a program, it forks a process for each job that a line of standard input describes.
 """
 
+import asyncio
 import os
 import signal
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from forking import serve
+from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
@@ -59,7 +61,7 @@ def tree(folder: Path, act: Act) -> ag.Agent:
     return ag.sequential("s", [talk, ag.parallel("p", [branch, does("y")]), does("z")])
 
 
-def act(folder: str, after: int, requests: str) -> None:
+def act(folder: str, after: int, requests: str, drive: str, place: str) -> None:
     """Begin a turn, or go on with it, up to its end; die after so many saves.
 
     Args:
@@ -67,10 +69,12 @@ def act(folder: str, after: int, requests: str) -> None:
         after: After how many saves it dies; 0 for never.
         requests: "here" if the first tool steers and stops the run; "there" if it waits for another
             process to do so; empty for a run without requests.
+        drive: "sync" or "async".
+        place: Where the thread is kept: a SQLite file, or the URL of a database.
     """
     at = Path(folder)
     die_after_saves(after)
-    with ag.Runner(tree(at, lambda: request()), checkpointer=at / "threads.db") as runner:
+    with ag.Runner(tree(at, lambda: request()), checkpointer=place) as runner:
 
         def request() -> None:
             if (at / "requested").exists():
@@ -85,9 +89,11 @@ def act(folder: str, after: int, requests: str) -> None:
                 run = runner.engine.thread("t")
                 wait_for(lambda: is_stopped(run))
 
-        is_new = runner.thread("t").status == "new"
-        for _ in runner.run("Go.", thread_id="t") if is_new else runner.resume("t"):
-            pass
+        begin = {"messages": "Go."} if runner.thread("t").status == "new" else {}
+        if drive == "sync":
+            runner.invoke(thread_id="t", **begin)
+        else:
+            asyncio.run(runner.ainvoke(thread_id="t", **begin))
     os._exit(0)
 
 
@@ -106,7 +112,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def die_after_saves(number: int) -> None:
-    """Have this process kill itself after so many saves of SQLite savers; 0 for never."""
+    """Have this process kill itself after so many saves; 0 for never."""
     left = number
 
     def dying(method: Any) -> Any:
@@ -120,8 +126,9 @@ def die_after_saves(number: int) -> None:
 
         return save
 
-    for name in ("put", "put_writes"):
-        setattr(SqliteSaver, name, dying(getattr(SqliteSaver, name)))
+    for kind in (SqliteSaver, PostgresSaver):
+        for name in ("put", "put_writes"):
+            setattr(kind, name, dying(getattr(kind, name)))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import forking
@@ -14,13 +15,14 @@ import pytest
 import requests_process
 from campaign import EXAMPLES
 from commands import wait_until
+from databases import Databases
 from forking import Forker
 from langchain_core.messages import AIMessage, ToolMessage
 from requests_process import HM, tree
 
 import agentgraph as ag
 
-STEP = 1 if EXAMPLES else 6
+STEP = 1 if EXAMPLES else 7
 DONE = {"first": 1, "second": 1, "x": 1, "y": 1, "z": 1}
 
 
@@ -30,32 +32,40 @@ def forks() -> Iterator[Forker]:
         yield forks
 
 
-@pytest.mark.parametrize("requests", ["here", "there"])
+WAYS = [("here", "sync", "file"), ("there", "async", "file"), ("here", "async", "database")]
+WAYS += [("there", "sync", "database")]
+if EXAMPLES:
+    WAYS = [*product(("here", "there"), ("sync", "async"), ("file", "database"))]
+
+
+@pytest.mark.parametrize(("requests", "drive", "kept"), WAYS)
 def test_a_run_that_is_steered_and_stopped_may_be_killed_after_each_save(
-    requests: str, forks: Forker, tmp_path: Path
+    requests: str, drive: str, kept: str, forks: Forker, databases: Databases, tmp_path: Path
 ) -> None:
     deaths = 0
     for after in range(2, 90, STEP):
         folder = tmp_path / str(after)
         folder.mkdir()
-        if not dies(requests, forks, folder, after):
+        place = str(folder / "threads.db") if kept == "file" else databases.make()
+        if not dies(requests, drive, place, forks, folder, after):
             break
         deaths += 1
     assert deaths > 2
     assert after < 80, "each of them died"
 
 
-def dies(requests: str, forks: Forker, folder: Path, after: int) -> bool:
+def dies(requests: str, drive: str, place: str, forks: Forker, folder: Path, after: int) -> bool:
     """Run a turn to its end; the first two processes die after so many saves, if they make so many.
 
     Returns:
         Whether one died.
     """
     codes: list[int] = []
-    runner = ag.Runner(tree(folder, lambda: None), checkpointer=folder / "threads.db")
+    runner = ag.Runner(tree(folder, lambda: None), checkpointer=place)
+    job = {"folder": str(folder), "requests": requests, "drive": drive, "place": place}
     with runner:
         for number in range(8):
-            forks.start(folder=str(folder), after=after if number < 2 else 0, requests=requests)
+            forks.start(**job, after=after if number < 2 else 0)
             other = threading.Thread(target=request, args=(runner, folder))
             other.start()
             codes.append(forks.wait())
