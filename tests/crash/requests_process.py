@@ -77,11 +77,12 @@ def act(folder: str, after: int, requests: str, drive: str, place: str) -> None:
     with ag.Runner(tree(at, lambda: request()), checkpointer=place) as runner:
 
         def request() -> None:
-            if (at / "requested").exists():
+            if (at / "requested").exists() or (at / "begun").exists():
                 return
             if requests == "here":
-                (at / "requested").touch()
+                (at / "begun").touch()
                 runner.steer("t", HM)
+                (at / "requested").touch()
                 runner.stop("t")
             elif requests == "there":
                 (at / "ready").touch()

@@ -92,9 +92,10 @@ def check(runner: ag.Runner, folder: Path, *, killed: int) -> None:
     """Check that the message was read once, and that only what was in flight ran twice."""
     thread = runner.thread("t")
     assert thread.status == "done"
-    was_steered = (folder / "requested").exists()
+    was_steered, begun = (folder / "requested").exists(), (folder / "begun").exists()
     read = [each.text for each in thread.messages].count(HM)
-    assert (read, [*thread.queued]) == (was_steered, [])
+    assert read == was_steered or (begun and read == 1)  # a kill may come before it was saved, or after
+    assert [*thread.queued] == []
     events = [event.text for event in runner.events("t")]
     assert events.count(HM) == read
     called = [c["id"] for m in thread.messages if isinstance(m, AIMessage) for c in m.tool_calls]
