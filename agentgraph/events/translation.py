@@ -434,16 +434,6 @@ def told_in(written: Mapping[str, Any]) -> list[tuple[Moment, Entry]]:
     return told
 
 
-def is_step(part: Mapping[str, Any]) -> bool:
-    """Return whether a part of LangGraph's stream is the update of a step of the root, not a task."""
-    if part["type"] != "updates" or part["ns"]:
-        return False
-    return any(
-        isinstance(update, Mapping) and "position" in update and "number" not in update
-        for update in part["data"].values()
-    )
-
-
 def is_of_an_agent(error: BaseException) -> bool:
     """Return whether an exception is reported; not the saver's, or if the caller closes the stream."""
     is_of_saver = isinstance(error, SaverError)

@@ -38,7 +38,7 @@ from langgraph.errors import GraphDrained
 
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.events.events import AgentEvent
-from agentgraph.events.translation import Translator, is_of_an_agent, is_step
+from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
 from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
@@ -182,9 +182,11 @@ class Execution:
             with self.control.raising():
                 next_part = get_next(self.stream)
                 while (part := (yield next_part)) is not None:
-                    if is_step(part):  # the one before is saved
-                        del feed.lately[: feed.older]
-                        feed.older = len(feed.lately)
+                    if part["type"] == "updates" and not part["ns"]:
+                        for update in part["data"].values():  # without a call: it is made at each step
+                            if type(update) is dict and "position" in update and "number" not in update:
+                                del feed.lately[: feed.older]  # it is of a step, not of a task
+                                feed.older = len(feed.lately)  # the one before is saved
                     yield from translator.feed(self._on_part(part) if self._on_part else part)
                     if self._voids:
                         yield from self._save_voids()
@@ -194,24 +196,32 @@ class Execution:
         except GeneratorExit:
             raise
         except BaseException as error:
-            was_stopped = self.control.drain_requested
-            self.control.stop(_STOP_REASON)
-            with suppress(SaverFailure):
-                yield close(self.stream)  # after the stop, so that no further step is awaited
-            if isinstance(error, GraphDrained) and self.under_way.is_stopped and not self.is_closed:
-                self._has_stopped, self.heard_until = True, inf
-                return
-            if (leaves := self._saver.error(error)) is not None:
-                raise leaves from leaves.__cause__
-            if on.begin.number and not failures(error) and is_met_by_langgraph(error):
-                raise saver_error(unfit(error), thread.saver, thread.thread_id) from error
-            if failures(error) or (is_of_an_agent(error) and not was_stopped):
-                yield from self._failed(error, translator)
-                self.heard_until = self.heard_until if was_stopped or self.is_closed else inf
-            elif isinstance(error, KeyboardInterrupt):
-                yield from translator.unfinished()
-            leave_run(error)
-            raise
+            yield from self._broken_off(error, translator)
+
+    def _broken_off(self, error: BaseException, translator: Translator) -> RunGenerator:
+        """Yield and save how the run has ended by an exception, and raise it; a stop just ends it."""
+        was_stopped = self.control.drain_requested
+        self.control.stop(_STOP_REASON)
+        with suppress(SaverFailure):
+            yield close(self.stream)  # after the stop, so that no further step is awaited
+        if isinstance(error, GraphDrained) and self.under_way.is_stopped and not self.is_closed:
+            self._has_stopped, self.heard_until = True, inf
+            return
+        if (leaves := self._saver.error(error)) is not None:
+            raise leaves from leaves.__cause__
+        on, thread = self._continuation, self._thread
+        if on.begin.number and not failures(error) and is_met_by_langgraph(error):
+            raise saver_error(unfit(error), thread.saver, thread.thread_id) from error
+        if failures(error) or (is_of_an_agent(error) and not was_stopped):
+            yield from self._failed(error, translator)
+            self.heard_until = self.heard_until if was_stopped or self.is_closed else inf
+        elif isinstance(error, KeyboardInterrupt):
+            yield from translator.unfinished()
+        leave_run(error)
+        try:
+            raise error
+        finally:
+            del error  # it would hold this frame, and the frame it
 
     def _save_voids(self) -> Calls[None]:
         """Save what was told to be void, for followers that were cut off before they learned of it."""
