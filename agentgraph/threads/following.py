@@ -56,12 +56,14 @@ def check_follow(saver: ThreadSaver, after: str | None) -> Calls[None]:
 
 def followed(saver: ThreadSaver, after: str | None) -> Following:
     """Yield the events of a thread after a cursor, and calls, until nothing runs or waits there."""
+    read_upto = 0
     while True:
         if (run := run_under_way(saver.saver, saver.thread_id)) is not None:
             after = yield from _live(saver, run, after)
         elif (yield from saver.is_under_way()):
             upto = yield from _committed(saver)
-            for event in (yield from told_since(saver, after, upto)) if upto else ():
+            is_new, read_upto = upto != read_upto, upto  # the whole thread is read only for a new step
+            for event in (yield from told_since(saver, after, upto)) if is_new else ():
                 after = event.cursor
                 yield event
             yield from waiting(SECONDS)

@@ -7,13 +7,9 @@ other processes too, leave the message to it, and see who came first.
 
 from functools import partial
 from typing import Any, Literal, NamedTuple
-from uuid import uuid4
-
-from langchain_core.messages import BaseMessage
 
 from agentgraph.errors import AgentGraphError, PendingInterruptError, ThreadBusyError, ThreadError
 from agentgraph.graph.stamps import cursor_of
-from agentgraph.graph.state import with_id
 from agentgraph.graph.sync_async import Call, Calls, get_next
 from agentgraph.safe_repr import shown
 from agentgraph.threads.engine import Begin, Engine, NewTurn, RunOptions
@@ -32,7 +28,7 @@ from agentgraph.threads.requests import (
 from agentgraph.threads.runs import AsyncRun, Driver, Run
 from agentgraph.threads.steering import sent
 from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.turns import Input, as_input
+from agentgraph.threads.turns import named_messages
 from agentgraph.threads.under_way import ids_on
 
 WhileRunning = Literal["refuse", "queue", "steer"]
@@ -124,18 +120,13 @@ def _check(while_running: object) -> None:
 
 def _enqueued(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:
     """Save the input of a turn that has to wait, and return what yields its events."""
-    several = _with_ids(wanted.begin.messages)
+    several = named_messages(wanted.begin.messages)
     saver.check_saved(several, wanted.begin.values or {})
     request_id = new_id()
     lock = lock_of(saver, request_id)
     yield Call(lock.acquire, lock.aacquire)
     request = yield from put_request(saver, "queue", messages=several, request_id=request_id)
     return _queued(saver, request, lock, wanted)
-
-
-def _with_ids(messages: Input) -> list[BaseMessage]:
-    several: list[BaseMessage] = as_input(messages, None)["messages"]
-    return [each if each.id else with_id(each, str(uuid4())) for each in several]
 
 
 def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _Wanted) -> Following:

@@ -132,7 +132,8 @@ class Execution:
             self.heard_until = max(self.heard_until, event.time or 0.0)
             if not self._is_replaying:
                 self._feed.lately.append(event)
-                self._voids += [event] if event.kind == "discarded" else []
+                if event.action is not None and event.action.discarded:
+                    self._voids.append(event)
         if self._feed.listeners:
             for tell in [*self._feed.listeners]:
                 tell(event)

@@ -1,20 +1,18 @@
 """Stops and steers the run on a thread, in this process or in another one that has its saver."""
 
 from collections.abc import Sequence
-from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.open_types import Saver
-from agentgraph.graph.state import with_id
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import known_thread
 from agentgraph.threads.locks import has_shared_locks
 from agentgraph.threads.requests import Request, put_request
 from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.turns import Input, as_input
+from agentgraph.threads.turns import Input, named_messages
 from agentgraph.threads.under_way import UnderWay, run_under_way
 from agentgraph.threads.watcher import is_shared
 
@@ -58,7 +56,7 @@ def sent(saver: ThreadSaver, messages: Input) -> Calls[Request]:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
         AgentGraphError: They are not messages of a user, or cannot be saved.
     """
-    several = [each if each.id else with_id(each, str(uuid4())) for each in _from_user(messages)]
+    several = _from_user(messages)
     saver.check_saved(several, {})
     if _here(saver) is None:
         yield from known_thread(saver)
@@ -73,12 +71,12 @@ def _here(saver: ThreadSaver) -> UnderWay | None:
 
 
 def _from_user(messages: Input) -> Sequence[BaseMessage]:
-    """Return the messages of a user in an input.
+    """Return the messages of a user in an input, with ids.
 
     Raises:
         AgentGraphError: There are none, or others.
     """
-    sent: list[BaseMessage] = as_input(messages, None)["messages"]
+    sent = named_messages(messages)
     other = next((each for each in sent if not isinstance(each, HumanMessage)), None)
     if other is not None or not sent:
         what = f"{shown(other.content)} is of type {other.type!r}" if other else "there are none"

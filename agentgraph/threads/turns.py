@@ -29,6 +29,7 @@ the user's "Stop."
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
@@ -40,7 +41,7 @@ from agentgraph.graph.history import as_late, call_id, calls_of, in_call_order
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.nodes.each import joining
 from agentgraph.graph.stamps import address_of, stamped
-from agentgraph.graph.state import Changes, Position, collected, folded
+from agentgraph.graph.state import Changes, Position, collected, folded, with_id
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import check_mapping, maps_in
 from agentgraph.safe_repr import reason, shown
@@ -105,6 +106,15 @@ def as_input(messages: Input, values: Mapping[str, object] | None) -> Admitted:
         check_mapping(values)
         turn |= {"values": dict(values)} if values else {}
     return turn
+
+
+def named_messages(messages: Input) -> list[BaseMessage]:
+    """Return the messages of an input, each with an id by which it is found on the thread.
+
+    Raises:
+        AgentGraphError: They cannot be read.
+    """
+    return [with_id(each, str(uuid4())) for each in as_input(messages, None)["messages"]]
 
 
 def new_turn(

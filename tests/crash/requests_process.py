@@ -5,15 +5,13 @@ Run as a program, it forks a process for each job that a line of standard input 
 
 import asyncio
 import os
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dying import die_after_saves
 from forking import serve
-from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
@@ -110,26 +108,6 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
-
-
-def die_after_saves(number: int) -> None:
-    """Have this process kill itself after so many saves; 0 for never."""
-    left = number
-
-    def dying(method: Any) -> Any:
-        def save(*args: Any, **options: Any) -> Any:
-            nonlocal left
-            saved = method(*args, **options)
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return saved
-
-        return save
-
-    for kind in (SqliteSaver, PostgresSaver):
-        for name in ("put", "put_writes"):
-            setattr(kind, name, dying(getattr(kind, name)))
 
 
 if __name__ == "__main__":

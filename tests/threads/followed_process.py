@@ -5,14 +5,12 @@ Run as a program, it forks a process for each job that a line of standard input 
 
 import json
 import os
-import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from dying import die_after_saves
 from followed_trees import TREES, an_answer
 from forking import serve
-from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
 
@@ -37,25 +35,6 @@ def act(folder: str, number: int, tree: str, after: int) -> None:
         for event in run:
             print(json.dumps(event.to_dict()), file=file, flush=True)
     os._exit(0)  # for Python to tear all modules down takes as long as a request
-
-
-def die_after_saves(number: int) -> None:
-    """Have this process kill itself after so many saves of SQLite savers; 0 for never."""
-    left = number
-
-    def dying(method: Any) -> Any:
-        def save(*args: Any, **options: Any) -> Any:
-            nonlocal left
-            saved = method(*args, **options)
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return saved
-
-        return save
-
-    for name in ("put", "put_writes"):
-        setattr(SqliteSaver, name, dying(getattr(SqliteSaver, name)))
 
 
 if __name__ == "__main__":
