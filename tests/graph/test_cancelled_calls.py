@@ -1,7 +1,8 @@
 """Calls of `ctx.run` that the function cancels, and its own questions beside them."""
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -76,6 +77,28 @@ def test_a_call_that_the_function_cancels_has_failed_for_good(fn: Function, disk
     assert out[-1] == f"flow: {CANCELLED[fn]}"
     assert _GIVEN_UP in out
     assert RAN.count("flow/slow(0)") <= 1  # beside one that fails at once it may not begin
+
+
+def test_a_call_that_is_cancelled_before_it_awaits_anything_is_stopped_when_it_does(disk: Disk) -> None:
+    has_begun, is_cancelled = threading.Event(), threading.Event()
+
+    def begins_late(ctx: ag.Context) -> Awaitable[str]:
+        has_begun.set()
+        is_cancelled.wait(10)
+        return _wait_long(ctx)
+
+    async def fn(ctx: ag.Context) -> str:
+        slow = asyncio.create_task(ctx.run("slow", "x"))
+        while not has_begun.is_set():
+            await asyncio.sleep(0.01)
+        slow.cancel()
+        await asyncio.wait([slow])
+        is_cancelled.set()
+        return str(await ctx.run("boss", "y"))
+
+    out = turn(disk, flow(fn, ag.function_agent("slow", begins_late), asks("boss")), boss="yes")
+    assert out[-1] == "flow: yes"
+    assert _GIVEN_UP in out
 
 
 def test_a_call_that_is_under_way_when_the_function_returns_is_stopped(disk: Disk) -> None:

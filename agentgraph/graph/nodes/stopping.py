@@ -54,13 +54,14 @@ class Stop(RunControl):
     """
 
     __slots__ = (
-        *("_cancels", "_is_requested", "_is_unwanted", "_lock", "_waits"),
+        *("_cancels", "_is_abandoned", "_is_requested", "_is_unwanted", "_lock", "_stops", "_waits"),
         *("carried", "mailbox", "outer"),
     )
 
     def __init__(self, outer: RunControl | None = None) -> None:
         super().__init__()
-        self._is_requested = self._is_unwanted = False
+        self._is_requested = self._is_unwanted = self._is_abandoned = False
+        self._stops = 0
         self.outer = outer
         self.mailbox: Mailbox | None = outer.mailbox if isinstance(outer, Stop) else None
         self.carried: BaseException | None = None
@@ -83,6 +84,7 @@ class Stop(RunControl):
     def stop(self, reason: str) -> None:
         """Stop lanes after their current step, and coroutines at once."""
         self.request_drain(reason)
+        self._stops += 1
         self._call(self._cancels)
 
     def throw_away(self, reason: str) -> None:
@@ -97,6 +99,7 @@ class Stop(RunControl):
 
     def abandon(self, reason: str) -> None:
         """Stop without waiting for functions in threads: their steps count as not done."""
+        self._is_abandoned = True
         self.stop(reason)
         self._call(self._waits)
 
@@ -114,6 +117,16 @@ class Stop(RunControl):
     def drain_reason(self) -> str | None:
         """Why they stop."""
         return super().drain_reason or (self.outer.drain_reason if self.outer else None)
+
+    @property
+    def stops(self) -> int:
+        """How many stops reach what runs inside since the current step began."""
+        return self._stops + (self.outer.stops if isinstance(self.outer, Stop) else 0)
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether no function in a thread is waited for any more."""
+        return any(stop._is_abandoned for stop in self.chain())
 
     @contextmanager
     def raising(self) -> Iterator[None]:
@@ -174,11 +187,17 @@ class LaneStop(Stop):
     A step that only raises a failure is not stopped, either.
     """
 
-    __slots__ = ("_begun", "_fails_next")
+    __slots__ = ("_begun", "_fails_next", "_stops_before")
 
     def __init__(self, outer: RunControl) -> None:
         super().__init__(outer)
         self._begun = self._fails_next = False
+        self._stops_before = 0
+
+    @property
+    def stops(self) -> int:
+        """How many stops reach what runs inside since the current step began in spite of others."""
+        return super().stops - self._stops_before
 
     @property
     def drain_requested(self) -> bool:
@@ -191,7 +210,9 @@ class LaneStop(Stop):
         may_answer = is_first and bool(config.get("configurable", {}).get(RESUME_MAP))
         is_due = may_answer or self._fails_next
         self._begun, self._fails_next = True, False
-        if not is_due and self.drain_requested:
+        if is_due:
+            self._stops_before += self.stops
+        elif self.drain_requested:
             reason = self.drain_reason or "stopped"
             raise NotBegun(reason, self.outer) if is_first else GraphDrained(reason)
 
@@ -288,6 +309,8 @@ def _stoppable(control: Stop, is_thread: bool) -> Iterator[None]:
         if is_thread:
             scope.hold_outer()
         with control.cancelling(scope.cancel, is_thread=is_thread):
+            if scope.is_late(is_thread=is_thread):
+                scope.cancel()
             try:
                 yield
             except BaseException as error:
@@ -360,6 +383,15 @@ class _Scope:
         with suppress(RuntimeError):  # the loop is closed: nothing runs in it
             self._loop.call_soon_threadsafe(self._cancel)
 
+    def is_late(self, *, is_thread: bool) -> bool:
+        """Return whether the stop that was to cancel it came before it was open.
+
+        What has ended inside an enclosing scope that is held is on its way out, and goes on.
+        """
+        if is_thread:
+            return self.control.is_abandoned
+        return self.control.stops > 0 and not any(each.is_held for each in self._enclosing())
+
     def close(self) -> bool:
         """Undo its cancellations; return whether there were any, and none by other code."""
         self._is_open = False
@@ -372,9 +404,14 @@ class _Scope:
 
     def hold_outer(self) -> None:
         """Keep the enclosing scopes of the same run from being cancelled."""
+        for outer in self._enclosing():
+            outer.is_held = True
+
+    def _enclosing(self) -> Iterator["_Scope"]:
+        """Yield the enclosing scopes of the same run, the innermost first."""
         chain, outer = list(self.control.chain()), self.outer
         while outer is not None and outer.control in chain:
-            outer.is_held = True
+            yield outer
             outer = outer.outer
 
     def _cancel(self) -> None:
