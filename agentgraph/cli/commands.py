@@ -33,7 +33,7 @@ from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.safe_repr import as_json as as_text
 from agentgraph.safe_repr import cut
-from agentgraph.show.drawing import mermaid
+from agentgraph.show.drawing import picture
 from agentgraph.show.lines import one_line, print_event, tree_lines, without_controls
 from agentgraph.show.screens import Lines, text_console
 from agentgraph.skills import json_schema
@@ -496,12 +496,53 @@ def events(target: Target, thread: str, line: str | None, db: str, as_json: bool
 @commands.command()
 @takes_target
 @click.option("--tree", is_flag=True, help="Print an outline of the tree instead.")
-def draw(target: Target, tree: bool) -> None:
-    """Print the graph of a tree as Mermaid text."""
+@click.option("--svg", metavar="FILE", help="Write the drawing to an SVG file, with a legend.")
+@click.option("--html", metavar="FILE", help="Write the drawing to a page that loads nothing.")
+@click.option("--thread", metavar="ID", help="A thread: draw how often its agents ran, and how long.")
+@click.option("--db", metavar="PATH", help="Where the thread is saved, by default agentgraph.db.")
+def draw(
+    target: Target,
+    tree: bool,
+    svg: str | None,
+    html: str | None,
+    thread: str | None,
+    db: str | None,
+) -> None:
+    """Draw the graph of a tree: as Mermaid text, or to files.
+
+    With --thread it draws a run: each node says how often it ran, how long, and with how many tokens;
+    what never ran is pale. --svg and --html need the extra `svg`.
+    """
+    if tree and (svg or html or thread):
+        raise Refusal("--tree prints an outline; it takes no --svg, --html or --thread")
+    if db and not thread:
+        raise Refusal("--db is the file of a thread; name the thread by --thread, or leave --db out")
     agent = target.load()
     graph = compile_agent(agent)
-    text = "\n".join(tree_lines(agent)) if tree else mermaid(graph).rstrip()
-    click.echo(without_controls(text))
+    if tree:
+        click.echo(without_controls("\n".join(tree_lines(agent))))
+        return
+    visited, caption = None, ""
+    if thread:
+        with _runner(target, db or "agentgraph.db") as runner:
+            visited = runner.visits(thread)
+        tokens = sum(each.tokens for each in visited)
+        caption = f"Thread {thread}: {len(visited)} steps" + (f", {tokens:,} tokens" if tokens else "")
+    drawing = picture(graph, visits=visited)
+    if not (svg or html):
+        click.echo(without_controls(drawing.text.rstrip()))
+    if svg:
+        _write(svg, drawing.svg())
+    if html:
+        _write(html, drawing.html(caption))
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Refusal(f"{file} cannot be written: {error.strerror}") from error
+    click.echo(without_controls(f"Drawn: {file}."))
 
 
 @commands.command()

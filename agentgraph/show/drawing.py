@@ -1,79 +1,136 @@
-"""Draws compiled graphs as Mermaid text: a node for each agent that runs, one start and one end.
+"""Draws compiled graphs as Mermaid text, SVG and HTML: a node for each agent that runs.
 
-LangGraph draws each lane with its own start and end nodes. Here these are left out, and edges lead to
-the box of the lanes itself.
+Each kind of agent has a shape and colours of its own (`looks.py`); agents that run others side by side
+are boxes, and a loop is the edge that leads back, with its name.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from langchain_core.runnables.graph import Edge, Node
 from langgraph.graph import END, START
 from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import InvalidAgentError
 from agentgraph.graph.compiler import compile_agent
-from agentgraph.graph.graph_classes import TITLE
-from agentgraph.safe_repr import printable
+from agentgraph.safe_repr import cut, printable
+from agentgraph.show.directions import Direction, direction_of
 from agentgraph.show.lines import tree_lines
-from agentgraph.tree.kinds import WORK
+from agentgraph.show.looks import BOX, LINE, LOOKS, LOOP, LOOP_CLASS, PALE
+from agentgraph.show.pages import as_page, as_svg, can_render
+from agentgraph.show.run_figures import Figures, figures_of, idle_parts
+from agentgraph.show.sketch import Part, Sketch, sketch
+from agentgraph.threads.visits import Visit
 from agentgraph.tree.places import is_drawable
 
-_DRAWN_ENDS = {START: '__start__(("start"))', END: '__end__((("end")))'}
-_FURTHER = {word for words in WORK.values() for word in words}
-"""The suffixes of an agent's further nodes, as in `write.tools`."""
-_MOST_LINES = 50
-_STYLE = "classDef default fill:#f2f0ff,stroke:#9370db,color:#1f1f1f"
-
+_DRAWN_ENDS = {START: '(("start"))', END: '((("end")))'}
+_MOST_PARTS = 48
+"""The most nodes, boxes and edges of a drawing of which Jupyter is given an SVG."""
+_LONGEST_LABEL, _LONGEST_ID = 60, 80
+_SPELLED = frozenset('"#<>&`*%$\\')
+"""The characters that mean something to Mermaid in a label."""
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
-Edges = dict[tuple[str, str], bool]
-"""The edges by source and target, and whether each is conditional."""
 
 
-def mermaid(graph: Graph, *, xray: bool = True) -> str:
+def mermaid(graph: Graph, *, xray: bool = True, visits: Iterable[Visit] | None = None) -> str:
     """Return a compiled graph as Mermaid text.
 
     ```
     print(mermaid(compile_agent(report)))
-    graph TD
-        __start__(("start"))
-        write("write")
-        critique("critique")
-        __end__((("end")))
+    graph LR
+        __start__(("start")):::ends
+        write("write"):::chat
+        critique["critique"]:::function
+        __end__((("end"))):::ends
         __start__ --> write
         write --> critique
-        critique -.-> write
+        critique -.->|"↻ refine, at most 3"| write
         critique -.-> __end__
+        linkStyle default stroke:#8a94a6
+        ...
     ```
 
-    A dotted edge is conditional. Branches, steps and agents as tools are drawn in a box.
+    A dotted edge is conditional; an edge back in a loop says the loop's name. Branches, steps and
+    agents as tools are drawn in a box. The drawing runs from left to right if that fits a page.
 
     Args:
         graph: A graph made by `compile_agent`, or one that has such a graph as a node.
         xray: Whether to draw what nodes run inside them: branches, steps, agents as tools, graphs.
+        visits: What a thread has visited, from `Runner.visits`. Then each node says how often it ran,
+            how long, and with how many tokens; what never ran is pale.
     """
-    drawn = graph.get_graph(xray=xray)
-    nodes = {key: node for key, node in drawn.nodes.items() if not _is_edge_of_box(key)}
-    edges = _edges(drawn.edges)
-    anchors = dict(_anchors(edges, nodes))
-    titles = {
-        key.removesuffix(START): node.metadata[TITLE]
-        for key, node in drawn.nodes.items()
-        if node.metadata and TITLE in node.metadata
-    }
-    lines = [
-        "graph TD",
-        *_boxes(nodes, "", anchors, titles),
-        *(f"    {_id(a)} {'-.->' if choice else '-->'} {_id(b)}" for (a, b), choice in edges.items()),
-        *(f"    {_id(source)} ~~~ {_id(inside)}" for inside, source in anchors.items()),
-        f"    {_STYLE}",
-    ]
-    return "\n".join(lines) + "\n"
+    return picture(graph, xray=xray, visits=visits).text
+
+
+def picture(graph: Graph, *, xray: bool = True, visits: Iterable[Visit] | None = None) -> "Picture":
+    """Return the picture of a compiled graph: Jupyter displays it, and it can be saved as SVG or HTML.
+
+    ```
+    picture(runner_graph, visits=runner.visits("monday"))
+    ```
+
+    Args:
+        graph: A graph made by `compile_agent`, or one that has such a graph as a node.
+        xray: Whether to draw what nodes run inside them: branches, steps, agents as tools, graphs.
+        visits: What a thread has visited, from `Runner.visits`, to draw its run on the graph.
+    """
+    drawn = sketch(graph, xray=xray)
+    figures = None if visits is None else figures_of(visits)
+    idle = frozenset[str]() if figures is None else idle_parts(drawn, figures)
+    labels = {part.key: _label(part, figures or {}) for part in drawn.all()}
+    direction = direction_of(drawn, labels)
+    text = "\n".join(_lines(drawn, labels, direction, idle)) + "\n"
+    return Picture(text=text, name=graph.name, kinds=_kinds(drawn, idle), parts=_number(drawn))
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing of a graph.
+
+    Attributes:
+        text: The Mermaid text.
+        name: The name of the graph.
+        kinds: The classes of the text that a legend explains.
+        parts: How many nodes, boxes and edges it has.
+    """
+
+    text: str
+    name: str
+    kinds: tuple[str, ...]
+    parts: int
+
+    def svg(self) -> str:
+        """Return the drawing as an SVG with a legend. Making it takes seconds.
+
+        Raises:
+            AgentGraphError: The package mermaidx is missing, the extra `svg`.
+        """
+        return as_svg(self.text, self.kinds)
+
+    def html(self, caption: str = "") -> str:
+        """Return the drawing as one HTML page, which loads nothing. Making it takes seconds.
+
+        Args:
+            caption: What to say below the name of the graph.
+
+        Raises:
+            AgentGraphError: The package mermaidx is missing, the extra `svg`.
+        """
+        return as_page(self.svg(), self.name, caption)
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the drawing for Jupyter, which renders Mermaid; with mermaidx also as an SVG.
+
+        The SVG is for pages that cannot render Mermaid. Making it takes seconds, so larger drawings
+        (over 48 nodes, boxes and edges) have none.
+        """
+        bundle = {"text/plain": self.text, "text/vnd.mermaid": self.text}
+        may_be_made = self.parts <= _MOST_PARTS and can_render()
+        return {**bundle, "image/svg+xml": self.svg()} if may_be_made else bundle
 
 
 def mime_bundle(agent: Agent) -> dict[str, str]:
@@ -85,164 +142,111 @@ def mime_bundle(agent: Agent) -> dict[str, str]:
         agent: The root of the tree.
 
     Returns:
-        The tree under "text/plain", and the drawing as in `drawings`.
+        The tree under "text/plain", the drawing under "text/vnd.mermaid" and "image/svg+xml".
     """
     try:
         graph = compile_agent(agent)
     except InvalidAgentError as error:
         return {"text/plain": str(error)}
-    return {**drawings(graph), "text/plain": "\n".join(tree_lines(agent))}
+    return {**picture(graph)._repr_mimebundle_(), "text/plain": "\n".join(tree_lines(agent))}
 
 
-def drawings(graph: Graph) -> dict[str, str]:
-    """Return the drawing of a graph by MIME type, for Jupyter: as Mermaid text, which it renders.
-
-    With the package mermaidx there is also an SVG, for pages that cannot render Mermaid. Making
-    it takes seconds, so larger drawings (over 50 lines) have none. Nothing is sent over the network.
+def drawings(graph: Graph, *, visits: Iterable[Visit] | None = None) -> dict[str, str]:
+    """Return the picture of a graph by MIME type, as `display(drawings(graph), raw=True)` takes it.
 
     Args:
         graph: A graph made by `compile_agent`, or one that has such a graph as a node.
+        visits: What a thread has visited, to draw its run on the graph.
 
     Returns:
-        The drawing under "text/plain" and "text/vnd.mermaid", the SVG under "image/svg+xml".
+        The drawing under "text/plain" and "text/vnd.mermaid", and mostly under "image/svg+xml".
     """
-    text = mermaid(graph)
-    bundle = {"text/plain": text, "text/vnd.mermaid": text}
-    svg = _svg(text) if text.count("\n") <= _MOST_LINES else None
-    return {**bundle, "image/svg+xml": svg} if svg else bundle
+    return picture(graph, visits=visits)._repr_mimebundle_()
 
 
-@lru_cache(maxsize=32)
-def _svg(text: str) -> str | None:
-    """Return Mermaid text as an SVG; None if the package mermaidx is missing."""
-    try:
-        import mermaidx
-    except ImportError:
-        return None
-    config = {"htmlLabels": False, "flowchart": {"htmlLabels": False}}
-    return _in_its_size(mermaidx.render(text, config=config).svg())
+def _label(part: Part, figures: Mapping[str, Figures]) -> str:
+    """Return the label of a part: its name, and its figures, in a line of their own in a node."""
+    name = cut(part.label, _LONGEST_LABEL)
+    if (its := figures.get(part.drawn.node)) is None:
+        return name
+    return f"{name} ({its})" if part.inside else f"{name}\n{its}"
 
 
-def _in_its_size(svg: str) -> str:
-    """Return an SVG with a fixed size, and with an id of its own, so that its styles stay its own."""
-    width, height = re.findall(r'viewBox="\S+ \S+ (\S+) (\S+)"', svg)[0]
-    sized = svg.replace('width="100%"', f'width="{width}" height="{height}"', 1)
-    return sized.replace("my-svg", f"graph-{crc32(svg.encode()):08x}")
-
-
-def _boxes(
-    nodes: Mapping[str, Node], box: str, anchors: Mapping[str, str], titles: Mapping[str, str]
+def _lines(
+    drawn: Sketch, labels: Mapping[str, str], direction: Direction, idle: Collection[str]
 ) -> Iterator[str]:
-    """Yield the lines of all nodes and boxes inside a box.
+    """Yield the lines of the Mermaid text."""
+    yield f"graph {direction}"
+    within = "LR" if direction == "LR" else "TB"
+    for part in drawn.parts:
+        yield from _part_lines(part, labels, within, drawn.anchors)
+    for line in drawn.lines:
+        arrow = "-.->" if line.is_choice else "-->"
+        said = f'|"{_escaped(line.label)}"|' if line.label else ""
+        yield f"    {_id(line.source)} {arrow}{said} {_id(line.target)}"
+    for inside, source in drawn.anchors.items():
+        yield f"    {_id(source)} ~~~ {_id(inside)}"
+    yield from _styles(drawn, idle)
 
-    A box with a title has one box in it, which is left out.
+
+def _part_lines(
+    part: Part, labels: Mapping[str, str], direction: str, anchors: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the lines of a part.
 
     Mermaid lays out a box that has a direction by itself, so a box with an anchor gets none.
     """
-    indent = "    " * (box.count(":") + 1)
-    done: set[str] = set()
-    for key, node in nodes.items():
-        name, colon, _ = key.removeprefix(box).partition(":")
-        if not key.startswith(box) or name in done:
-            continue
-        done.add(name)
-        if not colon:
-            yield f"{indent}{_node(key, node)}"
-            continue
-        inner = f"{box}{name}:"
-        title = f": {titles[inner]}" if inner in titles else ""
-        yield f'{indent}subgraph {_id(box + name)}["{_escaped(_short(name) + title)}"]'
-        if not any(inside.startswith(inner) for inside in anchors):
-            yield f"{indent}    direction TB"
-        yield from _boxes(nodes, _only_box(nodes, inner) if title else inner, anchors, titles)
-        yield f"{indent}end"
+    indent, label = "    " * (part.key.count(":") + 1), _escaped(labels[part.key])
+    if not part.inside:
+        before, after = LOOKS[part.drawn.kind].shape
+        node = _DRAWN_ENDS.get(part.key) or f'{before}"{label}"{after}'
+        yield f"{indent}{_id(part.key)}{node}:::{part.drawn.kind}"
+        return
+    yield f'{indent}subgraph {_id(part.key)}["{label}"]'
+    if not any(inside.startswith(f"{part.key}:") for inside in anchors):
+        yield f"{indent}    direction {direction}"
+    for each in part.inside:
+        yield from _part_lines(each, labels, direction, anchors)
+    yield f"{indent}end"
 
 
-def _only_box(nodes: Iterable[str], box: str) -> str:
-    """Return the box in a box; if there is but a node, the box itself."""
-    first = next(key for key in nodes if key.startswith(box))
-    name, colon, _ = first.removeprefix(box).partition(":")
-    return f"{box}{name}:" if colon else box
+def _styles(drawn: Sketch, idle: Collection[str]) -> Iterator[str]:
+    """Yield the lines that say how nodes, boxes and edges look: only of the kinds that there are."""
+    boxes: dict[str, list[str]] = {}
+    for part in drawn.all():
+        if part.inside:
+            boxes.setdefault(part.drawn.kind, []).append(_id(part.key))
+    for kind, ids in boxes.items():
+        yield f"    class {','.join(ids)} {kind}{BOX}"
+    if idle:
+        yield f"    class {','.join(_id(part.key) for part in drawn.all() if part.key in idle)} {PALE}"
+    yield f"    linkStyle default stroke:{LINE}"
+    if back := [str(i) for i, line in enumerate(drawn.lines) if line.is_back]:
+        yield f"    linkStyle {','.join(back)} stroke:{LOOP},stroke-width:2px,stroke-dasharray:7 3"
+    for kind, look in LOOKS.items():
+        if any(part.drawn.kind == kind and not part.inside for part in drawn.all()):
+            yield f"    classDef {kind} {look.node_style()}"
+        if kind in boxes:
+            yield f"    classDef {kind}{BOX} {look.box_style()}"
+    if idle:
+        yield f"    classDef {PALE} opacity:0.5"
 
 
-def _node(key: str, node: Node) -> str:
-    if key in _DRAWN_ENDS:
-        return _DRAWN_ENDS[key]
-    return f'{_id(key)}("{_escaped(_label(key, node))}")'
+def _kinds(drawn: Sketch, idle: Collection[str]) -> tuple[str, ...]:
+    """Return the classes of a drawing that its legend explains, in the order of the looks.
 
-
-def _label(key: str, node: Node) -> str:
-    """Return the name of a node, starting at its agent: `write.tools`, `write.Limit.before_model`."""
-    parts, agent = key.rpartition(":")[2].split("."), (node.metadata or {}).get("agent_name")
-    return ".".join(parts[parts.index(agent) :] if agent in parts else parts)
-
-
-def _short(name: str) -> str:
-    """Return the last part of a node's name: `write.tools` for `report.write.tools`."""
-    *_, before, last = ("", *name.split("."))
-    return f"{before}.{last}" if before and last in _FURTHER else last
-
-
-def _anchors(edges: Edges, nodes: Mapping[str, Node]) -> Iterator[tuple[str, str]]:
-    """Yield a node inside each box that a loop leads back to, and the node before that box.
-
-    Mermaid places boxes before nodes, and would draw such a loop upside down. An invisible edge to a
-    node inside the box prevents that.
+    A kind that has nodes and boxes is explained by its node.
     """
-    onwards: dict[str, list[str]] = {}
-    for source, target in edges:
-        onwards.setdefault(source, []).append(target)
-    depths = _depths(onwards, START)
-    for box in dict.fromkeys(target for _, target in edges):
-        inside = next((key for key in nodes if key.startswith(f"{box}:")), None)
-        reached = _depths(onwards, box) if inside else {}
-        sources = [source for source, target in edges if target == box and source != box]
-        if inside and not reached.keys().isdisjoint(sources):
-            source = min(sources, key=lambda each: depths.get(each, len(edges)))
-            yield inside, source
+    nodes = {part.drawn.kind for part in drawn.all() if not part.inside}
+    boxes = {part.drawn.kind for part in drawn.all()} - nodes
+    kinds = (kind for kind, look in LOOKS.items() if look.word and kind in nodes | boxes)
+    classes = [kind if kind in nodes else f"{kind}{BOX}" for kind in kinds]
+    loops = [LOOP_CLASS] if any(line.is_back for line in drawn.lines) else []
+    return (*classes, *loops, *([PALE] if idle else ()))
 
 
-def _depths(onwards: Mapping[str, Sequence[str]], start: str) -> dict[str, int]:
-    """Return all that can be reached from a start, each with its distance in edges."""
-    depths = {start: 0}
-    for each in (queue := [start]):
-        for target in onwards.get(each, ()):
-            if target not in depths:
-                depths[target] = depths[each] + 1
-                queue.append(target)
-    return depths
-
-
-def _edges(drawn: list[Edge]) -> Edges:
-    """Return the edges to draw, between nodes and boxes."""
-    edges: Edges = {}
-    for edge in drawn:
-        if (ends := _between(edge.source, edge.target)) is not None:
-            edges[ends] = edges.get(ends, False) or edge.conditional
-    return edges
-
-
-def _between(source: str, target: str) -> tuple[str, str] | None:
-    """Return the ends of an edge; an end inside another box is replaced by the outermost such box.
-
-    >>> _between("review:legal:__end__", "review:press"), _between("write", "review:__start__")
-    (('review:legal', 'review:press'), ('write', 'review'))
-
-    None for an edge between a box's own start or end and a node inside it.
-    """
-    out_of, into = source.split(":"), target.split(":")
-    shared = 0
-    while shared < min(len(out_of), len(into)) - 1 and out_of[shared] == into[shared]:
-        shared += 1
-    ends = ":".join(out_of[: shared + 1]), ":".join(into[: shared + 1])
-    if not any(map(_is_edge_of_box, ends)):
-        return ends
-    is_way_back = source.endswith(f":{END}") and target.endswith(f":{START}")
-    return (":".join(out_of[:-1]), ":".join(into[:-1])) if is_way_back else None
-
-
-def _is_edge_of_box(key: str) -> bool:
-    return key.endswith((f":{START}", f":{END}"))
+def _number(drawn: Sketch) -> int:
+    return len([*drawn.all()]) + len(drawn.lines)
 
 
 def _id(key: str) -> str:
@@ -250,9 +254,18 @@ def _id(key: str) -> str:
     if key in _DRAWN_ENDS:
         return key
     plain = re.sub(r"[^A-Za-z0-9_.]", lambda char: f"_{ord(char[0]):x}_", key.replace(":", "."))
+    if len(plain) > _LONGEST_ID:
+        plain = f"{plain[:_LONGEST_ID]}_{crc32(key.encode('utf-8', 'backslashreplace')):08x}"
     return plain if is_drawable(plain.partition(".")[0]) else f"_{plain}"
 
 
 def _escaped(label: str) -> str:
-    """Return a label that Mermaid and the SVG made of it can hold; the rest is spelled out."""
-    return "".join(f"#{ord(char)};" if char in '"#<>&`*' else char for char in printable(label))
+    """Return a label that Mermaid and the SVG made of it can hold; the rest is spelled out.
+
+    Each line of it is a line of the node.
+    """
+    return "<br/>".join(map(_escaped_line, label.split("\n")))
+
+
+def _escaped_line(text: str) -> str:
+    return "".join(f"#{ord(char)};" if char in _SPELLED else char for char in printable(text))
