@@ -81,6 +81,10 @@ from agentgraph.events.translation import STREAM_MODES, atranslate, translate
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.graph.values import DELETE
 from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
+from agentgraph.threads.activation_calls import Asked, ToolRun
+from agentgraph.threads.activation_steps import Attempt
+from agentgraph.threads.activations import ActivationReport
+from agentgraph.threads.comparison import Difference, Side
 from agentgraph.threads.following import Follow
 from agentgraph.threads.forks import Forks
 from agentgraph.threads.reports import (
@@ -110,12 +114,15 @@ __all__ = [
     "SKIP",
     "STREAM_MODES",
     "Action",
+    "ActivationReport",
     "Agent",
     "AgentEvent",
     "AgentGraphError",
     "AgentTool",
     "Ask",
+    "Asked",
     "AsyncRun",
+    "Attempt",
     "BreakLoop",
     "CassetteError",
     "ChatAgent",
@@ -123,6 +130,7 @@ __all__ = [
     "CheckedAgent",
     "Context",
     "Custom",
+    "Difference",
     "EachAgent",
     "Entry",
     "Exit",
@@ -163,6 +171,7 @@ __all__ = [
     "SequentialAgent",
     "SetValues",
     "SeveralWaysError",
+    "Side",
     "Spent",
     "Step",
     "StepFailedError",
@@ -173,6 +182,7 @@ __all__ = [
     "ThreadBusyError",
     "ThreadError",
     "ThreadSummary",
+    "ToolRun",
     "TransferTo",
     "TreeChangedError",
     "Trimmed",

@@ -331,20 +331,41 @@ def leading_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[Check
         saver: The thread.
         since: The id of the first one of the root that is needed; by default all are.
     """
+    return leading((yield from checkpoints_since(saver, since)))
+
+
+def checkpoints_since(
+    saver: ThreadSaver, since: str, until: str | None = None
+) -> Calls[list[CheckpointTuple]]:
+    """Return the checkpoints of all lines, in all namespaces, each newest first.
+
+    Args:
+        saver: The thread.
+        since: As in `leading_checkpoints`.
+        until: The id of the last one; by default there is no last one.
+    """
     namespaces = saver.namespaces(since) if since else None
     if namespaces is None:
         every = yield from saver.checkpoints()
-        return leading(each for each in every if each.checkpoint["id"] >= since)
+        in_time = (e for e in every if until is None or e.checkpoint["id"] <= until)
+        return [each for each in in_time if each.checkpoint["id"] >= since]
     checkpoints: list[CheckpointTuple] = []
     for namespace in namespaces:
-        checkpoints += yield from _pages(saver, namespace, since)
-    return leading(checkpoints)
+        checkpoints += yield from _pages(saver, namespace, since, until)
+    return checkpoints
 
 
-def _pages(saver: ThreadSaver, namespace: str | None, since: str) -> Calls[list[CheckpointTuple]]:
+def just_after(checkpoint_id: str) -> str:
+    """Return what comes after an id of a checkpoint, and before the id of any later one."""
+    return f"{checkpoint_id}~"
+
+
+def _pages(
+    saver: ThreadSaver, namespace: str | None, since: str, until: str | None
+) -> Calls[list[CheckpointTuple]]:
     """Return the checkpoints since one, newest first; hardly any others are read."""
     checkpoints: list[CheckpointTuple] = []
-    before, limit = None, _PAGE
+    before, limit = just_after(until) if until else None, _PAGE
     while True:
         page = yield from saver.checkpoints(namespace, before, limit)
         checkpoints += page

@@ -21,7 +21,9 @@ from agentgraph.graph.open_types import Saver
 from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
+from agentgraph.threads.activations import ActivationReport, activation
 from agentgraph.threads.background import MAX_RUNNING, Background
+from agentgraph.threads.comparison import Difference, Lines, compared
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.copies import copy, put_new
 from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning
@@ -347,6 +349,77 @@ class Runner:
             AgentGraphError: The saver supports async calls only.
         """
         return self.engine.read(visits, thread_id)
+
+    def activation(
+        self, thread_id: str, at: str, *, turn: int | None = None, line: str | None = None
+    ) -> ActivationReport:
+        """Return one activation of a thread in detail: what it saw, said, called, wrote and asked.
+
+        >>> runner = Runner(function_agent("ann", lambda ctx: "Hi.", output_key="greeting"))
+        >>> _ = runner.invoke("Go.", thread_id="monday")
+        >>> report = runner.activation("monday", "ann")
+        >>> [message.text for message in report.saw], report.status, report.changed
+        (['Go.'], 'done', ['greeting'])
+
+        Nothing is run, and no function of yours is called but the reducers of values. Where one decided
+        what the activation saw, such as an `instruction=` that is a function, its `remarks` say so.
+
+        Args:
+            thread_id: The thread.
+            at: The address of an activation, of a composite, or of one iteration of a loop. Or a `step`
+                of an event or a visit, also of an older line.
+            turn: The turn of the address; by default the last one in which it was visited.
+            line: The head of a line of the thread, as `thread(thread_id).lines` lists them.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            UnknownAddressError: The thread has not visited the address.
+            ThreadError: The thread has no such line.
+            TreeChangedError: The thread was run by a tree of another shape.
+            AgentGraphError: Another argument makes no sense, or the saver supports async calls only.
+        """
+        return self.engine.read(activation, thread_id, at, turn, line)
+
+    def compare(
+        self,
+        thread_id: str,
+        other: str | None = None,
+        *,
+        line: str | None = None,
+        other_line: str | None = None,
+    ) -> list[Difference]:
+        """Compare two lines of a thread, or two threads of this tree, activation by activation.
+
+        Activations are aligned by turn and address. What they said, called, wrote and asked, and how
+        they ended, is compared by content, never by ids or times.
+
+        >>> runner = Runner(function_agent("ann", lambda ctx: f"Hi, {ctx.values['name']}."))
+        >>> _ = runner.invoke("Go.", values={"name": "Bob"}, thread_id="monday")
+        >>> _ = list(runner.rewind("monday", "ann", values={"name": "Eve"}))
+        >>> present, older = runner.thread("monday").lines
+        >>> [each] = runner.compare("monday", line=older.head)
+        >>> each.differs, each.left.text, each.right.text
+        (('said',), 'Hi, Bob.', 'Hi, Eve.')
+
+        Args:
+            thread_id: The thread on the left.
+            other: The thread on the right, such as a copy, or a variant of `fork_many`; by default the
+                same thread.
+            line: The head of the line on the left, as `thread(thread_id).lines` lists them; by default
+                the present one.
+            other_line: That on the right.
+
+        Returns:
+            The activations in the order of the left. What only the right has follows what it has
+            before that.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            ThreadError: A thread has no such line.
+            TreeChangedError: A thread was run by a tree of another shape.
+            AgentGraphError: Both sides are the same, or the saver supports async calls only.
+        """
+        return self.engine.read(compared, thread_id, Lines(other, line, other_line))
 
     def rewind(
         self,
@@ -766,6 +839,23 @@ class Runner:
     async def avisits(self, thread_id: str) -> list[Visit]:
         """Return what a thread has visited, as `visits` does."""
         return await self.engine.aread(visits, thread_id)
+
+    async def aactivation(
+        self, thread_id: str, at: str, *, turn: int | None = None, line: str | None = None
+    ) -> ActivationReport:
+        """Return one activation of a thread in detail, as `activation` does."""
+        return await self.engine.aread(activation, thread_id, at, turn, line)
+
+    async def acompare(
+        self,
+        thread_id: str,
+        other: str | None = None,
+        *,
+        line: str | None = None,
+        other_line: str | None = None,
+    ) -> list[Difference]:
+        """Compare two lines of a thread, or two threads, as `compare` does."""
+        return await self.engine.aread(compared, thread_id, Lines(other, line, other_line))
 
     def arewind(
         self,

@@ -149,6 +149,12 @@ class ThreadSaver:
         parents = [(each, (each.parent_config or {}).get("configurable", {})) for each in every]
         return [each for each, at in parents if at.get("checkpoint_id") == own["checkpoint_id"]]
 
+    def forks(self) -> Calls[list[CheckpointTuple]]:
+        """Return the checkpoints of the root at which a line may begin: of rewinds, forks and edits."""
+        config = config_of(self.thread_id, "")
+        forked = yield from self._listed(config, filter={"source": "fork"})
+        return [*forked, *(yield from self._listed(config, filter={"source": "update"}))]
+
     def first_checkpoints(self) -> Calls[list[CheckpointTuple]]:
         """Return the first checkpoint of each thread of the saver, in all namespaces."""
         begun, edited = _FIRST

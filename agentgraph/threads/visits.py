@@ -311,13 +311,22 @@ def find(saver: ThreadSaver, wanted: Wanted) -> Calls[Target]:
         line = older_line(wanted.at, (yield from saver.checkpoints()))
         if (spot := wanted.chosen(spots_in(saver.tree, line))) is not None:
             return Target(spot, every, line)
-    raise _unknown(saver.thread_id, wanted, spots_in(saver.tree, every))
+    raise unknown(saver.thread_id, wanted, spots_in(saver.tree, every))
 
 
 def _first_needed(saver: ThreadSaver, wanted: Wanted) -> Calls[str]:
     """Return the id of the first checkpoint of the root that is needed; empty if all are.
 
     The visits of an address in a turn are one stretch of the line: what is older is not read.
+    """
+    since, _ = yield from stretch(saver, wanted)
+    return since
+
+
+def stretch(saver: ThreadSaver, wanted: Wanted) -> Calls[tuple[str, str]]:
+    """Return the ids of the checkpoints of the root between which a visit is; empty if none may be.
+
+    The last one is that with which the last step ended that may have it, or the head of the thread.
     """
     touched: list[str] = []
 
@@ -327,8 +336,10 @@ def _first_needed(saver: ThreadSaver, wanted: Wanted) -> Calls[str]:
             return wanted.is_step
         return bool(touched)
 
-    yield from root_line(saver, is_behind)
-    return touched[-1] if touched else ""
+    line = [str(saved.checkpoint["id"]) for saved in (yield from root_line(saver, is_behind))]
+    if not touched:
+        return "", ""
+    return touched[-1], line[max(line.index(touched[0]) - 1, 0)]
 
 
 def older_line(step: str, every: Sequence[CheckpointTuple]) -> list[CheckpointTuple]:
@@ -337,7 +348,7 @@ def older_line(step: str, every: Sequence[CheckpointTuple]) -> list[CheckpointTu
     return [] if there is None else line_to(root_id(there), every)
 
 
-def _unknown(thread_id: str, wanted: Wanted, spots: Sequence[Spot]) -> UnknownAddressError:
+def unknown(thread_id: str, wanted: Wanted, spots: Sequence[Spot]) -> UnknownAddressError:
     """Return the error for what was not visited; it names the nearest address that was."""
     visited = dict.fromkeys(each.visit.address for each in spots)
     near = next(iter(get_close_matches(wanted.at, visited, 1, cutoff=0)), None)

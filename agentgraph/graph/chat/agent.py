@@ -65,6 +65,7 @@ class BuiltAgent:
         takes_node: Whether LangChain's node asks the model.
         models: Its model, or how to get it.
         channels: The state channels of its middleware.
+        keeps_edits: Whether what middleware made of the history stays for the next activation.
         mode_faults: Which middleware a sync or an async run cannot call, and what to do.
         keeps_answer: Whether its answer is saved, or written as a value.
         tools_node: The name of the node that runs its tools.
@@ -89,7 +90,7 @@ class BuiltAgent:
         policy = self.agent.history
         while isinstance(policy, Summarized | Trimmed):
             policy = policy.history
-        self._keeps_edits = policy in ("shared", "path", "own")
+        self.keeps_edits = policy in ("shared", "path", "own")
         modes: tuple[Mode, ...] = ("sync", "async")
         middleware = self.agent.middleware
         self.mode_faults = {mode: f for mode in modes if (f := mode_fault(middleware, mode))}
@@ -133,7 +134,7 @@ class BuiltAgent:
             self.channels,
             messages,
             answer=restored(self.wanted, activation.view.progress.get("answer")),
-            keeps_edits=self._keeps_edits,
+            keeps_edits=self.keeps_edits,
             is_open=is_open,
         )
 

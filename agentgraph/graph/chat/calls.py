@@ -14,7 +14,7 @@ from langchain_core.messages import (
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import call_id, calls_of, is_call
-from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.view import View
 from agentgraph.graph.saving import Serializer, save_fault
 from agentgraph.graph.stamps import address_of
 from agentgraph.safe_repr import as_json
@@ -111,22 +111,22 @@ def without_calls(message: AIMessage) -> AIMessage:
     return message.model_copy(update={**none, "content": content, "additional_kwargs": raw})
 
 
-def last_message(activation: Activation) -> AIMessage:
+def last_message(view: View) -> AIMessage:
     """Return the message with the calls to run: the agent's last one in this activation."""
-    for message in reversed(activation.view.written_here):
-        if isinstance(message, AIMessage) and address_of(message) == activation.address:
+    for message in reversed(view.written_here):
+        if isinstance(message, AIMessage) and address_of(message) == view.address:
             return message
     raise AgentGraphError(
-        f"{activation.address}: the tools node needs a message with tool calls before it; go to "
-        f"{activation.node_context.place.node!r}"
+        f"{view.address}: the tools node needs a message with tool calls before it; go to "
+        f"{view.node_context.place.node!r}"
     )
 
 
-def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+def before_calls(view: View, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return messages without the calls of the agent's last message and without their results."""
     for at in reversed(range(len(messages))):
         message = messages[at]
-        is_mine = isinstance(message, AIMessage) and address_of(message) == activation.address
+        is_mine = isinstance(message, AIMessage) and address_of(message) == view.address
         if is_mine and (ids := {call["id"] for call in calls_of(message)}):
             reply = without_calls(cast(AIMessage, message))
             after = [m for m in messages[at + 1 :] if getattr(m, "tool_call_id", None) not in ids]
@@ -134,12 +134,12 @@ def before_calls(activation: Activation, messages: Sequence[BaseMessage]) -> lis
     return [*messages]
 
 
-def open_calls(activation: Activation) -> list[OpenCall]:
+def open_calls(view: View) -> list[OpenCall]:
     """Return the calls that have no result yet, in their order."""
-    message = last_message(activation)
-    results = results_after(message, activation.view.written_here)
-    first = activation.view.progress.get("tool_calls", 0)
-    calls, now = [], activation.node_context.renamed_tools
+    message = last_message(view)
+    results = results_after(message, view.written_here)
+    first = view.progress.get("tool_calls", 0)
+    calls, now = [], view.node_context.renamed_tools
     for number, call in enumerate(calls_of(message), first):
         if call["id"] not in results:
             error: Any = None

@@ -303,7 +303,7 @@ class Asking:
         self.wanted, outer = wanted, self.activation.config
         metadata = {**outer.get("metadata", {}), **self.activation.mark}
         config: RunnableConfig = {**outer, "metadata": metadata}
-        sent = list(messages) if wanted is None else _with_system(messages, wanted.instruction())
+        sent = list(messages) if wanted is None else with_system(messages, wanted.instruction())
         for _ in range(1 + CORRECTIONS):
             hooked = sent if self.hook is None else self._hooked(self.hook, sent)
             hooked = unstamped(hooked) if has_cache(model) else hooked
@@ -543,7 +543,7 @@ def _changed(request: object, **attributes: object) -> object:
     return changed
 
 
-def _with_system(messages: Sequence[BaseMessage], text: str | None) -> list[BaseMessage]:
+def with_system(messages: Sequence[BaseMessage], text: str | None) -> list[BaseMessage]:
     """Return messages with a text added to the system message, or as a new one."""
     if text is None:
         return list(messages)

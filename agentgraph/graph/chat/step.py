@@ -43,7 +43,8 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.history import paired
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.state import change_between, is_remove_all, with_id
+from agentgraph.graph.nodes.view import View
+from agentgraph.graph.state import Record, change_between, is_remove_all, with_id
 from agentgraph.graph.values import copied, first_values, is_same
 from agentgraph.safe_repr import shown
 
@@ -206,15 +207,11 @@ class Step:
         self._activation = activation
         self._channels = channels
         self._values = activation.view.state.values
-        address = activation.view.home_address
-        self._visible = [m if m.id else with_id(m, f"{address} {i}") for i, m in enumerate(visible)]
-        record = activation.view.record
-        self._edits_before = {name: record[name] for name in SECTIONS if name in record}
-        is_under_way = bool(activation.view.progress)
-        self.edits = cast(Edits, self._edits_before if is_under_way or keeps_edits else {})
+        self._visible = with_ids(activation.view, visible)
+        self._edits_before = edits_in(activation.view.record)
+        self.edits = self._edits_before if keeps_edits or activation.view.progress else Edits()
         self.own = own_state(activation, channels)
-        seen = edited(self._visible, self.edits) if self.edits else list(self._visible)
-        self.messages = seen if is_open or not self.edits else paired(seen)
+        self.messages = as_edited(self._visible, self.edits, is_open=is_open)
         self._seen = list(self.messages)
         self._written: set[str] = set()
         self._removed: dict[str | None, None] = {}
@@ -385,7 +382,7 @@ class Step:
         """Save edits and state, and return the ephemeral state, which only the next node gets."""
         change: dict[str, Any] = {}
         if self.edits is not self._edits_before:
-            change = change_between(self._edits_before, cast(Any, self.edits))
+            change = change_between(cast(Any, self._edits_before), cast(Any, self.edits))
             self._activation.output.check("what the middleware made of the messages", change)
         if not self._written and not self._forgotten:
             self._activation.output.keep_middleware(change, None)
@@ -426,6 +423,31 @@ class Step:
             self._activation.output.check(f"the state {key!r}", channel.get())
         self.own[key] = channel.get()
         self._written.add(key)
+
+
+def with_ids(view: View, visible: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return the messages that an agent sees, all with ids, by which edits name them."""
+    at = view.home_address
+    return [m if m.id else with_id(m, f"{at} {i}") for i, m in enumerate(visible)]
+
+
+def edits_in(record: Record) -> Edits:
+    """Return the edits that a record has."""
+    return cast(Edits, {name: record[name] for name in SECTIONS if name in record})
+
+
+def as_edited(visible: Sequence[BaseMessage], edits: Edits, *, is_open: bool) -> list[BaseMessage]:
+    """Return what an agent sees, with its edits.
+
+    Args:
+        visible: The messages of the history that it sees, with ids.
+        edits: The edits.
+        is_open: Whether tool calls may lack results.
+    """
+    if not edits:
+        return [*visible]
+    seen = edited(visible, edits)
+    return seen if is_open else paired(seen)
 
 
 def _is_kept(message: BaseMessage) -> bool:

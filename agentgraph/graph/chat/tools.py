@@ -57,7 +57,7 @@ from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.history import REQUEST, calls_of, unchanged
 from agentgraph.graph.internals import RESUME_MAP
 from agentgraph.graph.nodes.activation import Activation, without_place
-from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.reports import Reporter
@@ -75,6 +75,7 @@ from agentgraph.graph.nodes.stopping import (
     stoppable,
     wait_for_lane,
 )
+from agentgraph.graph.nodes.view import View
 from agentgraph.graph.state import ChatEnding, Progress, TaskResult, with_id
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
@@ -340,7 +341,7 @@ class LaneTool:
             raise running.fatal
         attempts, place = running.attempts, self.lane.place
         try:
-            arguments = self._arguments(call)
+            arguments = arguments_of(self.tool, call)
         except ValueError as error:
             text = TOOL_INVOCATION_ERROR_TEMPLATE.format(
                 tool_name=place.given_name, tool_kwargs=running.opened.call["args"], error=error
@@ -374,25 +375,9 @@ class LaneTool:
         wait_for_lane()
         return await self.lane.aattempt(lane_call)
 
-    def _arguments(self, call: Any) -> Any:
-        """Return the arguments of a call as plain data.
-
-        Raises:
-            ValueError: They do not fit.
-        """
-        return plain(typed(self.tool.args_schema or Request, call["args"]))
-
     def _lane_call(self, running: RunningCall, arguments: Any, cursor: Cursor) -> LaneCall:
-        activation, seen = running.activation, running.current
-        if self.tool.args_schema is None:
-            text = arguments["request"]
-        else:
-            text = as_json(arguments)
-            seen = replace(seen, values={**seen.values, **arguments})
-        message = HumanMessage(text, additional_kwargs={REQUEST: True})
-        request = with_id(message, f"{activation.address} {running.opened.number}")
-        around = before_calls(activation, seen.messages) if self.tool.history == "shared" else ()
-        surroundings = replace(seen, messages=[*around, request])
+        view, number = running.activation.view, running.opened.number
+        surroundings = seen_in_call(self.tool, view, running.current, number, arguments)
         namespace = running.attempts.namespace()
         return LaneCall(self.node_context, cursor, lambda: surroundings, running.control, namespace)
 
@@ -413,6 +398,36 @@ class LaneTool:
         except Exception as error:
             add_note(error, f"It was `output` of the agent tool {self.lane.place.name!r} that failed.")
             raise
+
+
+def arguments_of(tool: AgentTool, call: Any) -> Any:
+    """Return the arguments of a call of an agent as plain data.
+
+    Raises:
+        ValueError: They do not fit.
+    """
+    return plain(typed(tool.args_schema or Request, call["args"]))
+
+
+def seen_in_call(tool: AgentTool, view: View, seen: RunState, number: int, arguments: Any) -> RunState:
+    """Return the state that an agent sees that a tool call runs.
+
+    Args:
+        tool: The agent.
+        view: What its caller sees.
+        seen: The state of that, with what earlier calls wrote.
+        number: The number of the call.
+        arguments: Its arguments.
+    """
+    if tool.args_schema is None:
+        text = arguments["request"]
+    else:
+        text = as_json(arguments)
+        seen = replace(seen, values={**seen.values, **arguments})
+    message = HumanMessage(text, additional_kwargs={REQUEST: True})
+    request = with_id(message, f"{view.address} {number}")
+    around = before_calls(view, seen.messages) if tool.history == "shared" else ()
+    return replace(seen, messages=[*around, request])
 
 
 @contextmanager
@@ -534,7 +549,7 @@ class ToolsNode(ChatNode):
         edited = edited_calls(own_state(activation, built.channels)) if built.wraps_tools else {}
         calls: list[RunningCall] = []
         last_transfer: RunningCall | None = None
-        every, emitter, is_alone = open_calls(activation), activation.output.emitter, False
+        every, emitter, is_alone = open_calls(activation.view), activation.output.emitter, False
         for opened in every:
             wanted = str(edited.get(str(opened.call["id"]), opened.call)["name"])
             is_alone = len(every) == 1 and wanted not in self.runner.agents
@@ -639,7 +654,7 @@ class ToolsNode(ChatNode):
         written = {result["number"]: result["values"] for result in results}
 
         def label(number: int) -> str:
-            opened = {each.number: each.call["name"] for each in open_calls(activation)}
+            opened = {each.number: each.call["name"] for each in open_calls(activation.view)}
             return f"{opened[number]}, call {number}"
 
         seen, at = activation.view.state, activation.address
@@ -660,7 +675,7 @@ class ToolsNode(ChatNode):
 
     def _ask_again(self, activation: Activation, step: Step | None) -> None:
         before = activation.view.progress
-        count = before.get("tool_calls", 0) + len(calls_of(last_message(activation)))
+        count = before.get("tool_calls", 0) + len(calls_of(last_message(activation.view)))
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
         if step is not None and (passed := step.keep()):
             progress["passed"] = passed

@@ -25,6 +25,7 @@ from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of
 from agentgraph.graph.nodes.lookup import look_up
 from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stopping import inner_stop
+from agentgraph.graph.nodes.view import View
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import as_json, shown
@@ -179,27 +180,30 @@ class EachNode(ForkNode):
     def _job(self, fork: Activation, item: Item, numbers: Mapping[str, int]) -> Job:
         needs: tuple[int, ...] = ()
         if self.agent.depends_on is not None:
-            needed = self.agent.depends_on(self._context(fork, item))
-            needs = tuple(numbers[key] for key in needed)
+            needs = tuple(numbers[key] for key in self.needed(fork.view, item))
         counter = item_counter(item.number, item.key)
 
         def sees(results: Results) -> RunState:
             texts = {key: last_text(results[n]) for key, n in numbers.items() if n in needs}
-            return self._sees(fork, replace(item, results=texts))
+            return self.sees(fork.view, replace(item, results=texts))
 
         return Job(0, (*fork.cursor, counter), sees, needs, item.key)
 
-    def _sees(self, fork: Activation, item: Item) -> RunState:
+    def needed(self, view: View, item: Item) -> Sequence[str]:
+        """Return the keys of the items whose results an item needs."""
+        depends_on = self.agent.depends_on
+        return () if depends_on is None else depends_on(self._context(view, item))
+
+    def sees(self, view: View, item: Item) -> RunState:
         """Return the state that an item sees: the value of the item, and its input if it has one."""
-        seen = fork.view.state
-        state = replace(seen, values={**seen.values, self.agent.as_: item.value}, item=item)
+        state = self.with_item(view, item)
         if self.agent.input is None:
             return state
-        text = self._asked(fork, item, state)
-        message = HumanMessage(text, id=f"{fork.address} {item.number}")
+        text = self._asked(view, item, state)
+        message = HumanMessage(text, id=f"{view.address} {item.number}")
         return replace(state, messages=[message])
 
-    def _asked(self, fork: Activation, item: Item, state: RunState) -> str:
+    def _asked(self, view: View, item: Item, state: RunState) -> str:
         """Return the request to the worker for an item.
 
         Raises:
@@ -207,18 +211,21 @@ class EachNode(ForkNode):
         """
         if isinstance(self.agent.input, str):
             return fill_input(self.agent.input, state.values, {}, self.agent.name)
-        text = cast(Any, self.agent.input)(self._context(fork, item))
+        text = cast(Any, self.agent.input)(self._context(view, item))
         if not isinstance(text, str):
             raise InvalidOutputError(
-                f"{fork.address}: the input function of item {item.number} returned {shown(text)}; "
+                f"{view.address}: the input function of item {item.number} returned {shown(text)}; "
                 "return a text"
             )
         return text
 
-    def _context(self, fork: Activation, item: Item) -> Context:
-        seen = fork.view.state
-        state = replace(seen, values={**seen.values, self.agent.as_: item.value}, item=item)
-        return fork.view.context(unchanged, state)
+    def _context(self, view: View, item: Item) -> Context:
+        return view.context(unchanged, self.with_item(view, item))
+
+    def with_item(self, view: View, item: Item) -> RunState:
+        """Return the state that an item sees without an input."""
+        seen = view.state
+        return replace(seen, values={**seen.values, self.agent.as_: item.value}, item=item)
 
     def _items(self, fork: Activation) -> Calls[Items]:
         """Look up the items, and check them before any of them runs."""

@@ -345,8 +345,7 @@ class RunCalls:
 
     def _sees(self, each: RunCall) -> RunState:
         """Return what the agent sees: its request, and the values as they are now."""
-        message = HumanMessage(each.request, additional_kwargs={REQUEST: True})
-        request = with_id(message, f"{self.activation.address} {each.call}")
+        request = request_to(self.activation.address, each.call, each.request)
         seen, writes = self.activation.view.state, self.writes()
         return replace(seen.with_new((), writes) if writes else seen, messages=[request])
 
@@ -430,6 +429,18 @@ class RunCalls:
     def under_way(self) -> list[RunCall]:
         """Return the calls that have begun and not ended."""
         return [each for each in self.calls.values() if each.future and not each.future.done()]
+
+
+def request_to(caller: str, call: int | str, request: str) -> HumanMessage:
+    """Return the message that an agent sees that a function runs.
+
+    Args:
+        caller: The address of the function.
+        call: What the call is known by.
+        request: What it asks.
+    """
+    message = HumanMessage(request, additional_kwargs={REQUEST: True})
+    return with_id(message, f"{caller} {call}")
 
 
 async def _aattempt(lane: Lane, call: LaneCall) -> tuple[LaneResult, Exception | None]:

@@ -30,6 +30,7 @@ from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of, w
 from agentgraph.graph.nodes.lookup import look_up
 from agentgraph.graph.nodes.schedule import GatedTask, Schedule, Start, arun_tasks, run_tasks
 from agentgraph.graph.nodes.stopping import inner_stop
+from agentgraph.graph.nodes.view import View
 from agentgraph.graph.saving import has_begun, last_position
 from agentgraph.graph.stamps import speaker_at
 from agentgraph.graph.state import with_id
@@ -88,7 +89,7 @@ class WorkflowNode(ForkNode):
             return None if is_run else without_running("stopped")
         if step is None or step.when is None or (yield from has_begun(get_config())):
             return None
-        place, seen = self.lanes[job.lane].place, self._seen(fork, step, results)
+        place, seen = self.lanes[job.lane].place, self._seen(fork.view, step, results)
         cursor, paths = entered(place, job.cursor), self.node_context.paths
         context = ActivationContext(place, cursor, paths, seen)
         return None if (yield from look_up("when", step.when, context)) else without_running("skipped")
@@ -142,13 +143,14 @@ class WorkflowNode(ForkNode):
 
         def job(step: Step) -> Job:
             needs = tuple(numbers[name] for name in step.depends_on)
-            return Job(declared.index(step.name), fork.cursor, partial(self._sees, fork, step), needs)
+            sees = partial(self.sees, fork.view, step)
+            return Job(declared.index(step.name), fork.cursor, sees, needs)
 
         return [job(step) for step in self.steps]
 
-    def _seen(self, fork: Activation, step: Step, results: Results) -> RunState:
+    def _seen(self, view: View, step: Step, results: Results) -> RunState:
         """Return the state before the workflow, with what the steps before a step said and wrote."""
-        seen = fork.view.state
+        seen = view.state
         for number in self._before(step):
             values = seen.reducers.handed_back(results[number]["values"])
             seen = seen.with_new(results[number]["messages"], values)
@@ -158,14 +160,14 @@ class WorkflowNode(ForkNode):
         """Return the numbers of the steps that a step depends on, directly or not."""
         return sorted(self._numbers[name] for name in upstream(self.depends_on, step.name))
 
-    def _sees(self, fork: Activation, step: Step, results: Results) -> RunState:
+    def sees(self, view: View, step: Step, results: Results) -> RunState:
         """Return the state that a step sees, and its input as the only message if it has one."""
-        seen = self._seen(fork, step, results)
+        seen = self._seen(view, step, results)
         if step.input is None:
             return seen
         given = {self.steps[n].name: self._result_of(n, results[n]) for n in self._before(step)}
         text = fill_input(step.input, seen.values, given, step.name)
-        message = with_id(HumanMessage(text), f"{fork.address} {step.name} {text}")
+        message = with_id(HumanMessage(text), f"{view.address} {step.name} {text}")
         return replace(seen, messages=[message])
 
     def _result_of(self, number: int, result: LaneResult) -> StepResult:
@@ -191,8 +193,7 @@ class WorkflowNode(ForkNode):
     ) -> Iterator[tuple[int, str, Start, Schedule]]:
         """If a step failed, yield for each step to undo: task number, name, task and schedule."""
         for name, result in self._to_undo(results).items():
-            values = fork.view.state.reducers.handed_back(result["values"])
-            seen = fork.view.state.with_new(result["messages"], values)
+            seen = after_step(fork.view, result)
             number = self.undo[name]
             job = Job(number, fork.cursor, _always(seen))
             schedule = Schedule([()], inner_stop(is_owed=True))
@@ -242,6 +243,12 @@ def _failed(results: Results) -> list[int]:
     """Return the numbers of the failed steps, the first to fail first."""
     failed = [number for number, result in results.items() if "failed" in result]
     return sorted(failed, key=lambda number: results[number]["finished"])
+
+
+def after_step(view: View, result: LaneResult) -> RunState:
+    """Return the state that what undoes a step sees: before the workflow, and what the step did."""
+    values = view.state.reducers.handed_back(result["values"])
+    return view.state.with_new(result["messages"], values)
 
 
 def _is_done(result: LaneResult | None) -> bool:

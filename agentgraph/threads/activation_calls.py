@@ -1,0 +1,153 @@
+"""What one activation called and asked: tool calls, agents that a function ran, questions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage, ToolMessage
+from langgraph.types import Interrupt as LangGraphInterrupt
+
+from agentgraph.events.events import Interrupt
+from agentgraph.events.translation import question_of
+from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.internals import INTERRUPT, RESUME, RETURN
+from agentgraph.graph.stamps import Entry, Note, moment_of
+from agentgraph.graph.task_ids import joined
+from agentgraph.threads.activation_steps import ActivationStatus, Found
+from agentgraph.threads.checkpoints import namespace_of, position_of, writes_by_task
+from agentgraph.threads.copied_steps import own_task
+from agentgraph.threads.visits import Spot
+from agentgraph.tree.places import Tree
+
+ToolStatus = Literal["done", "failed", "waits"]
+_CALLED = {"call", "agent", "request"}
+"""The keys by which what is saved of an agent that a function ran is told from other results."""
+_A_SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """A tool call of a chat agent, or an agent that a function ran.
+
+    Attributes:
+        name: The name of the tool, or of the agent.
+        args: The arguments; of an agent that a function ran `{"request": ...}`.
+        id: The id of the call; of an agent that a function ran its number or key.
+        result: The text of the result; None without one.
+        status: "done", "failed" (its result is an error, or it failed the activation), or "waits" (it
+            has no result yet).
+        began: When the model had asked for it, in seconds since 1970; None if that is not known.
+        ended: When its result was emitted, in seconds since 1970; None without one.
+    """
+
+    name: str
+    args: Mapping[str, Any]
+    id: str
+    result: str | None
+    status: ToolStatus
+    began: float | None
+    ended: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that an activation asked.
+
+    Attributes:
+        question: The question.
+        answer: The answer, as it was saved; None if it has none.
+        is_answered: Whether it has an answer that the saver still has.
+    """
+
+    question: Interrupt
+    answer: Any
+    is_answered: bool
+
+
+def tool_runs(found: Found, said: Sequence[BaseMessage], status: ActivationStatus) -> list[ToolRun]:
+    """Return the calls of tools in what a chat agent said, or the agents that a function ran."""
+    runs: list[ToolRun] = []
+    for index, message in enumerate(said):
+        for call in calls_of(message):
+            rest = said[index + 1 :]
+            results = (
+                m for m in rest if isinstance(m, ToolMessage) and m.tool_call_id == call_id(call)
+            )
+            result = next(results, None)
+            args: Any = call["args"]
+            runs.append(
+                ToolRun(
+                    name=str(call["name"]),
+                    args=args if isinstance(args, Mapping) else {"": args},
+                    id=call_id(call),
+                    result=None if result is None else str(result.text),
+                    status=_tool_status(result, status),
+                    began=_time(message),
+                    ended=None if result is None else _time(result),
+                )
+            )
+    return [*runs, *_runs_in(found)]
+
+
+def _tool_status(result: ToolMessage | None, status: ActivationStatus) -> ToolStatus:
+    if result is None:
+        return "failed" if status == "failed" else "waits"
+    return "failed" if result.status == "error" else "done"
+
+
+def _time(message: BaseMessage) -> float | None:
+    moment = moment_of(message)
+    return moment.time if moment else None
+
+
+def _runs_in(found: Found) -> Iterator[ToolRun]:
+    """Yield the agents that a function ran, by what is saved of its calls."""
+    calls: dict[object, Mapping[str, Any]] = {}
+    for spot in found.spots:
+        position = position_of(spot.saved)
+        carried = (position.get("calls") if position else None) or ()
+        results = (each.get(RETURN) for each in writes_by_task(spot.saved).values())
+        kept = [e for e in (*carried, *results) if isinstance(e, Mapping) and e.keys() >= _CALLED]
+        for each in sorted(kept, key=lambda each: ("text" in each, each.get("saved", 0))):
+            calls[each["call"]] = each
+    for call, each in sorted(calls.items(), key=lambda item: item[1].get("began", inf)):
+        ended, began = each.get("ended"), each.get("began")
+        is_over = "failed" in each and not each.get("again")
+        yield ToolRun(
+            name=each["agent"],
+            args={"request": each["request"]},
+            id=str(call),
+            result=each.get("text"),
+            status="done" if "text" in each else "failed" if is_over else "waits",
+            began=began / _A_SECOND if began else None,
+            ended=ended / _A_SECOND if ended else None,
+        )
+
+
+def questions_in(tree: Tree, found: Found, entries: Sequence[Entry]) -> list[Asked]:
+    """Return what was asked, with the answers that the saver has."""
+    asked = [e for e in entries if isinstance(e, Note) and e.kind == "interrupted"]
+    answers = dict[str, Any]()
+    for spot in found.spots if asked else ():
+        answers |= _answers_at(tree, spot)
+    return [Asked(question_of(tree, each), answers.get(each.id), each.id in answers) for each in asked]
+
+
+def _answers_at(tree: Tree, spot: Spot) -> dict[str, Any]:
+    """Return the answers that were given in a step, by the ids of the questions."""
+    saved, answers = spot.saved, dict[str, Any]()
+    own = own_task(saved)
+    within = joined(namespace_of(saved), f"{spot.visit.node}:{own}")
+    names = [spot.place.nodes.call, *(lane.node for lane in tree.lanes(spot.place))]
+    for task, writes in writes_by_task(saved).items():
+        given = writes.get(RESUME, ())
+        spaces = [within] if task == own else [joined(within, f"{name}:{task}") for name in names]
+        for number, answer in enumerate(given if isinstance(given, Sequence) else ()):
+            for space in spaces:
+                named = f"{space}|{number}" if number else space
+                answers[LangGraphInterrupt.from_ns(None, named).id] = answer
+        asked = writes.get(INTERRUPT, ())
+        if len(asked) == 1 and len(given) == 1:  # a line that was copied keeps older ids
+            answers.setdefault(asked[0].id, given[0])
+    return answers

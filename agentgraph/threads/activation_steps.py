@@ -1,0 +1,377 @@
+"""The steps of one activation in the saver, what became of them, and its other attempts."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.errors import ThreadError
+from agentgraph.graph.internals import INTERRUPT, RETURN
+from agentgraph.graph.stamps import Entry, Note, address_of, moment_of, number_of
+from agentgraph.graph.sync_async import Calls
+from agentgraph.safe_repr import shown
+from agentgraph.threads.checkpoints import (
+    address_at,
+    ancestors,
+    begins_turn,
+    checkpoints_since,
+    error_in,
+    is_stop,
+    just_after,
+    line_to,
+    namespace_of,
+    notes_at,
+    parent_id,
+    parent_of,
+    parts_of,
+    position_in,
+    position_of,
+    root_id,
+    steps_of,
+    writes_by_task,
+)
+from agentgraph.threads.copied_steps import own_task
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.visits import (
+    Spot,
+    Target,
+    Wanted,
+    find,
+    is_at_or_in,
+    spots_in,
+    stretch,
+    unknown,
+)
+from agentgraph.tree.addresses import way_to, without_keys
+from agentgraph.tree.places import Place, Tree
+
+ActivationStatus = Literal["running", "asks", "failed", "done", "stopped"]
+_UNDER_WAY = ("answer", "ask", "border")
+"""The keys of a position at which an activation goes on, besides the progress of a chat agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An earlier attempt of an activation, or the same activation on another line of the thread.
+
+    Attributes:
+        step: Where it began, or failed: a step that `Runner.rewind` and `Runner.activation` take.
+        status: What became of it.
+        error: How it failed; None if it did not.
+        line: The head of the line that has it; None for the line of the activation.
+    """
+
+    step: str
+    status: ActivationStatus
+    error: str | None
+    line: str | None
+
+
+class Found(NamedTuple):
+    """An activation in the saver.
+
+    Attributes:
+        at: Its address.
+        place: The place of its agent.
+        spots: Its steps, in order.
+        line: The checkpoints of its line, since the step of the root in which it began.
+        is_composite: Whether it has the steps of what is inside it, too.
+        is_again: Whether its turn has the address several times, which only edits of the state bring
+            about.
+    """
+
+    at: str
+    place: Place
+    spots: Sequence[Spot]
+    line: Sequence[CheckpointTuple]
+    is_composite: bool
+    is_again: bool = False
+
+    @property
+    def turn(self) -> int:
+        """The turn."""
+        return self.spots[0].visit.turn
+
+    @property
+    def own_steps(self) -> list[Spot]:
+        """Its steps in its own lane, without those of lanes inside it."""
+        spots = [each for each in self.spots if each.task is None] or self.spots
+        depths = [len(parts_of(namespace_of(each.saved))) for each in spots]
+        return [s for s, depth in zip(spots, depths, strict=True) if depth == min(depths)]
+
+    @property
+    def ends(self) -> tuple[Spot, Spot]:
+        """The first and the last of its steps in its own lane."""
+        own = self.own_steps
+        return own[0], own[-1]
+
+    def after(self, spot: Spot) -> CheckpointTuple | None:
+        """Return the checkpoint after a step in its lane, if it has ended."""
+        own, namespace = str(spot.saved.checkpoint["id"]), namespace_of(spot.saved)
+        inside = (each for each in self.line if namespace_of(each) == namespace)
+        return next((each for each in inside if parent_id(each) == own), None)
+
+    def entries_in(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return those of some entries that are its own; of a composite those of what is in it."""
+        wanted = without_keys(self.at)
+        here = [each for each in entries if (m := moment_of(each)) and m.turn == self.turn]
+        named = [(each, without_keys(at)) for each in here if (at := address_in(each))]
+        if self.is_composite:
+            return [each for each, at in named if is_at_or_in(at, wanted)]
+        own = [each for each, at in named if at == wanted]
+        steps = {step for spot in self.spots for step in steps_of(spot.saved)}
+        is_once = not self.is_again
+        return [each for each in own if is_once or ((m := moment_of(each)) and m.step in steps)]
+
+
+def find_activation(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Calls[tuple[Found, Spot]]:
+    """Return an activation, and the step of it that is wanted.
+
+    Raises:
+        UnknownAddressError: The thread, or the line, has not visited it.
+        ThreadError: There is no such line.
+    """
+    target = yield from _target(saver, wanted, line)
+    at = target.spot.visit.address if wanted.is_step else wanted.at
+    return _gathered(saver.tree, at, target.spot, target.line), target.spot
+
+
+def _target(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Calls[Target]:
+    """Return where an activation is, on a line or on the one that has its step.
+
+    The copy of a step that a rewind made has the names of the older ones, where other things ran.
+    """
+    if line is not None:
+        return _on_line(saver, wanted, line, (yield from saver.checkpoints()))
+    if wanted.is_step and (around := (yield from _around(saver, wanted.at))) is not None:
+        return _on_line(saver, wanted, around[1], (yield from checkpoints_since(saver, *around)))
+    target = yield from _present(saver, wanted)
+    if not wanted.is_step:
+        return target
+    if target.spot.visit.step == wanted.at:
+        visit = target.spot.visit
+        whole = yield from _present(saver, Wanted(saver.tree, visit.address, visit.turn))
+        if any(each.visit.step == wanted.at for each in spots_in(saver.tree, whole.line)):
+            return whole._replace(spot=target.spot)
+    every = yield from saver.checkpoints()
+    head = _head_after(wanted.at, every)
+    return target if head is None else _on_line(saver, wanted, head, every)
+
+
+def _present(saver: ThreadSaver, wanted: Wanted) -> Calls[Target]:
+    """Return where an activation is on the present line; what came after it is not read."""
+    since, until = yield from stretch(saver, wanted)
+    if since:
+        line = line_to(until, (yield from checkpoints_since(saver, since, until)))
+        if (spot := wanted.chosen(spots_in(saver.tree, line))) is not None:
+            return Target(spot, line, line)
+    return (yield from find(saver, wanted))
+
+
+def _around(saver: ThreadSaver, step: str) -> Calls[tuple[str, str] | None]:
+    """Return the ids of the checkpoints of the root between which the activation of a step is.
+
+    None if that is not known from the checkpoint of the step, and those beside it alone.
+    """
+    began = step.partition(":")[0]
+    newest = yield from saver.checkpoints(None, just_after(began), 1)
+    there = newest[0] if newest and newest[0].checkpoint["id"] == began else None
+    there = there or (yield from saver.checkpoint("", began))
+    root = there and (yield from saver.checkpoint("", root_id(there)))
+    if there is None or root is None:
+        return None
+    at = address_at(saver.tree, root)
+    first = last = root
+    while (before := (yield from parent_of(saver, first))) is not None and _goes_on(saver, before, at):
+        first = before
+    while True:
+        after = yield from saver.children(last)
+        if len(after) > 1:
+            return None
+        if not after:
+            break
+        last = after[0]
+        if address_at(saver.tree, last) != at:
+            break
+    return str(first.checkpoint["id"]), str(last.checkpoint["id"])
+
+
+def _goes_on(saver: ThreadSaver, saved: CheckpointTuple, at: str | None) -> bool:
+    return not begins_turn(saved) and address_at(saver.tree, saved) == at
+
+
+def _head_after(step: str, every: Sequence[CheckpointTuple]) -> str | None:
+    """Return the head of the line that has the very checkpoint of a step; None if none has it."""
+    began = step.partition(":")[0]
+    around = next((root_id(each) for each in every if each.checkpoint["id"] == began), None)
+    roots = {str(each.checkpoint["id"]): each for each in every if not namespace_of(each)}
+    heads = roots.keys() - {parent_id(each) for each in roots.values()}
+    lines = ((head, ancestors(head, roots)) for head in heads)
+    return next((h for h, line in lines if any(e.checkpoint["id"] == around for e in line)), None)
+
+
+def _on_line(saver: ThreadSaver, wanted: Wanted, head: str, every: Sequence[CheckpointTuple]) -> Target:
+    """Return where an activation is on a line.
+
+    Raises:
+        ThreadError: There is no such line.
+        UnknownAddressError: The line has not visited it.
+    """
+    line = line_to(head, every)
+    if not line:
+        raise ThreadError(
+            f"thread {shown(saver.thread_id)} has no line with the head {shown(head)}; "
+            "thread(thread_id).lines lists them",
+            saver.thread_id,
+        )
+    spots = spots_in(saver.tree, line)
+    exact = (each for each in spots if each.visit.step == wanted.at)
+    if (spot := next(exact, None) or wanted.chosen(spots)) is None:
+        raise unknown(saver.thread_id, wanted, spots)
+    return Target(spot, line, line)
+
+
+def _gathered(tree: Tree, at: str, chosen: Spot, line: Sequence[CheckpointTuple]) -> Found:
+    """Return an activation with all its steps."""
+    way, depth = way_to(chosen.place), at.count("/")
+    place = way[depth] if depth < len(way) else chosen.place
+    is_composite = place.kind.encloses or place.kind.is_fork
+    spots = [each for each in spots_in(tree, line) if each.visit.turn == chosen.visit.turn]
+    wanted = without_keys(at)
+    if is_composite:
+        inside = [e for e in spots if is_at_or_in(without_keys(e.visit.address), wanted)]
+        return Found(at, place, inside, line, True)
+    several = split(tree, [e for e in spots if without_keys(e.visit.address) == wanted])
+    one = next((each for each in several if _has(each, chosen)), several[-1])
+    return Found(one[0].visit.address, place, one, line, False, is_again=len(several) > 1)
+
+
+def split(tree: Tree, spots: Iterable[Spot]) -> list[list[Spot]]:
+    """Return the steps of one address in a turn by activation: it has several only by edits."""
+    several: list[list[Spot]] = []
+    for spot in spots:
+        if not several or begins(tree, spot):
+            several.append([])
+        several[-1].append(spot)
+    return several
+
+
+def begins(tree: Tree, spot: Spot) -> bool:
+    """Return whether an activation begins with a step."""
+    if spot.task is not None:
+        return True
+    position = position_in(tree, spot.saved)
+    is_entry = spot.visit.node == spot.place.nodes.entry
+    return is_entry and not (
+        position and (position.get("chat") or not position.keys().isdisjoint(_UNDER_WAY))
+    )
+
+
+def _has(spots: Iterable[Spot], chosen: Spot) -> bool:
+    return any(each.visit.step == chosen.visit.step for each in spots)
+
+
+def address_in(entry: Entry) -> str | None:
+    """Return the address of an entry; None for a message of the user."""
+    return entry.address if isinstance(entry, Note) else address_of(entry)
+
+
+def became(
+    found: Found, is_running: bool, entries: Sequence[Entry]
+) -> tuple[ActivationStatus, str | None]:
+    """Return the status of an activation, and how it failed."""
+    roots = {e.checkpoint["id"]: e for e in found.line if not namespace_of(e)}
+    own = found.own_steps
+    states = [_state_of(each, roots.get(root_id(each.saved)), is_running) for each in own]
+    errors = [e.data for e in entries if isinstance(e, Note) and e.kind == "error"]
+    statuses = [status for status, _ in states]
+    for status in ("failed", "asks", "running", "stopped"):
+        if status in statuses:
+            saved = [error for state, error in states if state == status and error]
+            error = (errors or saved or [None])[-1] if status == "failed" else None
+            return status, error
+    return "done", None
+
+
+def _state_of(
+    spot: Spot, root: CheckpointTuple | None, is_running: bool
+) -> tuple[ActivationStatus, str | None]:
+    """Return what became of a step, and how it failed."""
+    by_task = writes_by_task(spot.saved)
+    if spot.task is not None:
+        result = by_task.get(spot.task, {}).get(RETURN)
+        failed = result.get("failed") if isinstance(result, Mapping) else ""
+        return ("done", None) if failed is None else ("failed", failed or None)
+    own = by_task.get(own_task(spot.saved), {})
+    if "position" in own:
+        return "done", None
+    if spot.visit.duration is not None:  # an edit moved on, or a saver keeps no writes
+        return "done", None
+    since = _resumed_after_failing(root)
+    errors = [e for writes in by_task.values() if (e := error_in(writes)) and not is_stop(e)]
+    if errors and not since:
+        return "failed", errors[-1]
+    if any(map(_waits, by_task.values())):
+        return "asks", None
+    return ("running" if is_running else "stopped"), None
+
+
+def _waits(writes: Mapping[str, Any]) -> bool:
+    """Return whether a task waits for an answer."""
+    return bool(writes.get(INTERRUPT)) and RETURN not in writes and "position" not in writes
+
+
+def _resumed_after_failing(root: CheckpointTuple | None) -> bool:
+    """Return whether a run has resumed a step after it had failed."""
+    numbers = {"resumed": 0, "error": 0}
+    for note in notes_at(root) if root is not None else ():
+        if note.kind in numbers:
+            numbers[note.kind] = max(numbers[note.kind], number_of(note))
+    return numbers["resumed"] > numbers["error"] > 0
+
+
+def attempts_of(
+    saver: ThreadSaver, found: Found, entries: Sequence[Entry], status: ActivationStatus
+) -> Calls[list[Attempt]]:
+    """Return earlier attempts on this line, and the same activation on other lines."""
+    failed = [e for e in entries if isinstance(e, Note) and e.kind == "error"]
+    past = failed[:-1] if status == "failed" else failed
+    first = found.spots[0].visit.step
+    attempts = [
+        Attempt(e.moment.step if e.moment and e.moment.step else first, "failed", e.data, None)
+        for e in past
+    ]
+    others = yield from _on_other_lines(saver, found)
+    return [*others, *attempts]
+
+
+def _on_other_lines(saver: ThreadSaver, found: Found) -> Calls[list[Attempt]]:
+    """Return the same activation on lines that part from this one in its turn.
+
+    Without forks in the turn nothing else is read.
+    """
+    forked = [
+        each
+        for each in (yield from saver.forks())
+        if (position := position_of(each)) and position.get("clock", [0])[0] == found.turn
+    ]
+    if not forked:
+        return []
+    every = yield from checkpoints_since(saver, min(map(parent_id, forked)))
+    roots = [each for each in every if not namespace_of(each)]
+    parents = {parent_id(each) for each in roots}
+    seen = {spot.visit.step for spot in found.spots}
+    attempts: dict[str, Attempt] = {}
+    for head in sorted(e.checkpoint["id"] for e in roots if e.checkpoint["id"] not in parents):
+        line = line_to(head, every)
+        spots = [s for s in spots_in(saver.tree, line) if s.visit.turn == found.turn]
+        at = without_keys(found.at)
+        same = [s for s in spots if without_keys(s.visit.address) == at]
+        if found.is_composite:
+            same = [s for s in spots if is_at_or_in(without_keys(s.visit.address), at)]
+        if not same or same[0].visit.step in seen | attempts.keys():
+            continue
+        status, error = became(found._replace(spots=same, line=line), False, ())
+        attempts[same[0].visit.step] = Attempt(same[0].visit.step, status, error, head)
+    return [attempts[step] for step in sorted(attempts)]

@@ -1,0 +1,229 @@
+"""One activation of a thread in detail: what it saw, said, called, wrote and asked, from the saver.
+
+Only the steps since the one in which it began are read; of other lines only what parts from this one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import UsageMetadata, add_usage
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.graph.stamps import Entry, Note, is_steered
+from agentgraph.graph.sync_async import Calls
+from agentgraph.safe_repr import shown
+from agentgraph.threads.activation_calls import Asked, ToolRun, questions_in, tool_runs
+from agentgraph.threads.activation_steps import (
+    ActivationStatus,
+    Attempt,
+    Found,
+    address_in,
+    attempts_of,
+    became,
+    find_activation,
+)
+from agentgraph.threads.changed_trees import open_thread
+from agentgraph.threads.checkpoints import is_foreign, namespace_of
+from agentgraph.threads.replay import entries_of
+from agentgraph.threads.seen import seen_by
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.views import Views
+from agentgraph.threads.visits import Spot, Wanted, is_step
+from agentgraph.tree.addresses import iteration
+
+_SIGNALS = ("exit", "break_loop", "transfer_to", "chosen")
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationReport:
+    """One activation of an agent in detail, as its thread has it.
+
+    Attributes:
+        address: Its address.
+        agent_name: The agent.
+        kind: The kind of the agent: "chat", "function", "human", "graph", "node" (of a graph that is
+            laid flat), "sequential", "loop", "parallel", "workflow", "each", "switch" or "swarm".
+        turn: The turn of the thread, from 0.
+        iteration: The iteration of the nearest loop; None outside all loops.
+        steps: Its steps, in order; of a composite those of all inside it. From the first one it can be
+            run again.
+        began: When it began, in seconds since 1970.
+        ended: When it ended, in seconds since 1970; None if it has not.
+        status: "running", "asks" (a question waits), "failed", "done", or "stopped" (it has not ended,
+            and nothing runs it).
+        saw: The messages as its model, its function or its graph first got them, the instruction as a
+            system message; if a later step of a chat agent was asked for, as its model got them there.
+            Empty for composites and people.
+        said: What it said, with the results of its tools; of a composite the last message in it.
+        tools: Its tool calls, or the agents that it ran, in order.
+        values_before: The values of the run when it began.
+        values_after: The values of the run when it had ended; if it has not, when its last step began.
+        usage: The tokens that its models reported; of a composite all in it.
+        questions: What it asked.
+        error: How it failed; None if it did not.
+        attempts: Earlier attempts, and the same address on other lines of the thread, the first first.
+        signal: What it did when it ended: "exit", "break_loop", "transfer_to NAME" or "chosen NAME".
+        remarks: What of this cannot be told, and why.
+    """
+
+    address: str
+    agent_name: str
+    kind: str
+    turn: int
+    iteration: int | None
+    steps: list[str]
+    began: float | None
+    ended: float | None
+    status: ActivationStatus
+    saw: list[BaseMessage]
+    said: list[BaseMessage]
+    tools: list[ToolRun]
+    values_before: Mapping[str, object]
+    values_after: Mapping[str, object]
+    usage: UsageMetadata
+    questions: list[Asked]
+    error: str | None
+    attempts: list[Attempt]
+    signal: str | None
+    remarks: list[str]
+
+    @property
+    def changed(self) -> list[str]:
+        """The names of the values that are not after it as they were before."""
+        before, after = self.values_before, self.values_after
+        names = dict.fromkeys([*before, *after])
+        return [n for n in names if (n in before, before.get(n)) != (n in after, after.get(n))]
+
+
+def activation(
+    saver: ThreadSaver, address_or_step: str, turn: int | None = None, line: str | None = None
+) -> Calls[ActivationReport]:
+    """Return one activation of a thread in detail.
+
+    Args:
+        saver: The thread.
+        address_or_step: As in `Runner.activation`.
+        turn: The turn of an address; None for the last one in which it was visited.
+        line: The head of a line of the thread; None for the present one.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread.
+        UnknownAddressError: The thread has not visited the address.
+        ThreadError: The thread has no such line; or as `open_thread` does.
+        AgentGraphError: An argument makes no sense.
+    """
+    if not isinstance(address_or_step, str) or not address_or_step:
+        raise AgentGraphError(
+            f"at={shown(address_or_step)} is neither an address nor a step; visits() lists both"
+        )
+    if turn is not None and is_step(address_or_step):
+        raise AgentGraphError(f"a step is in one turn: leave turn={shown(turn)} out")
+    yield from open_thread(saver)
+    wanted = Wanted(saver.tree, address_or_step, turn)
+    found, chosen = yield from find_activation(saver, wanted, line)
+    lanes = [each for each in found.line if not is_foreign(saver.tree, each)]
+    entries = found.entries_in(entries_of(saver.tree, lanes))
+    is_running = (yield from saver.is_under_way()) and (yield from _has_head(saver, found))
+    status, error = became(found, is_running, entries)
+    views = Views(saver, found.line)
+    first, last = found.ends
+    before = (yield from views.at(first)).state.values
+    after = yield from views.after(found.own_steps, found.after(last))
+    saw, remarks = yield from _saw(views, found, chosen)
+    report = _report(found, entries, status, error)
+    attempts = yield from attempts_of(saver, found, entries, status)
+    return replace(
+        report,
+        saw=saw,
+        values_before=before,
+        values_after=after,
+        questions=questions_in(saver.tree, found, entries),
+        attempts=attempts,
+        remarks=[*views.remarks, *remarks],
+    )
+
+
+def _has_head(saver: ThreadSaver, found: Found) -> Calls[bool]:
+    """Return whether the step that a run on the thread is at may be one of an activation."""
+    head = yield from saver.checkpoint()
+    ids = {each.checkpoint["id"] for each in found.line if not namespace_of(each)}
+    return head is not None and head.checkpoint["id"] in ids
+
+
+def _saw(views: Views, found: Found, chosen: Spot) -> Calls[tuple[list[BaseMessage], list[str]]]:
+    """Return what an activation saw, and what of it cannot be told."""
+    if found.is_composite and not found.place.kind.is_laid_flat:
+        return [], []
+    asked = [e for e in found.spots if e.visit.node == found.place.node]
+    wanted = [e for e in asked if e.visit.step == chosen.visit.step]
+    spot = next(iter([*wanted, *asked, *found.spots]))
+    seen = seen_by((yield from views.at(spot)), spot)
+    return seen.messages, seen.remarks
+
+
+def _report(
+    found: Found, entries: Sequence[Entry], status: ActivationStatus, error: str | None
+) -> ActivationReport:
+    """Return what can be told of the steps and the entries of an activation."""
+    first, last = found.spots[0], found.ends[1]
+    said = [e for e in entries if isinstance(e, BaseMessage) and not is_steered(e)]
+    kept = said[-1:] if found.is_composite else said
+    began = first.visit.time
+    return ActivationReport(
+        address=found.at,
+        agent_name=found.place.home.name,
+        kind=found.place.kind.name,
+        turn=found.turn,
+        iteration=_iteration(found),
+        steps=[*dict.fromkeys(spot.visit.step for spot in found.spots)],
+        began=began,
+        ended=_ended(found, last, entries, status),
+        status=status,
+        saw=[],
+        said=kept,
+        tools=tool_runs(found, said, status) if not found.is_composite else [],
+        values_before={},
+        values_after={},
+        usage=used_in(said),
+        questions=[],
+        error=error,
+        attempts=[],
+        signal=signal_in(each for each in entries if address_in(each) == found.at),
+        remarks=[],
+    )
+
+
+def _iteration(found: Found) -> int | None:
+    place, spot = found.place, found.spots[0]
+    if not found.is_composite:
+        return spot.visit.iteration
+    names_one = place.kind.goes_round and found.at.endswith("]")
+    counts = place.counts_inside if names_one else place.counts
+    return iteration(place, spot.cursor[: len(counts)])
+
+
+def _ended(
+    found: Found, last: Spot, entries: Sequence[Entry], status: ActivationStatus
+) -> float | None:
+    """Return when an activation ended; None if it has not."""
+    if status == "done" and last.visit.duration is not None:
+        return last.visit.time + last.visit.duration
+    failed = [e.moment.time for e in entries if isinstance(e, Note) and e.kind == "error" and e.moment]
+    return failed[-1] if status == "failed" and failed else None
+
+
+def used_in(messages: Iterable[BaseMessage]) -> UsageMetadata:
+    """Return the tokens that models reported for messages."""
+    total = add_usage(None, None)
+    for each in messages:
+        if isinstance(each, AIMessage):
+            total = add_usage(total, each.usage_metadata)
+    return total
+
+
+def signal_in(entries: Iterable[Entry]) -> str | None:
+    """Return what an activation did when it ended, by its own entries."""
+    notes = [each for each in entries if isinstance(each, Note) and each.kind in _SIGNALS]
+    signals = [f"{each.kind} {each.data or ''}".strip() for each in notes]
+    return signals[-1] if signals else None

@@ -1,0 +1,339 @@
+"""Two lines of a thread, or two threads of one tree, compared activation by activation.
+
+Activations are aligned by turn, address and occurrence. What they said, called, wrote, asked, and how
+they ended is compared by content: ids and times differ in any case. Each side is read once.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.errors import AgentGraphError, ThreadError
+from agentgraph.graph.history import calls_of
+from agentgraph.graph.internals import RETURN
+from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_at
+from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.values import is_same, maps_in
+from agentgraph.safe_repr import cut, shown
+from agentgraph.threads.activation_steps import address_in, begins
+from agentgraph.threads.activations import signal_in
+from agentgraph.threads.changed_trees import open_thread
+from agentgraph.threads.checkpoints import is_foreign, leading, line_to, writes_by_task
+from agentgraph.threads.copied_steps import own_task
+from agentgraph.threads.replay import entries_of
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.visits import Spot, spots_in
+from agentgraph.tree.places import Tree
+
+Where = Literal["both", "left", "right"]
+Differs = Literal["said", "called", "values", "signal", "asked", "error"]
+_LONGEST = 200
+"""How many characters of what was said are told."""
+_IDS = frozenset({"id", "tool_call_id", "call_id", "tool_use_id"})
+"""The keys of content blocks that name a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a difference: an activation, as one of the two has it.
+
+    Attributes:
+        text: What it said last, cut to 200 characters; empty if it said nothing.
+        values: The values that it wrote and that the other did not write, or wrote otherwise.
+        signal: What it did when it ended: "exit", "break_loop", "transfer_to NAME", "chosen NAME".
+        error: How it failed; None if it did not.
+        tokens: The tokens that its models reported.
+        seconds: How long its steps took; None if one has not ended.
+        step: Where it began: a step that `Runner.rewind` and `Runner.activation` take.
+    """
+
+    text: str
+    values: Mapping[str, object]
+    signal: str | None
+    error: str | None
+    tokens: int
+    seconds: float | None
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An activation of one side or of both, compared.
+
+    Attributes:
+        address: Its address.
+        agent_name: The agent.
+        turn: The turn, from 0.
+        where: "both", "left" or "right": which sides have it.
+        same: Whether both have it, and it did the same in both.
+        differs: What differs where both have it: "said", "called" (tools, their arguments or results),
+            "values", "signal", "asked", "error".
+        left: The left one; None if the left has none.
+        right: The right one; None if the right has none.
+    """
+
+    address: str
+    agent_name: str
+    turn: int
+    where: Where
+    same: bool
+    differs: tuple[Differs, ...]
+    left: Side | None
+    right: Side | None
+
+
+class Lines(NamedTuple):
+    """What is compared.
+
+    Attributes:
+        other: The other thread; None for another line of the same one.
+        line: The head of the line on the left; None for the present one.
+        other_line: That on the right.
+    """
+
+    other: str | None = None
+    line: str | None = None
+    other_line: str | None = None
+
+
+Key = tuple[int, str, int]
+"""The turn, the address and the number of the occurrence of an activation."""
+
+
+@dataclass
+class _Done:
+    """What an activation did, as it is compared."""
+
+    spots: list[Spot] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        return [e for e in self.entries if isinstance(e, BaseMessage) and not is_steered(e)]
+
+    def notes(self, *kinds: str) -> list[Note]:
+        return [e for e in self.entries if isinstance(e, Note) and e.kind in kinds]
+
+    @property
+    def step(self) -> str:
+        moment = moment_of(self.entries[0]) if self.entries else None
+        return self.spots[0].visit.step if self.spots else moment.step if moment else ""
+
+    @cached_property
+    def values(self) -> dict[str, object]:
+        written = [each for spot in self.spots for each in _written(spot)]
+        return {name: value for each in written for name, value in each.items()}
+
+    @property
+    def signal(self) -> str | None:
+        return signal_in(self.entries)
+
+    @property
+    def error(self) -> str | None:
+        errors = self.notes("error")
+        return str(errors[-1].data) if errors else None
+
+    def side(self, other: "_Done | None") -> Side:
+        """Return it as one side of a difference."""
+        texts = [str(each.text) for each in self.messages if each.type != "tool" and each.text]
+        is_shared = other is not None and _is_shared(self, other)
+        known = {} if is_shared or other is None else other.values
+        durations = [each.visit.duration for each in self.spots]
+        seconds = [each for each in durations if each is not None]
+        return Side(
+            text=cut(texts[-1], _LONGEST) if texts else "",
+            values={
+                name: value
+                for name, value in ({} if is_shared else self.values).items()
+                if name not in known or not _is_alike(value, known[name])
+            },
+            signal=self.signal,
+            error=self.error,
+            tokens=sum(each.visit.tokens for each in self.spots),
+            seconds=sum(seconds) if len(seconds) == len(durations) else None,
+            step=self.step,
+        )
+
+
+def compared(saver: ThreadSaver, lines: Lines) -> Calls[list[Difference]]:
+    """Return two lines, or two threads, compared activation by activation.
+
+    They are in the order of the left; what only the right has comes after what it has before that.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread.
+        ThreadError: A thread has no such line; or as `open_thread` does.
+        AgentGraphError: Both sides are the same.
+    """
+    other, line, other_line = lines
+    if other in (None, saver.thread_id) and line == other_line:
+        raise AgentGraphError(
+            f"thread {shown(saver.thread_id)}: compare(line={shown(line)}) compares a line with "
+            "itself; name another thread, or a line of thread(thread_id).lines"
+        )
+    yield from open_thread(saver)
+    every = yield from saver.checkpoints()
+    left = _line(saver, every, line)
+    there = saver
+    if other not in (None, saver.thread_id):
+        there = saver.of(str(other))
+        yield from open_thread(there)
+        every = yield from there.checkpoints()
+    right = _line(there, every, other_line)
+    return [*_differences(_done(saver.tree, left), _done(saver.tree, right))]
+
+
+def _line(
+    saver: ThreadSaver, every: Sequence[CheckpointTuple], head: str | None
+) -> list[CheckpointTuple]:
+    """Return the checkpoints of the tree's lanes on a line."""
+    line = leading(every) if head is None else line_to(head, every)
+    if not line:
+        raise ThreadError(
+            f"thread {shown(saver.thread_id)} has no line with the head {shown(head)}; "
+            "thread(thread_id).lines lists them",
+            saver.thread_id,
+        )
+    return [each for each in line if not is_foreign(saver.tree, each)]
+
+
+def _done(tree: Tree, line: Sequence[CheckpointTuple]) -> dict[Key, _Done]:
+    """Return what the activations of a line did, in order."""
+    done: dict[Key, _Done] = {}
+    count: dict[tuple[int, str], int] = defaultdict(lambda: -1)
+    by_step: dict[tuple[str, str], Key] = {}
+    for spot in spots_in(tree, line):
+        at = spot.visit.turn, spot.visit.address
+        if count[at] < 0 or begins(tree, spot):
+            count[at] += 1
+        key = by_step[spot.visit.address, spot.visit.step] = (*at, count[at])
+        done.setdefault(key, _Done()).spots.append(spot)
+    for entry in entries_of(tree, line):
+        at_, moment = address_in(entry), moment_of(entry)
+        if at_ and moment:
+            known = by_step.get((at_, moment.step), (moment.turn, at_, max(count[moment.turn, at_], 0)))
+            done.setdefault(known, _Done()).entries.append(entry)
+    return done
+
+
+def _written(spot: Spot) -> list[Mapping[str, object]]:
+    """Return the values that an agent wrote in a step; what lanes hand back is theirs."""
+    if spot.place.kind.is_fork:
+        return []
+    by_task = writes_by_task(spot.saved)
+    if spot.task is not None:
+        result = by_task.get(spot.task, {}).get(RETURN)
+        written = result.get("values") if isinstance(result, Mapping) else None
+    else:
+        written = by_task.get(own_task(spot.saved), {}).get("values")
+    return [*maps_in(written)]
+
+
+def _differences(left: Mapping[Key, _Done], right: Mapping[Key, _Done]) -> Iterator[Difference]:
+    after: dict[Key | None, list[Key]] = defaultdict(list)
+    last: Key | None = None
+    for key in right:
+        if key in left:
+            last = key
+        else:
+            after[last].append(key)
+    order = [*after[None]]
+    for key in left:
+        order += [key, *after[key]]
+    for key in order:
+        yield _difference(key, left.get(key), right.get(key))
+
+
+def _difference(key: Key, left: _Done | None, right: _Done | None) -> Difference:
+    turn, at, _ = key
+    differs: tuple[Differs, ...] = ()
+    if left is not None and right is not None and not _is_shared(left, right):
+        differs = tuple(_differing(left, right))
+    where: Where = "right" if left is None else "left" if right is None else "both"
+    return Difference(
+        address=at,
+        agent_name=speaker_at(at),
+        turn=turn,
+        where=where,
+        same=where == "both" and not differs,
+        differs=differs,
+        left=None if left is None else left.side(right),
+        right=None if right is None else right.side(left),
+    )
+
+
+def _is_shared(left: _Done, right: _Done) -> bool:
+    """Return whether both are one activation that both lines have."""
+    steps = [[each.visit.step for each in side.spots] for side in (left, right)]
+    ids = [[each.id for each in side.entries] for side in (left, right)]
+    return bool(steps[0]) and steps[0] == steps[1] and ids[0] == ids[1]
+
+
+def _differing(left: _Done, right: _Done) -> Iterator[Differs]:
+    if _said(left.messages) != _said(right.messages):
+        yield "said"
+    if not _is_alike(_called(left.messages), _called(right.messages)):
+        yield "called"
+    if not _is_alike(left.values, right.values):
+        yield "values"
+    if left.signal != right.signal:
+        yield "signal"
+    asked = [[each.data[0] for each in side.notes("interrupted")] for side in (left, right)]
+    if not _is_alike(*asked):
+        yield "asked"
+    if left.error != right.error:
+        yield "error"
+
+
+def _said(messages: Iterable[BaseMessage]) -> list[object]:
+    """Return what was said, without the results of tools."""
+    return [(m.type, _content(m)) for m in messages if not isinstance(m, ToolMessage) and m.content]
+
+
+def _called(messages: Sequence[BaseMessage]) -> list[object]:
+    """Return the calls of tools, and their results."""
+    called: list[object] = [
+        (call["name"], call["args"])
+        for each in messages
+        if isinstance(each, AIMessage)
+        for call in calls_of(each)
+    ]
+    results = [each for each in messages if isinstance(each, ToolMessage)]
+    return [*called, *((each.name, each.status, _content(each)) for each in results)]
+
+
+def _content(message: BaseMessage) -> object:
+    return _plain(message.content)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without what names calls and messages."""
+    match value:
+        case BaseMessage():
+            return value.type, value.name, _plain(value.content), _called([value])
+        case Mapping():
+            return {key: _plain(each) for key, each in value.items() if key not in _IDS}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+    return value
+
+
+def _is_alike(one: object, other: object) -> bool:
+    return is_same(_plain_values(one), _plain_values(other))
+
+
+def _plain_values(value: Any) -> Any:
+    """Return a value, messages in it without ids; other data may well have an `id` that counts."""
+    match value:
+        case BaseMessage():
+            return _plain(value)
+        case dict():
+            return {key: _plain_values(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_plain_values(each) for each in value]
+    return value

@@ -1,0 +1,129 @@
+"""The messages that an activation saw: as its model, its function or its graph got them.
+
+They are made of a view by the functions that make them in a run. No function of users is called: where
+one may have changed them, a remark says so.
+"""
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import NamedTuple, cast
+
+from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.messages.utils import count_tokens_approximately
+from langchain_core.runnables import Runnable
+
+from agentgraph.agents.agents import ChatAgent, FunctionAgent, GraphAgent, HistoryPolicy
+from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
+from agentgraph.agents.middleware import any_has
+from agentgraph.agents.prebuilt.supervisor import Reminder
+from agentgraph.errors import MissingValueError
+from agentgraph.graph.nodes.view import View
+from agentgraph.graph.stamps import is_steered
+from agentgraph.threads.checkpoints import writes_by_task
+from agentgraph.threads.visits import Spot
+
+_COUNTERS = (count_tokens_approximately, len)
+"""The counters of tokens that are no functions of users."""
+
+
+class Seen(NamedTuple):
+    """The messages that an activation saw.
+
+    Attributes:
+        messages: The messages.
+        remarks: What cannot be told of them.
+    """
+
+    messages: list[BaseMessage]
+    remarks: list[str]
+
+
+def seen_by(view: View, spot: Spot) -> Seen:
+    """Return the messages that an activation saw in a step.
+
+    Args:
+        view: The view of the step.
+        spot: The step.
+    """
+    agent: object = view.node_context.place.agent
+    match agent:
+        case ChatAgent():
+            return _seen_by_model(view, spot, agent)
+        case FunctionAgent():
+            policy, remarks = _quiet(agent.history)
+            return Seen(view.context(policy).messages, remarks)
+        case GraphAgent(flat=False):
+            policy, remarks = _quiet(agent.history)
+            if agent.input is not None:
+                remarks.append("input= is a function: what it made of these messages is not told")
+            if getattr(agent.graph, "checkpointer", None) is True:
+                remarks.append("the graph keeps messages of its own, which are not told")
+            return Seen(view.context(policy).messages, remarks)
+    if view.node_context.place.home.kind.is_laid_flat:
+        return Seen([], ["a node of a graph that is laid flat sees the state of its graph"])
+    return Seen([], [])
+
+
+def _seen_by_model(view: View, spot: Spot, agent: ChatAgent) -> Seen:
+    from agentgraph.graph.chat.agent import BuiltAgent
+    from agentgraph.graph.chat.models import takes_tools, with_system
+    from agentgraph.graph.chat.step import as_edited, edits_in, with_ids
+
+    view = _hearing(view, spot)
+    policy, remarks = _quiet(agent.history)
+    context, built = view.context(policy), BuiltAgent(view.node_context)
+    messages: Sequence[BaseMessage] = context.messages
+    edits = edits_in(view.record) if built.keeps_record else {}
+    if edits and (view.progress or built.keeps_edits):
+        messages = as_edited(with_ids(view, messages), edits, is_open=False)
+    system: SystemMessage | None = None
+    try:
+        if isinstance(agent.instruction, str | SystemMessage):
+            system = built.system(context)
+        else:
+            remarks.append("instruction= is a function: what it returned is not told")
+    except MissingValueError as error:
+        remarks.append(f"the instruction was not filled: {error}")
+    seen = [*([system] if system else []), *messages]
+    wanted = built.wanted
+    is_toolless = isinstance(agent.model, Runnable) and not takes_tools(agent.model)
+    if wanted is not None and (is_toolless or not built.takes_node):
+        seen = with_system(seen, wanted.instruction())
+    hook: object = agent.model_input
+    if isinstance(hook, Reminder):
+        seen, hook = [*replace(hook, inner=None)(context, seen)], hook.inner
+    if hook is not None:
+        remarks.append("model_input= is a function: what it made of these messages is not told")
+    if any_has(agent.middleware, "wrap_model_call"):
+        remarks.append("middleware wraps the call of the model: what it changed is not told")
+    return Seen(seen, remarks)
+
+
+def _hearing(view: View, spot: Spot) -> View:
+    """Return a view with the messages that were sent to the run, and that the step took."""
+    if spot.visit.node != spot.place.nodes.round:
+        return view
+    written = (
+        each.get("messages") for each in writes_by_task(spot.saved).values() if "position" in each
+    )
+    messages = next(written, None) or ()
+    heard = [each for each in messages if isinstance(each, BaseMessage) and is_steered(each)]
+    view = copy(view)
+    view.state, view.heard = view.state.with_new(heard, []), len(heard)
+    return view
+
+
+def _quiet(policy: HistoryPolicy) -> tuple[HistoryPolicy, list[str]]:
+    """Return a history policy that calls no function of users, and what differs."""
+    match policy:
+        case Summarized(history=inner):
+            return _quiet(inner)
+        case Trimmed(history=inner, token_counter=counter):
+            chosen, remarks = _quiet(inner)
+            if counter in _COUNTERS:
+                return replace(policy, history=cast(ChosenBy, chosen)), remarks
+            return chosen, [*remarks, "token_counter= is a function: what it trimmed is not told"]
+        case str():
+            return policy, []
+    return "shared", ["history= is a function: these are the messages of history='shared'"]

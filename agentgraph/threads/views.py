@@ -1,0 +1,311 @@
+"""The view of an activation, made anew from the saver: what it saw when its step began.
+
+A node makes a `View` of the state of its lane, and for a lane inside another one of what the node
+around showed to that lane. Both are in the saver: the lane's state at the checkpoint of the step, and
+the state around it, in which the results of tasks say what ran before. So the view is made as a node
+makes it, by the same functions, from the outermost lane inwards.
+
+No function of users is called but the reducers of values. Where one decides what a lane sees,
+`Views.remarks` says so.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.agents.agents import (
+    ChatAgent,
+    EachAgent,
+    FunctionAgent,
+    WorkflowAgent,
+    agent_tools,
+)
+from agentgraph.agents.context import Item
+from agentgraph.agents.functions import yields
+from agentgraph.agents.middleware import any_has
+from agentgraph.agents.prebuilt.plans import Request
+from agentgraph.graph.internals import RETURN
+from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
+from agentgraph.graph.nodes.each import EachNode
+from agentgraph.graph.nodes.lane import last_text, task_in
+from agentgraph.graph.nodes.running_calls import request_to
+from agentgraph.graph.nodes.view import View
+from agentgraph.graph.nodes.workflow import WorkflowNode, after_step
+from agentgraph.graph.state import LaneState
+from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.values import Write
+from agentgraph.threads.checkpoints import (
+    begins_turn,
+    first_time_of,
+    is_by_hand,
+    namespace_of,
+    parts_of,
+    position_in,
+    position_of,
+    writes_by_task,
+)
+from agentgraph.threads.copied_steps import NO_TASK, own_task
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.visits import Spot
+from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, number_of_item
+from agentgraph.tree.places import Place
+
+_A_SECOND = 1_000_000_000
+
+
+class Views:
+    """Makes the views of activations of one thread.
+
+    Attributes:
+        remarks: What cannot be told, each once.
+    """
+
+    def __init__(self, saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> None:
+        """Begin.
+
+        Args:
+            saver: The thread.
+            every: The checkpoints of a line since the step of the root that has what is looked at.
+        """
+        self.remarks: dict[str, None] = {}
+        self._saver, self._tree = saver, saver.tree
+        self._by_key = {(namespace_of(each), str(each.checkpoint["id"])): each for each in every}
+        self._known: dict[tuple[str, Place], View] = {}
+        self._first: dict[str, CheckpointTuple] = {}
+        for saved in every:
+            first = self._first.setdefault(namespace_of(saved), saved)
+            if not begins_turn(saved) and (
+                begins_turn(first) or saved.checkpoint["id"] < first.checkpoint["id"]
+            ):
+                self._first[namespace_of(saved)] = saved
+
+    def at(self, spot: Spot) -> Calls[View]:
+        """Return what an activation sees in a step."""
+        if spot.task is None:
+            return (yield from self._view(spot.saved, spot.place))
+        outer = yield from self._shown(spot.saved, spot.place, spot.cursor)
+        node_context = self._context(spot.place)
+        position = node_context.position(spot.place.nodes.entry, spot.cursor)
+        return _made(node_context, LaneState(messages=[], values=[], position=position), outer)
+
+    def after(
+        self, spots: Sequence[Spot], next_: CheckpointTuple | None
+    ) -> Calls[Mapping[str, object]]:
+        """Return the values of the run after steps of one lane; as far as they have ended.
+
+        They are those before the first step, and what the steps have written.
+
+        Args:
+            spots: The steps, in order.
+            next_: The checkpoint after the last one, if it has ended.
+        """
+        first, *rest = spots
+        state = (yield from self.at(first)).state
+        if first.task is None and any(map(is_by_hand, [*(each.saved for each in rest), *_some(next_)])):
+            last = spots[-1].saved if next_ is None else next_
+            return (yield from self._view(last, spots[-1].place)).state.values
+        for spot in spots:
+            written = _written(spot, is_first=spot is first)
+            if namespace_of(spot.saved) or spot.task is not None:
+                writes = [cast(Write, each) for several in written for each in several or ()]
+                state = state.with_new((), writes)
+            else:
+                values = reduce(state.reducers.replayed, written, state.values)
+                state = replace(state, values=values)
+        return state.values
+
+    def _view(self, saved: CheckpointTuple, place: Place) -> Calls[View]:
+        """Return what the node at a place sees of the lane of a checkpoint."""
+        key = str(saved.checkpoint["id"]), place
+        if key not in self._known:
+            self._known[key] = yield from self._new_view(saved, place)
+        return self._known[key]
+
+    def _new_view(self, saved: CheckpointTuple, place: Place) -> Calls[View]:
+        namespace = namespace_of(saved)
+        channels: Any = (yield from self._saver.state(namespace, saved.checkpoint["id"])).values
+        position = position_in(self._tree, saved) or position_of(saved)
+        empty: Any = [] if namespace else {}
+        state = {"messages": [], "values": empty, **channels, "position": position}
+        outer = (yield from self._around(namespace)) if namespace else None
+        return _made(self._context(place), cast(LaneState, state), outer)
+
+    def _around(self, namespace: str) -> Calls[RunState]:
+        """Return what the node around a lane shows to it."""
+        first = self._first[namespace]
+        *around, node, name = parts_of(namespace)
+        key = "|".join(around)
+        fork_id = first.metadata["parents"][key]
+        fork = self._by_key.get((key, fork_id))
+        if fork is None:
+            fork = cast(CheckpointTuple, (yield from self._saver.checkpoint(key, fork_id)))
+        place = self._tree.by_node[node.partition(":")[0]]
+        lanes = self._tree.lanes(place)
+        lane = next(each for each in lanes if each.node == name.partition(":")[0])
+        position = position_of(first)
+        cursor = as_cursor(position["cursor"]) if position else ()
+        return (yield from self._shown(fork, lane, cursor, first))
+
+    def _shown(
+        self,
+        fork: CheckpointTuple,
+        lane: Place,
+        cursor: Cursor,
+        first: CheckpointTuple | None = None,
+    ) -> Calls[RunState]:
+        """Return what a node shows to a lane.
+
+        Args:
+            fork: The checkpoint from which the node runs.
+            lane: The place where the lane begins.
+            cursor: The counters there.
+            first: The first checkpoint of the lane; None if it has none.
+        """
+        around = cast(Place, lane.parent)
+        view = yield from self._view(fork, around)
+        call = cursor[len(counts_around(lane))] if lane.is_called else None
+        match around.agent:
+            case WorkflowAgent():
+                return self._in_step(view, fork, lane)
+            case EachAgent():
+                return self._in_item(view, fork, number_of_item(call))
+            case ChatAgent() as agent:
+                return self._in_call(view, fork, agent, lane, number_of_item(call))
+            case FunctionAgent() as agent if first is not None:
+                return self._in_run(view, fork, agent, call, first)
+        return view.state
+
+    def _in_step(self, view: View, fork: CheckpointTuple, lane: Place) -> RunState:
+        node = WorkflowNode(view.node_context, ())
+        undoing = self._tasks_that_undo(fork)
+        results = {
+            result["number"]: result
+            for task, writes in writes_by_task(fork).items()
+            if task not in undoing and "finished" in (result := _result(writes))
+        }
+        steps = node.agent.steps
+        if lane.undoes:
+            names = [step.name for step in steps if step.compensate is not None]
+            undone = names[lane.index - len(steps)]
+            number = next(n for n, step in enumerate(node.steps) if step.name == undone)
+            return after_step(view, cast(Any, results[number]))
+        return node.sees(view, steps[lane.index], cast(Any, results))
+
+    def _tasks_that_undo(self, fork: CheckpointTuple) -> set[str]:
+        """Return the tasks of a step that undo steps of a workflow, whose results have no numbers."""
+        nodes = {place.node for place in self._tree.places if place.undoes}
+        return {
+            task_in(namespace)
+            for namespace in self._first
+            if parts_of(namespace) and parts_of(namespace)[-1].partition(":")[0] in nodes
+        }
+
+    def _in_item(self, view: View, fork: CheckpointTuple, number: int) -> RunState:
+        node, results = EachNode(view.node_context, ()), _results_at(fork)
+        looked_up = next(each for each in results if each.keys() == {"keys", "values"})
+        keys = [*map(str, looked_up["keys"] or ())]
+        key = looked_up["keys"][number] if keys else None
+        item = Item(number, key, looked_up["values"][number])
+        if isinstance(node.agent.input, Request):  # of a plan; what it needs is in the results
+            ended = {keys[each["number"]]: each for each in results if "finished" in each}
+            needed = [each for each in node.needed(view, item) if each in ended]
+            texts = {each: last_text(cast(Any, ended[each])) for each in needed}
+            return node.sees(view, replace(item, results=texts))
+        if callable(node.agent.input):
+            self._remark(f"{view.address}: input= is a function; what it made of the item is not saved")
+            return node.with_item(view, item)
+        return node.sees(view, item)
+
+    def _in_call(
+        self, view: View, fork: CheckpointTuple, agent: ChatAgent, lane: Place, number: int
+    ) -> RunState:
+        from agentgraph.graph.chat.calls import open_calls
+        from agentgraph.graph.chat.tools import arguments_of, seen_in_call
+
+        tool = next(each for each in agent_tools(agent) if each.agent.name == lane.given_name)
+        opened = next((each for each in open_calls(view) if each.number == number), None)
+        seen = view.state
+        if not agent.parallel_tools:
+            before = [e for e in _results_at(fork) if "acts" in e and e["number"] < number]
+            for each in sorted(before, key=lambda each: int(each["number"])):
+                seen = seen.with_new((), each["values"])
+        if view.node_context.place.asks_approval or any_has(agent.middleware, "wrap_tool_call"):
+            self._remark(
+                f"{view.address}: middleware, or a person, may have changed the arguments of the call; "
+                "they are told as the model gave them"
+            )
+        try:
+            if opened is not None:
+                return seen_in_call(tool, view, seen, number, arguments_of(tool, opened.call))
+        except ValueError:
+            pass
+        self._remark(f"{view.address}: the arguments of call {number} are not saved")
+        return seen
+
+    def _in_run(
+        self,
+        view: View,
+        fork: CheckpointTuple,
+        agent: FunctionAgent,
+        call: Any,
+        first: CheckpointTuple,
+    ) -> RunState:
+        carried = view.position.get("calls") or ()
+        began = first_time_of(first) * _A_SECOND
+        seen = view.state
+        for each in (*carried, *_results_at(fork)):
+            if "said" in each and each["ended"] <= began:
+                seen = seen.with_new((), each["values"])
+        if yields(agent.fn):
+            self._remark(
+                f"{view.address}: values that the function wrote before it ran the agent are not told"
+            )
+        position = position_of(first)
+        request = position.get("request", "") if position else ""
+        message = request_to(view.address, call, request)
+        return replace(seen, messages=[message])
+
+    def _remark(self, text: str) -> None:
+        self.remarks[text] = None
+
+    def _context(self, place: Place) -> NodeContext:
+        saver = self._saver
+        return NodeContext(saver.tree, place, saver.paths, saver.reducers)
+
+
+def _some(saved: CheckpointTuple | None) -> list[CheckpointTuple]:
+    return [] if saved is None else [saved]
+
+
+def _written(spot: Spot, *, is_first: bool) -> list[Any]:
+    """Return what was written to the values in a step, in order: before it began, and by its node.
+
+    What was written before the first step began is in its state.
+    """
+    by_task = writes_by_task(spot.saved)
+    if spot.task is not None:
+        return [_result(by_task.get(spot.task, {})).get("values")]
+    own, before = by_task.get(own_task(spot.saved), {}), by_task.get(NO_TASK, {})
+    written = [] if is_first else [before.get("values")]
+    written += [own.get("values")] if "position" in own else []
+    return [each for each in written if each]
+
+
+def _made(node_context: NodeContext, state: LaneState, outer: RunState | None) -> View:
+    config: RunnableConfig = {} if outer is None else {"configurable": {PARENT_STATE: outer}}
+    return View(node_context, state, config)
+
+
+def _results_at(fork: CheckpointTuple) -> list[Mapping[str, Any]]:
+    """Return what the tasks of a step have returned."""
+    return [result for writes in writes_by_task(fork).values() if (result := _result(writes))]
+
+
+def _result(writes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a task returned; empty if it has not ended."""
+    result = writes.get(RETURN)
+    return result if isinstance(result, Mapping) else {}
