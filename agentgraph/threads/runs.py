@@ -538,6 +538,7 @@ class Driver(AsyncIterator[AgentEvent]):
         except BaseException as error:
             failure = error
         try:
+            await self._execution.under_way.end_looks()
             await self._lock.arelease()
         finally:
             self._end(failure)

@@ -1,8 +1,10 @@
 """A run under way, as the rest of the process reaches it: to stop it, and to send it messages."""
 
+import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 
 from langchain_core.messages import BaseMessage
 
@@ -10,7 +12,7 @@ from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.stamps import now
-from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.sync_async import Calls, arun_calls
 from agentgraph.threads.checkpoints import begun_input, leading_checkpoints
 from agentgraph.threads.listening import Feed
 from agentgraph.threads.locks import holder_of
@@ -57,6 +59,8 @@ class UnderWay:
         self.began = time.time()
         self.thread: ThreadSaver | None = None
         self._requests: dict[str, Request] = {}
+        self._look: asyncio.Task[None] | None = None
+        self._is_over = False
 
     def stop(self, reason: str) -> None:
         """Have it end before the next step of each lane, from any thread."""
@@ -104,6 +108,22 @@ class UnderWay:
         newest = yield from newest_request(self.thread)
         if newest is not None and newest not in self._requests:
             self.take((yield from requests(self.thread)))
+
+    def begin_look(self) -> None:
+        """Look in a task of the event loop, unless a look is under way there or the run has ended."""
+        if not self._is_over and (self._look is None or self._look.done()):
+            self._look = asyncio.get_running_loop().create_task(self._alook())
+
+    async def _alook(self) -> None:
+        with suppress(Exception):  # a saver that fails will fail in the run, too
+            await arun_calls(self.look())
+
+    async def end_looks(self) -> None:
+        """Look no more, and wait until a look under way has ended: no task outlives the run."""
+        self._is_over = True
+        if self._look is not None and self._look.get_loop() is asyncio.get_running_loop():
+            self._look.cancel()
+            await asyncio.wait({self._look})
 
     def take(self, every: Iterable[Request]) -> None:
         """Take requests that were made since it began; those that it has change nothing."""

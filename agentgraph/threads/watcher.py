@@ -9,14 +9,12 @@ import asyncio
 import os
 import threading
 import time
-from concurrent.futures import Future
 from contextlib import suppress
-from weakref import WeakKeyDictionary
 
 from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph.graph.open_types import Saver
-from agentgraph.graph.sync_async import arun_calls, run_calls
+from agentgraph.graph.sync_async import run_calls
 from agentgraph.threads.locks import holders
 from agentgraph.threads.under_way import UnderWay
 
@@ -26,8 +24,6 @@ SECONDS = 0.25
 _guard = threading.Lock()
 _process: list[int] = []
 """The id of the process in which the thread runs; a process that was forked has none."""
-_awaited: "WeakKeyDictionary[UnderWay, Future[None]]" = WeakKeyDictionary()
-"""The looks that event loops have not made yet."""
 
 
 def is_shared(saver: Saver) -> bool:
@@ -65,5 +61,5 @@ def _look(run: UnderWay, saver: Saver) -> None:
     loop = getattr(saver, "loop", None)
     if not isinstance(loop, asyncio.AbstractEventLoop):
         run_calls(run.look())
-    elif loop.is_running() and (run not in _awaited or _awaited[run].done()):
-        _awaited[run] = asyncio.run_coroutine_threadsafe(arun_calls(run.look()), loop)
+    elif loop.is_running():
+        loop.call_soon_threadsafe(run.begin_look)
