@@ -101,6 +101,7 @@ from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.savers import postgres_saver
 from agentgraph.threads.spent import Spent
+from agentgraph.threads.timeline import Bar, Timeline
 from agentgraph.threads.visits import Visit
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ __all__ = [
     "Asked",
     "AsyncRun",
     "Attempt",
+    "Bar",
     "BreakLoop",
     "CassetteError",
     "ChatAgent",
@@ -182,6 +184,7 @@ __all__ = [
     "ThreadBusyError",
     "ThreadError",
     "ThreadSummary",
+    "Timeline",
     "ToolRun",
     "TransferTo",
     "TreeChangedError",

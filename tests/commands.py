@@ -194,6 +194,6 @@ def _become(
 
 
 if __name__ == "__main__":
-    for name in ("agentgraph.cli.commands", "helpers"):
+    for name in ("agentgraph.cli.commands", "agentgraph.window.app", "uvicorn", "helpers"):
         importlib.import_module(name)
     serve(_become)

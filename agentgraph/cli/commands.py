@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import datetime
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
+from rich.text import Text
 
 from agentgraph.cli.answers import given_answers
+from agentgraph.cli.inspecting import inspect
 from agentgraph.cli.session import (
     PAUSED,
     STOPPED,
@@ -36,6 +39,7 @@ from agentgraph.safe_repr import cut
 from agentgraph.show.drawing import picture
 from agentgraph.show.lines import one_line, print_event, tree_lines, without_controls
 from agentgraph.show.screens import Lines, text_console
+from agentgraph.show.timeline import chart
 from agentgraph.skills import json_schema
 from agentgraph.threads.config import thread_in
 from agentgraph.threads.pending import UNANSWERED
@@ -195,6 +199,46 @@ def visits(target: Target, thread: str, db: str, as_json: bool) -> None:
 @click.command()
 @takes_target
 @thread_argument
+@click.option("--line", metavar="HEAD", help="An older line of the thread, as show lists them.")
+@click.option(
+    "--last",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="How many of the last steps of the root are read; 0 for all.",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=0),
+    default=12,
+    show_default=True,
+    help="Of how many activations inside another one rows are shown: the last ones, and those that are "
+    "not done; 0 for all.",
+)
+@db_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each bar.")
+def timeline(
+    target: Target, thread: str, line: str | None, last: int, rows: int, db: str, as_json: bool
+) -> None:
+    """Show what ran on THREAD over time: a row for each activation, and each tool call."""
+    with _runner(target, db) as runner:
+        read = runner.timeline(thread, last=last or None, line=line)
+    if as_json:
+        for bar in read.bars:
+            click.echo(json.dumps(asdict(bar)))
+        return
+    console = text_console()
+    for pieces in chart(read.bars, console.width, time.time(), rows or None):
+        text = Text.assemble(*pieces)
+        text.rstrip()
+        console.print(text, soft_wrap=True)
+    if not read.is_whole:
+        console.print(f"The last {last} steps of the root; --last 0 shows all.", style="dim")
+
+
+@click.command()
+@takes_target
+@thread_argument
 @click.option("--reason", metavar="TEXT", default="stopped", help="Why, for the nodes of the run.")
 @db_option
 def stop(target: Target, thread: str, reason: str, db: str) -> None:
@@ -288,7 +332,7 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")[:19]
 
 
-OF_THREADS = (threads, show, delete, copy, visits, stop, steer)
+OF_THREADS = (threads, show, delete, copy, visits, timeline, stop, steer)
 """The commands of this file."""
 
 
@@ -631,5 +675,5 @@ def _standard_input() -> str:
         raise Refusal(f"standard input is not UTF-8 text: {error}") from error
 
 
-for each in OF_THREADS:
+for each in (*OF_THREADS, inspect):
     commands.add_command(each)

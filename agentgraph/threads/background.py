@@ -52,6 +52,11 @@ class Background:
         self._changed = threading.Condition()
         self._tasks: dict[asyncio.Task[None], AsyncRun] = {}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no runs."""
+        return not self._runs and not self._tasks
+
     def add(self, run: Run | Follow) -> None:
         """Have a run read in a thread, when it is its turn."""
         _stop_at_exit(self)

@@ -344,7 +344,7 @@ def checkpoints_since(
         since: As in `leading_checkpoints`.
         until: The id of the last one; by default there is no last one.
     """
-    namespaces = saver.namespaces(since) if since else None
+    namespaces = (yield from saver.namespaces(since)) if since else None
     if namespaces is None:
         every = yield from saver.checkpoints()
         in_time = (e for e in every if until is None or e.checkpoint["id"] <= until)

@@ -11,6 +11,9 @@ import sys
 from agentgraph.errors import SaverError
 
 _lock_files: dict[str, int] = {}  # never closed: closing one would end all locks on it
+_read_files: dict[str, int] = {}
+"""Those that may not be written to."""
+_BY_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
 
 class FileLocks:
@@ -38,7 +41,7 @@ class FileLocks:
         """
         if not os.path.exists(f"{self.key}-lock"):
             return False
-        return _is_locked(_lock_file(self.key), _offset(thread_id))
+        return _is_locked(_lock_file(self.key, only_reads=True), _offset(thread_id))
 
 
 class ByteLock:
@@ -68,8 +71,12 @@ class ByteLock:
     drop = release
 
 
-def _lock_file(path: str) -> int:
+def _lock_file(path: str, *, only_reads: bool = False) -> int:
     """Return the open lock file of a SQLite file.
+
+    Args:
+        path: The SQLite file.
+        only_reads: Whether one that may not be written to will do.
 
     Raises:
         SaverError: It cannot be opened.
@@ -78,6 +85,11 @@ def _lock_file(path: str) -> int:
         try:
             _lock_files[path] = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
+            if only_reads and path in _read_files:
+                return _read_files[path]
+            if only_reads and os.access(f"{path}-lock", os.R_OK, effective_ids=_BY_EFFECTIVE_IDS):
+                _read_files[path] = os.open(f"{path}-lock", os.O_RDONLY)
+                return _read_files[path]
             raise SaverError(
                 f"{path}-lock cannot be opened: {error.strerror}; by this file processes know that "
                 "they share a thread, so its folder must be one that may be written to",

@@ -62,7 +62,7 @@ def followed(saver: ThreadSaver, after: str | None) -> Following:
             after = yield from _live(saver, run, after)
         elif (yield from saver.is_under_way()):
             upto = yield from _committed(saver)
-            is_new, read_upto = upto != read_upto, upto  # the whole thread is read only for a new step
+            is_new, read_upto = upto != read_upto, upto  # the thread is read only for a new step
             for event in (yield from told_since(saver, after, upto)) if is_new else ():
                 after = event.cursor
                 yield event

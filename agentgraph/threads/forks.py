@@ -117,6 +117,11 @@ class Plan(NamedTuple):
     options: RunOptions
     kept: int
 
+    @property
+    def streamed(self) -> RunOptions:
+        """The options of its run, with replies in chunks for those who follow it."""
+        return self.options._replace(stream=True)
+
 
 def engines_of(engine: Engine, variants: Mapping[str, Variant], at_once: int) -> dict[str, Engine]:
     """Return what runs each variant, by its name.

@@ -91,6 +91,7 @@ from agentgraph.threads.checkpoints import (
     parent_of,
     place_of,
     position_of,
+    root_line,
     save_notes,
     time_of,
     writes_by_task,
@@ -103,11 +104,11 @@ _MARKS = ("resumed", "heard")
 """Kinds of notes that are not events: where a run resumed, and up to when its events were received."""
 _LAST = 10**16 - 1
 """Greater than all parts of cursors."""
-_FOR_GOOD = "for good"
+FOR_GOOD = "for good"
 """Marks the note of what is void and not replayed: the words of an attempt that was repeated."""
-_STOPPED = "stopped"
+STOPPED = "stopped"
 """The kind of the note that a run was stopped between steps: all that it told is saved, or void."""
-_NO_EVENTS = (*_MARKS, _STOPPED, REWOUND, CHANGED, VOIDED)
+_NO_EVENTS = (*_MARKS, STOPPED, REWOUND, CHANGED, VOIDED)
 
 
 def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEvent]]:
@@ -121,7 +122,7 @@ def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEve
         ThreadError: The thread has no such line; or as `open_thread` does.
     """
     yield from open_thread(saver)
-    every = yield from _of_lanes(saver) if line is None else _of_line(saver, line)
+    every = yield from lane_checkpoints(saver) if line is None else checkpoints_of_line(saver, line)
     return [*_events_of(entries_of(saver.tree, every), saver, every)]
 
 
@@ -141,7 +142,50 @@ def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> Calls
         ThreadError: As `open_thread` does.
     """
     yield from open_thread(saver)
-    every = yield from _of_lanes(saver)
+    return told_in_steps(saver, (yield from _of_steps_since(saver, after)), after, upto)
+
+
+def _of_steps_since(saver: ThreadSaver, after: str | None) -> Calls[list[CheckpointTuple]]:
+    """Return the checkpoints of the steps that may have told anything after a cursor.
+
+    A checkpoint of the root has the number of the last event before it. So the last one with a number
+    that is not greater than the reader's begins these steps; or the one before it, for a run that was
+    killed may have saved all of a step, and then the run that resumes ends it without a number of its
+    own. All checkpoints are needed where a run replayed what it voided, which may be older, and where
+    transfers before decide the run paths.
+    """
+    if after is not None and not saver.tree.has_transfers:
+        number, has_read = number_in(after), [False]
+
+        def is_last(saved: CheckpointTuple) -> bool:
+            was_read, has_read[0] = has_read[0], clock_in(position_of(saved))[1] <= number
+            return was_read
+
+        roots = yield from root_line(saver, is_last)
+        if roots:
+            every = yield from lane_checkpoints(saver, str(roots[-1].checkpoint["id"]))
+            if not any(_is_replay_after(note, after) for each in every for note in notes_at(each)):
+                return every
+    return (yield from lane_checkpoints(saver))
+
+
+def _is_replay_after(note: Note, after: str) -> bool:
+    """Return whether a note says that a run voided something, and replayed it after a cursor."""
+    is_replay = note.kind == VOIDED and note.data[2:] != [FOR_GOOD]
+    return is_replay and cursor_of(number_of(note), _LAST) > after
+
+
+def told_in_steps(
+    saver: ThreadSaver, every: Sequence[CheckpointTuple], after: str | None, upto: int | None
+) -> list[AgentEvent]:
+    """Return what a reader lacks of what was told in the steps after some checkpoints, in order.
+
+    Args:
+        saver: The thread.
+        every: The checkpoints; with all of the thread it is what `told_since` returns.
+        after: As in `told_since`.
+        upto: As in `told_since`.
+    """
     notes = [note for saved in every for note in notes_at(saved) if note.kind == VOIDED]
     voids = [each for each in notes if after and cursor_of(number_of(each), _LAST) > after]
     told: list[tuple[str, Entry]] = [
@@ -161,7 +205,7 @@ def void_note(event: AgentEvent) -> Note:
     """Return the note of a `discarded` event, for `told_since`: it has the cursor and what is void."""
     cursor, void = event.cursor or "", event.action.discarded if event.action else ()
     moment = Moment(event.turn or 0, number_in(cursor), event.step or "")
-    return Note(event.id, VOIDED, [cursor, [*void], _FOR_GOOD], event.address, moment)
+    return Note(event.id, VOIDED, [cursor, [*void], FOR_GOOD], event.address, moment)
 
 
 def _is_lost(entry: Entry, notes: Sequence[Note]) -> bool:
@@ -170,7 +214,7 @@ def _is_lost(entry: Entry, notes: Sequence[Note]) -> bool:
     return any(
         number < number_of(each) and entry.id in each.data[1]
         for each in notes
-        if each.data[2:] == [_FOR_GOOD]
+        if each.data[2:] == [FOR_GOOD]
     )
 
 
@@ -189,7 +233,7 @@ def last_turn(saver: ThreadSaver) -> Calls[list[str | AgentEvent]]:
     What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
     yield from open_thread(saver)
-    tree, checkpoints = saver.tree, (yield from _of_lanes(saver))
+    tree, checkpoints = saver.tree, (yield from lane_checkpoints(saver))
     every = without_past_attempts(checkpoints)
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
@@ -254,13 +298,13 @@ def last_answer(saver: ThreadSaver) -> Calls[Note | None]:
     Raises as `open_thread` does.
     """
     yield from open_thread(saver)
-    every = yield from _of_lanes(saver)
+    every = yield from lane_checkpoints(saver)
     turn = max((_turn(saved) for saved in every), default=0)
     answers = [note for note in _answers(every) if note.moment and note.moment.turn == turn]
     return answers[-1] if answers else None
 
 
-def _of_lanes(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple]]:
+def lane_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple]]:
     """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
 
     A foreign graph may be a compiled tree, with entries of its own.
@@ -273,7 +317,7 @@ def _of_lanes(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple
     return [each for each in every if not is_foreign(saver.tree, each)]
 
 
-def _of_line(saver: ThreadSaver, head: str) -> Calls[list[CheckpointTuple]]:
+def checkpoints_of_line(saver: ThreadSaver, head: str) -> Calls[list[CheckpointTuple]]:
     """Return the checkpoints of the tree's lanes on one of the thread's lines."""
     every = line_to(head, (yield from saver.checkpoints()))
     if not every:
@@ -338,7 +382,7 @@ def _all_entries(every: Iterable[CheckpointTuple]) -> list[Entry]:
     """Return all saved entries of the steps after some checkpoints, in order."""
     by_number: dict[int, Entry] = {}
     for saved in every:
-        for entry in _entries_at(saved):
+        for entry in entries_at(saved):
             if (moment := moment_of(entry)) is not None:
                 by_number.setdefault(moment.number, entry)
     return [by_number[number] for number in sorted(by_number)]
@@ -361,7 +405,7 @@ def _without_void(entries: Sequence[Entry]) -> list[Entry]:
     return rest[::-1]
 
 
-def _entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
+def entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
     """Yield the entries of the step after a checkpoint, and those that were saved at the checkpoint."""
     for writes in writes_by_task(saved).values():
         yield from (entry for _, entry in told_in(writes))
@@ -560,7 +604,7 @@ def _rest(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[_Rest | None]:
         return None
     rest = yield from _voided(saver, ran, saved if is_over else origin, heard, is_over=is_over)
     if (gone := _gone_by_rewind(ran)) is not None:
-        line = rest.line if gone.again is None else (yield from _of_lanes(saver, gone.since))
+        line = rest.line if gone.again is None else (yield from lane_checkpoints(saver, gone.since))
         rest = rest._replace(line=line, void=gone.added_to(rest.void, entries_of(saver.tree, line)))
     return rest
 
@@ -588,7 +632,7 @@ def _voided(
     place = place_of(tree, position_of(origin))
     runs_tasks = (place or tree).runs_tasks
     if heard != inf or tree.may_void or (runs_tasks and (is_cut or _has_failed(origin))):
-        line = yield from _of_lanes(saver, (yield from _first_needed(saver, ran, origin, heard)))
+        line = yield from lane_checkpoints(saver, (yield from _first_needed(saver, ran, origin, heard)))
     every = _since(line, origin)
     if heard is None:
         void = _void_and_replay(tree, _maybe_unheard(line, ran))
@@ -669,7 +713,7 @@ def save_heard(saver: ThreadSaver, upto: float | None, *, is_stopped: bool = Fal
     if saved is not None and position is not None:
         turn, last = clock_in(position)
         clock = Clock(turn, max([last, *map(number_of, notes_at(saved))]))
-        stopped = [new_note(clock, "", _STOPPED, None)] if is_stopped else []
+        stopped = [new_note(clock, "", STOPPED, None)] if is_stopped else []
         yield from save_notes(saver, saved, [*stopped, new_note(clock, "", "heard", upto)])
 
 
@@ -761,8 +805,8 @@ def _maybe_unheard(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> lis
 def _is_cut_short(saved: CheckpointTuple) -> bool:
     """Return whether the last run of a step neither asked nor failed: it was killed or closed."""
     by_task = writes_by_task(saved).values()
-    begun = _last_note(saved, "resumed", _STOPPED)
-    if begun is not None and begun.kind == _STOPPED:
+    begun = _last_note(saved, "resumed", STOPPED)
+    if begun is not None and begun.kind == STOPPED:
         return False
     if begun is None:
         errors = [error for writes in by_task if (error := error_in(writes)) is not None]

@@ -354,12 +354,12 @@ def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
         values = reducers.merged(values, begun["values"])
     every = yield from saver.checkpoints()
     turns = _turns(leading(every), messages, events, (yield from counts_at(saver, saved)))
-    status: Status = "running" if is_running else _status(saved, bool(questions))
-    lines = _lines(saver.tree, [each for each in every if not namespace_of(each)])
+    status: Status = "running" if is_running else status_at(saved, bool(questions))
+    lines = lines_of(saver.tree, [each for each in every if not namespace_of(each)])
     return Thread(thread_id, status, values, messages, turns, questions, lines, queued)
 
 
-def _lines(tree: Tree, roots: Sequence[CheckpointTuple]) -> list[Line]:
+def lines_of(tree: Tree, roots: Sequence[CheckpointTuple]) -> list[Line]:
     """Return the lines of a thread, given the checkpoints of the root, newest first."""
     by_id = {saved.checkpoint["id"]: saved for saved in roots}
     parents = {parent_id(saved) for saved in roots}
@@ -416,11 +416,17 @@ def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:
         asks = bool((yield from pending(saver)))
     except ThreadError:  # another tree ran it, or it is a copy that was cut short
         asks = any(INTERRUPT in writes for writes in writes_by_task(saved).values())
-    status: Status = "running" if is_running else _status(saved, asks)
+    status: Status = "running" if is_running else status_at(saved, asks)
     return ThreadSummary(saver.thread_id, status, time_of(saved))
 
 
-def _status(saved: CheckpointTuple, asks: bool) -> Status:
+def status_at(saved: CheckpointTuple, asks: bool) -> Status:
+    """Return the status of a thread that nothing runs, by its latest checkpoint.
+
+    Args:
+        saved: The checkpoint.
+        asks: Whether questions wait.
+    """
     if next_node(saved) is None:
         return "done"
     if _has_failed(saved):

@@ -52,6 +52,7 @@ from agentgraph.threads.savers import open_saver
 from agentgraph.threads.served import RETRY, aserved, served
 from agentgraph.threads.siblings import Siblings
 from agentgraph.threads.steering import steer, stop, stop_here
+from agentgraph.threads.timeline import Timeline, timeline
 from agentgraph.threads.turns import Input
 from agentgraph.threads.visits import Visit, visits
 from agentgraph.tree.places import Tree
@@ -349,6 +350,44 @@ class Runner:
             AgentGraphError: The saver supports async calls only.
         """
         return self.engine.read(visits, thread_id)
+
+    def timeline(
+        self,
+        thread_id: str,
+        *,
+        since: str | None = None,
+        last: int | None = None,
+        line: str | None = None,
+    ) -> Timeline:
+        """Return what ran on a thread as bars over time: agents, models, tools, hooks and questions.
+
+        >>> runner = Runner(loop("talk", [function_agent("ann", lambda ctx: "Hi.")], max_iterations=2))
+        >>> _ = runner.invoke("Go.", thread_id="monday")
+        >>> [(bar.address, bar.state) for bar in runner.timeline("monday", last=1).bars]
+        [('talk', 'done'), ('talk[1]', 'done'), ('talk[1]/ann', 'done')]
+
+        It is read from the saver alone, so that of a run under way has what is saved of it, and that of
+        one that crashed what was. With `since` or `last` the cost does not grow with the thread.
+
+        Args:
+            thread_id: The thread.
+            since: The `upto` of a timeline that was read before: only the bars of the step in which the
+                thread was then, and of later ones, are returned. If the thread has gone back to before
+                that (a rewind), all are, and `continues` is False.
+            last: How many of the last steps of the root are wanted; None for all. It counts also with a
+                `since` that is further back.
+            line: The head of a line of the thread, as `thread(thread_id).lines` lists them.
+
+        Returns:
+            The bars in order of beginning, and how far it reads; see `Timeline` for what is not known.
+
+        Raises:
+            UnknownThreadError: The saver has no such thread.
+            ThreadError: The thread has no such line.
+            TreeChangedError: The thread was run by a tree of another shape.
+            AgentGraphError: `last` is no number of steps, or the saver supports async calls only.
+        """
+        return self.engine.read(timeline, thread_id, since=since, last=last, line=line)
 
     def activation(
         self, thread_id: str, at: str, *, turn: int | None = None, line: str | None = None
@@ -717,6 +756,7 @@ class Runner:
         drop_pending: bool = False,
         limits: Limits | None = None,
         while_running: WhileRunning = "refuse",
+        at: str | Back | None = None,
     ) -> str:
         """Run a turn, or without `messages` resume a thread, in the background of this process.
 
@@ -736,17 +776,51 @@ class Runner:
             drop_pending: Whether a turn drops the questions that are pending on the thread.
             limits: The limits of this turn, as in `run`.
             while_running: What becomes of the input if another run is active, as in `run`.
+            at: Where to go back to on the thread first, as in `rewind`; a `Back` has all that a rewind
+                takes.
 
         Returns:
             The id of the thread.
 
         Raises:
-            AgentGraphError: As in `run` and `resume`: what can be refused is refused here.
+            AgentGraphError: As in `run`, `resume` and `rewind`: what can be refused is refused here.
         """
         options = RunOptions(stream, limits, config, context, values=values)
-        begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
+        begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
         self._background.add(begin_run(self.engine, begin, thread, options, while_running))
         return thread
+
+    def start_many(self, thread_id: str, at: str, variants: Mapping[str, Variant]) -> dict[str, str]:
+        """Run variants of what came after a visit, as `fork_many` does, in the background.
+
+        Args:
+            thread_id: The thread.
+            at: An address or a step, as in `rewind`.
+            variants: As in `fork_many`.
+
+        Returns:
+            The ids of their threads, by the names of the variants.
+
+        Raises:
+            AgentGraphError: As in `fork_many`.
+        """
+        engine = self.engine
+        engines = engines_of(engine, variants, AT_ONCE)
+        for each in engines.values():
+            each.check_sync("astart_many", "it")
+        reads = partial(plans, at=at, variants=variants, engines=engines)
+        several = engine.read(engine.locked, thread_id, reads)
+        for plan in several:
+            put = partial(put_new, every=plan.copies)
+            plan.engine.read(plan.engine.locked, plan.thread_id, put)
+        for plan in several:
+            self._background.add(plan.engine.run(Resume(), plan.thread_id, plan.streamed))
+        return {plan.name: plan.thread_id for plan in several}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs that `start` or `astart` began."""
+        return self._background.is_idle
 
     def close(self) -> None:
         """Stop what `start` began, wait for it, and close the file or database that the runner opened.
@@ -839,6 +913,17 @@ class Runner:
     async def avisits(self, thread_id: str) -> list[Visit]:
         """Return what a thread has visited, as `visits` does."""
         return await self.engine.aread(visits, thread_id)
+
+    async def atimeline(
+        self,
+        thread_id: str,
+        *,
+        since: str | None = None,
+        last: int | None = None,
+        line: str | None = None,
+    ) -> Timeline:
+        """Return what ran on a thread as bars over time, as `timeline` does."""
+        return await self.engine.aread(timeline, thread_id, since=since, last=last, line=line)
 
     async def aactivation(
         self, thread_id: str, at: str, *, turn: int | None = None, line: str | None = None
@@ -960,16 +1045,34 @@ class Runner:
         drop_pending: bool = False,
         limits: Limits | None = None,
         while_running: WhileRunning = "refuse",
+        at: str | Back | None = None,
     ) -> str:
         """Run a turn or resume a thread in the background as `start` does, in a task of the event loop.
 
         Such a run lives as long as the event loop; `aclose` stops it first.
         """
         options = RunOptions(stream, limits, config, context, values=values)
-        begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending)
+        begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
         run = await abegin_run(self.engine, begin, thread, options, while_running)
         self._background.aadd(run)
         return thread
+
+    async def astart_many(
+        self, thread_id: str, at: str, variants: Mapping[str, Variant]
+    ) -> dict[str, str]:
+        """Run variants in the background as `start_many` does, in tasks of the event loop."""
+        engine = self.engine
+        engines = engines_of(engine, variants, AT_ONCE)
+        for each in engines.values():
+            each.check_async()
+        reads = partial(plans, at=at, variants=variants, engines=engines)
+        several = await engine.aread(engine.locked, thread_id, reads)
+        for plan in several:
+            put = partial(put_new, every=plan.copies)
+            await plan.engine.aread(plan.engine.locked, plan.thread_id, put)
+        for plan in several:
+            self._background.aadd(await plan.engine.arun(Resume(), plan.thread_id, plan.streamed))
+        return {plan.name: plan.thread_id for plan in several}
 
     async def aclose(self) -> None:
         """Close the runner as `close` does, and stop what `astart` began on this event loop."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.graph.open_types import Saver
+from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.urls import is_database_url
 
@@ -29,6 +30,8 @@ _CALLS = {
 }
 _BY_ID = ("langgraph.checkpoint.sqlite", "langgraph.checkpoint.postgres")
 """LangGraph's savers that list all namespaces of a thread by id."""
+_MOST_NAMESPACES = 32
+"""Of more, all are listed at once."""
 
 
 def open_saver(
@@ -121,16 +124,32 @@ def saver_fault(saver: Saver, mode: Mode) -> str | None:
     )
 
 
-def namespaces_since(saver: Saver, thread_id: str, since: str) -> Sequence[str | None] | None:
+def namespaces_since(saver: Saver, thread_id: str, since: str) -> Calls[Sequence[str | None] | None]:
     """Return the namespaces to list for a thread's checkpoints since an id; None if that is not known.
 
     None in the list means all namespaces, in one listing.
 
-    A saver in memory lists one namespace after the other, LangGraph's databases all of them by id. How
-    other savers do it is not known.
+    A saver in memory lists one namespace after the other, LangGraph's databases all of them by id. For
+    that SQLite sorts all checkpoints of a thread; our files know by an index which namespaces have new
+    ones. How other savers do it is not known.
     """
     if isinstance(saver, InMemorySaver):
         saved = saver.storage.get(thread_id, {})
         return [name for name, ids in saved.items() if max(ids, default="") >= since]
+    if isinstance(saver, KnowsNamespaces):
+        several = saver.namespaces_since, saver.anamespaces_since
+        names: Sequence[str] = yield Call(*several, (thread_id, since))
+        return names if len(names) <= _MOST_NAMESPACES else (None,)
     modules = [kind.__module__ for kind in type(saver).__mro__]
     return (None,) if any(module.startswith(_BY_ID) for module in modules) else None
+
+
+@runtime_checkable
+class KnowsNamespaces(Protocol):
+    """A saver that finds the namespaces of new checkpoints without reading any."""
+
+    def namespaces_since(self, thread_id: str, since: str) -> Sequence[str]:
+        """Return the namespaces of a thread that have checkpoints with an id or later ones."""
+
+    async def anamespaces_since(self, thread_id: str, since: str) -> Sequence[str]:
+        """Return them on the event loop."""

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Generator, Iterable
 from contextlib import closing, suppress
 from os import PathLike
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import aiosqlite
@@ -22,6 +23,10 @@ from agentgraph.threads.threaded import AsyncInThreads
 
 _BUSY_SECONDS = 30.0
 _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+_NAMESPACES = (
+    "SELECT DISTINCT checkpoint_ns FROM checkpoints WHERE thread_id = ? AND checkpoint_id >= ?"
+)
+"""It reads the index of the primary key alone."""
 
 
 class _Connection(sqlite3.Connection):
@@ -49,6 +54,16 @@ class _SqliteSaver(SqliteSaver):
     def close(self) -> None:
         """Close the file."""
         self.conn.close()
+
+    def namespaces_since(self, thread_id: str, since: str) -> list[str]:
+        """Return the namespaces of a thread that have checkpoints with an id or later ones."""
+        with self.cursor(transaction=False) as cursor:
+            cursor.execute(_NAMESPACES, (thread_id, since))
+            return [name for (name,) in cursor]
+
+    async def anamespaces_since(self, thread_id: str, since: str) -> list[str]:
+        """Return them on the event loop."""
+        return await asyncio.to_thread(self.namespaces_since, thread_id, since)
 
     def __enter__(self) -> Self:
         return self
@@ -134,6 +149,53 @@ def sqlite_saver(path: str | PathLike[str], *, allow: Iterable[type | str] = ())
 def file_saver(path: str | PathLike[str], allow: Iterable[type | str] = ()) -> FileSaver:
     """Open a saver for a `Runner`, as `sqlite_saver` does, for sync and async calls."""
     return _opened(FileSaver, path, allow)
+
+
+class ReadingSaver(FileSaver):
+    """A saver for a file that may not be written to: it has its tables, or none are read."""
+
+    is_read_only = True
+
+    def setup(self) -> None:
+        """Create no tables."""
+        self.is_setup = True
+
+
+def reading_saver(path: str | PathLike[str], allow: Iterable[type | str] = ()) -> ReadingSaver:
+    """Open a file that may not be written to, for a `Runner` that only reads.
+
+    A process that writes to it meanwhile is noticed only where SQLite may use the files beside it.
+
+    Raises:
+        SaverError: It cannot be read, or is not a SQLite file.
+    """
+    name = _named(path)
+    url = f"{Path(os.path.realpath(name)).as_uri()}?mode=ro"
+    fault: sqlite3.Error | None = None
+    for option in ("", "&immutable=1"):  # the latter if the files beside it cannot be made
+        try:
+            connection = _connected_to_read(url + option)
+        except sqlite3.Error as error:
+            fault = error
+            continue
+        saver = ReadingSaver(connection, serde=StrictSerializer(allowed_types(allow)))
+        saver.path = _file(name)
+        saver.thread_locks = FileLocks(saver.path) if saver.path else None
+        return saver
+    assert fault is not None
+    raise _unopened(name, fault) from fault
+
+
+def _connected_to_read(url: str) -> _Connection:
+    connection = sqlite3.connect(
+        url, timeout=_BUSY_SECONDS, check_same_thread=False, uri=True, factory=_Connection
+    )
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 S = TypeVar("S", bound=_SqliteSaver)

@@ -149,6 +149,11 @@ class ThreadSaver:
         parents = [(each, (each.parent_config or {}).get("configurable", {})) for each in every]
         return [each for each, at in parents if at.get("checkpoint_id") == own["checkpoint_id"]]
 
+    def begun_turns(self, limit: int) -> Calls[list[CheckpointTuple]]:
+        """Return the checkpoints of the root at which the last turns begin (of all lines)."""
+        config = config_of(self.thread_id, "")
+        return self._listed(config, filter={"source": "input"}, limit=limit)
+
     def forks(self) -> Calls[list[CheckpointTuple]]:
         """Return the checkpoints of the root at which a line may begin: of rewinds, forks and edits."""
         config = config_of(self.thread_id, "")
@@ -161,9 +166,12 @@ class ThreadSaver:
         every = yield from self._listed(None, filter=begun)
         return [*every, *(yield from self._listed(None, filter=edited))]
 
-    def namespaces(self, since: str) -> Sequence[str | None] | None:
+    def namespaces(self, since: str) -> Calls[Sequence[str | None] | None]:
         """Return the namespaces to list for the checkpoints since one, as `namespaces_since` does."""
-        return namespaces_since(self.saver, self.thread_id, since)
+        try:
+            return (yield from namespaces_since(self.saver, self.thread_id, since))
+        except Exception as error:
+            raise saver_error(error, self.saver, self.thread_id) from error
 
     def put_write(
         self, saved: CheckpointTuple, task_id: str, channel: str, value: object

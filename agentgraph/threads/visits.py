@@ -95,6 +95,8 @@ class Spot(NamedTuple):
         cursor: The counters there.
         saved: The checkpoint from which its step ran; of a lane without checkpoints, the step that
             runs the lane.
+        root: The checkpoint of the root in whose step it is.
+        after: The checkpoint after `saved` in its lane; None if its step has not ended.
         task: The task of a lane without checkpoints, empty if it has no result; None for others.
     """
 
@@ -102,6 +104,8 @@ class Spot(NamedTuple):
     place: Place
     cursor: Cursor
     saved: CheckpointTuple
+    root: CheckpointTuple
+    after: CheckpointTuple | None = None
     task: str | None = None
 
     @property
@@ -165,15 +169,15 @@ def _spots_at(
     round_ = iteration(place, cursor)
     duration = None if ended is None else ended - began
     visit = Visit(at, place.home.name, node, turn, round_, step, began, duration, tokens_of(said))
-    yield Spot(visit, place, cursor, saved)
+    spot = Spot(visit, place, cursor, saved, root, next_)
+    yield spot
     if lanes := frozenset(lane.node for lane in tree.lanes(place)):
-        yield from _leaves_at(tree, root, saved, visit, lanes)
+        yield from _leaves_at(tree, spot, lanes)
 
 
-def _leaves_at(
-    tree: Tree, root: CheckpointTuple, saved: CheckpointTuple, around: Visit, lanes: Container[str]
-) -> Iterator[Spot]:
+def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]:
     """Yield the visits of lanes without checkpoints in a step: they have results, or have failed."""
+    around, saved, root = outer.visit, outer.saved, outer.root
     ended: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for task, writes in writes_by_task(saved).items():
         result = writes.get(RETURN)
@@ -199,7 +203,7 @@ def _leaves_at(
                 duration=None if finished is None else max(finished / 1e9 - around.time, 0.0),
                 tokens=tokens_of(_said_in(result)),
             )
-            yield Spot(visit, place, cursor, saved, task)
+            yield Spot(visit, place, cursor, saved, root, outer.after, task)
 
 
 def _said_in(written: Mapping[str, Any]) -> list[BaseMessage]:

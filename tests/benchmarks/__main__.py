@@ -15,6 +15,7 @@ import time
 import calls
 import growth
 import items
+import pictures
 import resumes
 import sequences
 import steps
@@ -28,6 +29,7 @@ GROUPS = {
     "steps": steps,
     "growth": growth,
     "items": items,
+    "pictures": pictures,
     "resumes": resumes,
     "sequences": sequences,
     "trees": trees,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from databases import Databases
 
-pytest.register_assert_rewrite("comparison", "conversations", "passing")
+pytest.register_assert_rewrite("comparison", "conversations", "passing", "timelines")
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,9 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
+from commands import Commands
 from pages import free_port, named
+from window_server import Serve, Served
 
 TESTS = Path(__file__).parent.parent
 SECONDS_TO_START = 120
@@ -33,6 +35,12 @@ def saving_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[st
     shutil.copy(TESTS / "server" / "sqlite_saver.py", folder)
     with _serving(folder, checkpointer={"path": "./sqlite_saver.py:saver"}) as url:
         yield url, folder / "threads.db"
+
+
+@pytest.fixture
+def serve(command: Commands) -> Serve:
+    """Serve the window: `serve("report")` for a tree of `window_trees`, with more options."""
+    return lambda *options: Served(command, *options)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from commands import Commands, wait_until
 from helpers import asks, fails, says, texts
 
 import agentgraph as ag
+from agentgraph.threads.rewinding import Back
 
 
 class Gate:
@@ -288,3 +289,34 @@ def test_a_program_that_ends_stops_its_runs_and_nothing_is_lost(program: Command
     assert (status, every) == ("stopped", "['a', 'b', 'c']")
     assert resumed == "['c']"
     assert (program.folder / "ran").read_text().split() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_rewind_and_variants_run_in_the_background(is_async: bool) -> None:
+    tree = ag.sequential("s", [says("a"), ag.function_agent("b", lambda ctx: ctx.values["mood"])])
+
+    async def moods(runner: ag.Runner) -> list[list[str]]:
+        back = Back("s/b", values={"mood": "sad"})
+        variants = {"glad": {"values": {"mood": "glad"}}, "cross": {"values": {"mood": "cross"}}}
+        if is_async:
+            assert await runner.astart(thread_id="t", at=back) == "t"
+            await asyncio.to_thread(wait_until, lambda: runner.is_idle)
+            threads = await runner.astart_many("t", "s/b", variants)
+        else:
+            assert runner.start(thread_id="t", at="s/b", values={"mood": "sad"}) == "t"
+            wait_until(lambda: runner.is_idle)
+            threads = runner.start_many("t", "s/b", variants)
+        assert threads == {"glad": "t-glad", "cross": "t-cross"}
+        await asyncio.to_thread(wait_until, lambda: runner.is_idle)
+        with pytest.raises(ag.UnknownAddressError):
+            runner.start(thread_id="t", at="s/c")
+        with pytest.raises(ag.UnknownAddressError):
+            runner.start_many("t", "s/c", {"x": {}})
+        with pytest.raises(ag.ThreadError, match="exists already"):
+            runner.start_many("t", "s/b", variants)
+        await runner.aclose()
+        return [[event.text for event in runner.events(t)] for t in ("t", "t-glad", "t-cross")]
+
+    with ag.Runner(tree) as runner:
+        runner.invoke("Go.", thread_id="t", values={"mood": "calm"})
+        assert asyncio.run(moods(runner)) == [["a", "sad"], ["a", "glad"], ["a", "cross"]]

@@ -16,6 +16,7 @@ import followed_process
 import forking
 import pytest
 from commands import wait_until
+from decoding import Decoding
 from followed_trees import TREES, Follower, check_adds_up, converse, follow
 from forking import Forker
 from helpers import Drive, asks, fails, says
@@ -324,3 +325,22 @@ def test_a_run_that_begins_while_a_follower_reads_is_followed(kept: str, tmp_pat
         reader.join(30)
         assert "first" in [each.text for each in got]
         check_adds_up(got, runner.events("t"))
+
+
+def test_a_reader_that_comes_back_reads_no_more_where_a_thread_is_longer(
+    drive: Drive, tmp_path: Path
+) -> None:
+    counts = []
+    for laps in (20, 120):
+        tree = ag.loop("l", [says("a"), says("b")], max_iterations=laps)
+        with ag.Runner(tree, checkpointer=tmp_path / f"{laps}.db") as runner:
+            told = list(drive.run(runner, "Go.", thread_id="t"))
+            decoding = Decoding(runner)
+            for before in (1, 5, len(told)):
+                decoding.mark()
+                rest = list(follow(drive, runner, told[-before].cursor))
+                assert rest == told[len(told) - before + 1 :]
+            counts.append(decoding.counts)
+    (short, short_more, short_all), (long, long_more, long_all) = counts
+    assert (long, long_more) == (short, short_more)
+    assert long_all > 4 * short_all

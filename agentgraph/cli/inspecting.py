@@ -1,0 +1,234 @@
+"""The command `inspect`: serves the window on the runs of a tree."""
+
+import hashlib
+import hmac
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentgraph.agents.agents import Agent
+from agentgraph.cli.reloading import TargetFiles
+from agentgraph.cli.session import STOPPED
+from agentgraph.cli.target import Target, takes_target
+from agentgraph.errors import AgentGraphError, SaverError
+from agentgraph.show.lines import without_controls
+from agentgraph.threads.locks import holders
+from agentgraph.threads.runner import Runner
+from agentgraph.threads.savers import open_saver
+from agentgraph.threads.under_way import UnderWay
+from agentgraph.threads.urls import is_database_url, without_password
+
+if TYPE_CHECKING:
+    from agentgraph.threads.postgres import DatabaseSaver
+    from agentgraph.threads.sqlite import FileSaver
+    from agentgraph.window.calls import Window
+
+ADDRESS, PORT = "127.0.0.1", 8321
+_DAY = 24 * 60 * 60.0
+_GRACE = 2
+"""How many seconds answers may take that are under way when the server ends."""
+
+
+class InspectError(AgentGraphError):
+    """The window cannot be served: a package is missing, or the port is taken."""
+
+
+def _object(_: click.Context, __: click.Parameter, text: str | None) -> Any:
+    from agentgraph.cli.commands import json_object  # which imports this module
+
+    return None if text is None else json_object(text)
+
+
+@click.command()
+@takes_target
+@click.option(
+    "--db",
+    metavar="PATH",
+    default="agentgraph.db",
+    show_default=True,
+    help="The SQLite file in which threads are saved, made if it is not there; or "
+    "postgresql://USER@HOST/NAME, with the password in PGPASSWORD or ~/.pgpass.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help=f"The port; by default {PORT}, or a free one if that is taken.",
+)
+@click.option("--config", metavar="JSON", callback=_object, help="LangGraph's config of all runs.")
+@click.option(
+    "--context", metavar="JSON", callback=_object, help="LangGraph's runtime context of runs."
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+def inspect(
+    target: Target, db: str, port: int | None, config: Any, context: Any, no_browser: bool
+) -> None:
+    """Open a page on the runs of a tree: what runs, what waits, what it cost, and again from there.
+
+    The page is served on this machine only, to who has the address that is printed. Ctrl-C ends it,
+    and stops the runs that were begun there before their next steps; each can be resumed.
+    """
+    _check_installed()
+    files = TargetFiles(target)
+    agent = files.load()
+    with _opened(db) as saver, _listening(port) as listener:
+
+        def runner_of(agent: Agent) -> Runner:
+            types = target.types()
+            return Runner(agent, checkpointer=saver, allow=types, config=config, context=context)
+
+        from agentgraph.window.calls import Window
+        from agentgraph.window.reloading import Source
+
+        runner = runner_of(agent)
+        source = Source(lambda: runner_of(files.load()), files.files)
+        window = Window(runner, _title(target), source)
+        bound: int = listener.getsockname()[1]
+        token = _token(db, bound)
+        address = f"http://{ADDRESS}:{bound}/?token={token}"
+        click.echo(without_controls(f"{target.name}, threads in {without_password(db)}:\n{address}"))
+        if not no_browser:
+            threading.Thread(target=_open_browser, args=[address], daemon=True).start()
+        _serve(window, listener, token)
+    sys.exit(STOPPED)
+
+
+def _opened(db: str) -> "DatabaseSaver | FileSaver":
+    """Open the database, or a file; one that may not be written to only to be read.
+
+    Raises:
+        SaverError: It cannot be opened.
+    """
+    is_file = not is_database_url(db) and Path(db).is_file()
+    try:
+        if not is_file or os.access(db, os.W_OK):
+            return open_saver(db)
+    except SaverError:
+        if not is_file:
+            raise
+    return _opened_to_read(db)
+
+
+def _opened_to_read(db: str) -> "FileSaver":
+    from agentgraph.threads.sqlite import reading_saver
+
+    saver = reading_saver(db)
+    click.echo(without_controls(f"{db} can only be read: nothing runs or changes."), err=True)
+    return saver
+
+
+def _check_installed() -> None:
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise InspectError(
+            f"the page needs packages that are not installed ({error.name}): "
+            "pip install 'agentgraph[inspect]'"
+        ) from None
+
+
+def _title(target: Target) -> str:
+    return without_controls(target.name.rpartition("/")[2])
+
+
+@contextmanager
+def _listening(port: int | None) -> Iterator[socket.socket]:
+    """Listen on a port of the loopback address; by default on the usual one, or a free one."""
+    try:
+        listener = socket.create_server((ADDRESS, port or PORT))
+    except OSError as error:
+        if port is not None:
+            raise InspectError(
+                f"port {port} of {ADDRESS} cannot be used: {error.strerror}; name another one by --port"
+            ) from None
+        listener = socket.create_server((ADDRESS, 0))
+    with listener:
+        yield listener
+
+
+def _serve(window: "Window", listener: socket.socket, token: str) -> None:
+    """Serve until Ctrl-C or a signal to end, then stop the runs, and wait for their running steps."""
+    import uvicorn
+
+    from agentgraph.window.app import make_app
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield  # the handlers below hear them, also after the server has ended
+
+    config = uvicorn.Config(
+        make_app(window, token),
+        loop="asyncio",
+        lifespan="off",
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE,
+    )
+    server = Server(config)
+
+    def at_once(*_: object) -> None:
+        os._exit(STOPPED)
+
+    def soon(number: int, _: Any) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, at_once)
+        window.is_closed = server.should_exit = True
+        for run in holders():
+            if isinstance(run, UnderWay):
+                run.stop("the server was ended")
+        if not window.runner.is_idle:
+            os.write(2, b"Stopping after the running steps; Ctrl-C again stops at once.\n")
+
+    before = {each: signal.signal(each, soon) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        server.run(sockets=[listener])
+        window.close()
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _open_browser(address: str) -> None:
+    with suppress(webbrowser.Error):
+        webbrowser.open(address)
+
+
+def _token(db: str, port: int) -> str:
+    """Return the token of a page: the same for a day, so that open pages outlive a restart."""
+    name = db if is_database_url(db) else os.path.realpath(db)
+    text = f"{port} {without_password(name)}"
+    return hmac.new(_secret(), text.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()[:43]
+
+
+def _secret() -> bytes:
+    """Return what tokens are made of; it is kept where its user alone may read it, for a day."""
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "agentgraph"
+    file = folder / "inspect"
+    with suppress(OSError):
+        found = file.stat()
+        is_private = found.st_mode & 0o077 == 0 and found.st_uid == getattr(os, "getuid", lambda: 0)()
+        if is_private and time.time() - found.st_mtime < _DAY and found.st_size >= 32:
+            return file.read_bytes()
+    secret = secrets.token_bytes(32)
+    with suppress(OSError):  # then open pages do not outlive a restart
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = folder / f"inspect.{os.getpid()}"
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+            opened.write(secret)
+        new.replace(file)
+    return secret

@@ -1,0 +1,81 @@
+"""Loads TARGET again and again: each time with the modules of its folder that it imports."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+from agentgraph.agents.agents import Agent
+from agentgraph.cli.target import Target
+
+
+class TargetFiles:
+    """The files of a target, and the modules that were loaded from them."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._modules: dict[str, ModuleType] = {}
+
+    def load(self) -> Agent:
+        """Return the agent, from the files as they are now; if they have an error nothing changes.
+
+        Raises:
+            TargetError: As in `Target.load`.
+            InvalidSkillError: As in `Target.load`.
+        """
+        before = self._modules
+        for name in before:
+            sys.modules.pop(name, None)
+        others = {*sys.modules}
+        try:
+            with _sources_alone():
+                agent = self._target.load()
+        except BaseException:
+            self._forget(others)
+            sys.modules.update(before)
+            raise
+        self._modules = {
+            name: module
+            for name, module in [*sys.modules.items()]
+            if name not in others and self._is_own(module)
+        }
+        return agent
+
+    def files(self) -> Iterator[Path]:
+        """Yield the files that were loaded."""
+        yield from self._named()
+        for module in self._modules.values():
+            yield Path(str(module.__file__)).resolve()
+
+    def _forget(self, others: set[str]) -> None:
+        for name, module in [*sys.modules.items()]:
+            if name not in others and self._is_own(module):
+                del sys.modules[name]
+
+    def _is_own(self, module: ModuleType) -> bool:
+        """Return whether a module is from the folder of the target, and not installed there."""
+        file = getattr(module, "__file__", None)
+        if not file or "site-packages" in Path(file).parts:
+            return False
+        return any(Path(file).resolve().is_relative_to(each.parent) for each in self._named())
+
+    def _named(self) -> list[Path]:
+        """Return the files that the command line names."""
+        name, registry = self._target.name, self._target.registry
+        file = name if Path(name).is_file() else name.rpartition(":")[0]
+        return [Path(each).resolve() for each in (file, registry) if each]
+
+
+@contextmanager
+def _sources_alone() -> Iterator[None]:
+    """Write no compiled files: one is taken for new that was compiled in the second of a change."""
+    before = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+        sys.path[:] = dict.fromkeys(sys.path)  # each load adds the folder

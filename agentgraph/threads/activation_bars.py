@@ -1,0 +1,495 @@
+"""Makes the bars of what ran on a thread: activations, what agents called and asked, what is void.
+
+A step of a lane runs from one checkpoint to the next, so the steps of an address in a turn are its
+activation. What encloses it (a loop, one of its iterations, the item of an `each`) lasts from the first
+of what is inside to the last.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.graph.history import calls_of
+from agentgraph.graph.internals import RETURN
+from agentgraph.graph.nodes.lane import attempts_in
+from agentgraph.graph.stamps import address_of, moment_of
+from agentgraph.graph.state import clock_in
+from agentgraph.safe_repr import cut, shown
+from agentgraph.threads.bars import (
+    LONGEST,
+    Bar,
+    BarKind,
+    BarState,
+    Part,
+    depths,
+    in_order,
+    last_text,
+)
+from agentgraph.threads.checkpoints import (
+    COPIED,
+    namespace_of,
+    parent_id,
+    position_of,
+    root_id,
+    time_of,
+    writes_by_task,
+)
+from agentgraph.threads.leaf_items import leaf_items
+from agentgraph.threads.step_runs import Asked, StepRuns, errors_at, time_in
+from agentgraph.threads.visits import Spot, spots_in
+from agentgraph.tree.addresses import Cursor, address, iteration, number_of_item
+from agentgraph.tree.places import Place, Tree
+
+_LABEL = 60
+"""How many characters of a question its label has."""
+
+
+def bars_in(
+    tree: Tree, every: Sequence[CheckpointTuple], *, is_running: bool, since: str = ""
+) -> list[Bar]:
+    """Return the bars of the steps after some leading checkpoints, in order of beginning.
+
+    Args:
+        tree: The tree.
+        every: The checkpoints.
+        is_running: Whether a run is active on the thread.
+        since: The id of the first checkpoint of the root whose step is wanted; older ones only help to
+            find what was called.
+    """
+    return _Chart(tree, every, is_running, since).bars()
+
+
+class _Chart:
+    def __init__(
+        self, tree: Tree, every: Sequence[CheckpointTuple], is_running: bool, since: str
+    ) -> None:
+        self._tree, self._since = tree, since
+        self._spots = spots_in(tree, every)
+        by_root: dict[str, list[CheckpointTuple]] = defaultdict(list)
+        for saved in every:
+            by_root[root_id(saved)].append(saved)
+        self._by_root = by_root
+        self._after = {(namespace_of(each), parent_id(each)): each for each in every}
+        self._by_key = {(namespace_of(each), str(each.checkpoint["id"])): each for each in every}
+        self._is_running = is_running
+        self._runs: dict[str, StepRuns] = {}
+        self._past = {each["namespace"] for saved in every for each in attempts_in(saved)}
+        self._bars: dict[str, Bar] = {}
+        self._parts: dict[str, list[Part]] = {}
+        self._places: dict[str, Place] = {}
+        self._calls: dict[tuple[int, str, int], str] = {}
+        self._has_failed: dict[int, bool] = {}
+        self._began: dict[tuple[int, str], float] = {}
+
+    def bars(self) -> list[Bar]:
+        """Return all bars."""
+        spots = [each for each in self._spots if root_id(each.root) >= self._since]
+        for spot in [*spots, *self._open_items(spots)]:
+            self._add(spot)
+        for saved in {root_id(each.root): each.root for each in spots}.values():
+            runs = self._runs_of(saved)
+            turn = clock_in(position_of(saved))[0]
+            self._has_failed[turn] = runs.has_failed
+            for asked in runs.questions:
+                self._add_question(turn, asked, runs)
+        return in_order(self._finished())
+
+    def _open_items(self, spots: Sequence[Spot]) -> list[Spot]:
+        """Return the visits of items that may be running, and note when items began."""
+        known = {(spot.visit.turn, spot.visit.address) for spot in spots}
+        waiting: list[Spot] = []
+        for spot in spots:
+            if spot.place.kind.is_fork and spot.task is None:
+                items = leaf_items(self._tree, spot, self._runs_of(spot.root))
+                self._began |= {(spot.visit.turn, at): time for at, time in items.began.items()}
+                waiting += items.open
+        return [each for each in waiting if (each.visit.turn, each.visit.address) not in known]
+
+    def _runs_of(self, root: CheckpointTuple) -> StepRuns:
+        own = str(root.checkpoint["id"])
+        if (runs := self._runs.get(own)) is None:
+            is_over = ("", own) in self._after
+            runs = StepRuns(root, self._by_root[own], is_over=is_over, is_running=self._is_running)
+            self._runs[own] = runs
+        return runs
+
+    def _add(self, spot: Spot) -> None:
+        """Add the bars of a step."""
+        visit, place = spot.visit, spot.place
+        own = self._activation(visit.turn, place, spot.cursor, spot)
+        runs = self._runs_of(spot.root)
+        part, kind = self._part(spot, runs), _kind_of(spot)
+        said = self._said(spot, visit.address)
+        if kind in ("agent", "model") and not _runs_others(spot):
+            part = self._split(spot, runs, part, own, kind)
+        text = part.text or next((str(each.text) for each in reversed(said) if each.text), "")
+        part = part._replace(text=cut(text, LONGEST))
+        self._parts[own.id].append(part)
+        tokens_in, tokens_out = _tokens(said)
+        if kind == "agent":
+            more = own.tokens_in + tokens_in, own.tokens_out + tokens_out
+            self._bars[own.id] = replace(own, tokens_in=more[0], tokens_out=more[1])
+        elif kind == "tool":
+            self._add_tool_calls(spot, part, own)
+        elif kind != "question":
+            number = visit.step if spot.task is None else f"{own.id} model"
+            is_model = kind == "model"
+            label = _model_label(place, said) if is_model else visit.node[len(place.node) + 1 :]
+            bar = self._part_of(own, number, kind, label, spot, part)
+            self._bars[number] = replace(bar, tokens_in=tokens_in, tokens_out=tokens_out)
+
+    def _part_of(self, own: Bar, bar_id: str, kind: BarKind, label: str, spot: Spot, part: Part) -> Bar:
+        """Return a bar inside an activation."""
+        return replace(
+            own,
+            id=bar_id,
+            kind=kind,
+            label=label,
+            node=spot.visit.node,
+            step=spot.visit.step,
+            began=part.began,
+            ended=part.ended,
+            state=part.state,
+            tokens_in=0,
+            tokens_out=0,
+            text=cut(part.text, LONGEST),
+            inside=own.id,
+        )
+
+    def _part(self, spot: Spot, runs: StepRuns) -> Part:
+        """Return a step as far as it is known: when it began and ended, and its state."""
+        visit, saved = spot.visit, spot.saved
+        began = visit.time
+        if spot.task is not None:
+            return self._leaf(spot, runs)
+        is_past = any(_is_in(namespace_of(saved), each) for each in self._past)
+        if spot.after is not None and _has_ended(spot.after):
+            return Part(began, max(time_of(spot.after), began), "void" if is_past else "done")
+        over = self._over(spot)
+        error = self._error(spot, runs)
+        if over is not None or is_past:
+            ended = error[1] if error else (over if over is not None else runs.last_sign)
+            return Part(
+                began, max(ended, began), "failed" if error else "void", error[0] if error else ""
+            )
+        is_fork = spot.place.kind.is_fork or spot.place.kind.runs_agents
+        if runs.waits(visit.address) and not is_fork:
+            return Part(began, None, "asks")
+        if error is not None:
+            return Part(began, max(error[1], began), "failed", error[0])
+        return Part(began, None, "running" if runs.is_under_way else "stopped")
+
+    def _leaf(self, spot: Spot, runs: StepRuns) -> Part:
+        """Return the part of a lane without checkpoints, which begins as early as it may have."""
+        visit = spot.visit
+        result = writes_by_task(spot.saved).get(spot.task or "", {}).get(RETURN)
+        began = max(self._began.get((visit.turn, visit.address), 0.0), visit.time)
+        resumed = [each.time for each in runs.resumptions]
+        if isinstance(result, Mapping):
+            moments = [moment_of(each) for each in result.get("messages") or ()]
+            finished = result.get("finished")
+            times = [each.time for each in moments if each is not None]
+            ended = max([began, *([finished / 1e9] if isinstance(finished, int) else times)])
+            failed = result.get("failed")
+            return Part(began, ended, "failed" if failed else "done", str(failed or ""))
+        note = runs.failure(visit.address, visit.time)
+        over = self._over(spot) if spot.after is None else time_of(spot.after)
+        if note is not None and (over is not None or time_in(note) > max(resumed, default=0.0)):
+            return Part(began, max(time_in(note), began), "failed", str(note.data))
+        if over is not None:
+            return Part(began, max(over, began), "void")
+        return Part(began, None, "running" if runs.is_under_way else "stopped")
+
+    def _over(self, spot: Spot) -> float | None:
+        """Return when what encloses a step without an end went on without it; None if it has not."""
+        parents = spot.saved.metadata.get("parents", {})
+        later = [spot.after, *(self._after.get(key) for key in parents.items())]
+        times = [self._end_before(spot, each) for each in later if each is not None]
+        return min(times, default=None)
+
+    def _end_before(self, spot: Spot, after: CheckpointTuple) -> float:
+        """Return when the step ended that a checkpoint followed; as far as is known if it did not."""
+        if _has_ended(after):
+            return time_of(after)
+        return min(self._runs_of(spot.root).last_sign, time_of(after))  # a new turn dropped it
+
+    def _error(self, spot: Spot, runs: StepRuns) -> tuple[str, float] | None:
+        """Return the error of the last run of a step that has not ended, and when; None without one."""
+        last = runs.resumptions[-1].time if runs.resumptions else 0.0
+        note = runs.failure(spot.visit.address, spot.visit.time)
+        if note is not None and (time_in(note) > last or not runs.is_under_way):
+            return str(note.data), time_in(note)
+        errors = errors_at(spot.saved)
+        if errors and not (runs.is_under_way and runs.resumptions):
+            return errors[-1], runs.last_sign
+        return None
+
+    def _split(self, spot: Spot, runs: StepRuns, part: Part, own: Bar, kind: BarKind) -> Part:
+        """Return the last attempt of a step, and add bars of those before it that came to nothing.
+
+        One that asks is one for as long as it takes, for its answers stay: the attempts are inside.
+        """
+        at, began = spot.visit.address, part.began
+        has_asked = runs.asks(at, began, inf)
+        inside = own.inside if kind == "agent" and not has_asked else own.id
+        for number, each in enumerate(runs.resumptions):
+            is_in_it = began < each.time and (part.ended is None or each.time < part.ended)
+            if not is_in_it:
+                continue
+            failed = runs.failure(at, began, each.time)
+            was_cut = each.before != "at rest" and spot.task is None  # else it may not have begun
+            if failed is not None or (was_cut and not runs.asks(at, began, each.time)):
+                ended = max(time_in(failed) if failed else each.ended, began)
+                void = Part(began, ended, "void", str(failed.data) if failed else "")
+                self._add_void(spot, own, kind, number, void, inside)
+            began = each.time
+        return part if has_asked else part._replace(began=began)
+
+    def _add_void(
+        self, spot: Spot, own: Bar, kind: BarKind, number: int, part: Part, inside: str | None
+    ) -> None:
+        """Add an attempt that came to nothing."""
+        label = own.label if kind == "agent" else _model_label(spot.place, ())
+        step = own.id if spot.task is not None else spot.visit.step
+        bar_id = f"{step} attempt {number}"
+        bar = self._part_of(own, bar_id, kind, label, spot, part)
+        self._bars[bar_id] = replace(bar, inside=inside)
+
+    def _said(self, spot: Spot, at: str) -> list[BaseMessage]:
+        """Return what an address said in a step, each message once."""
+        if spot.task is not None:
+            written: Iterable[Any] = [writes_by_task(spot.saved).get(spot.task, {}).get(RETURN) or {}]
+        else:
+            written = writes_by_task(spot.saved).values()
+        said: dict[Any, BaseMessage] = {}
+        for each in written:
+            for message in each.get("messages") or ():
+                if isinstance(message, BaseMessage) and address_of(message) == at:
+                    said[message.id] = message
+        return [*said.values()]
+
+    def _add_tool_calls(self, spot: Spot, part: Part, own: Bar) -> None:
+        """Add the bars of the tool calls of a step."""
+        calls, before = self._called(spot)
+        results: dict[str, ToolMessage] = {}
+        for writes in writes_by_task(spot.saved).values():
+            for where in (writes.get(RETURN), writes):
+                for each in (where.get("messages") or ()) if isinstance(where, Mapping) else ():
+                    if isinstance(each, ToolMessage) and address_of(each) == own.address:
+                        results.setdefault(each.tool_call_id, each)
+        names = {call["id"] or "": str(call["name"]) for call in calls}
+        for number, call_id in enumerate(dict.fromkeys([*names, *results])):
+            this, name, result = part, names.get(call_id, ""), results.get(call_id)
+            if result is not None:
+                moment, failed = moment_of(result), result.status == "error"
+                ended = max(moment.time, part.began) if moment else part.ended
+                if part.ended is not None and ended is not None:
+                    ended = min(ended, part.ended)
+                this = Part(part.began, ended, "failed" if failed else "done", str(result.text))
+                name = name or str(result.name or "")
+            bar_id = f"{spot.visit.step} call {number}"
+            self._calls[(own.turn, own.address, before + number)] = bar_id
+            self._bars[bar_id] = self._part_of(own, bar_id, "tool", name, spot, this)
+
+    def _called(self, spot: Spot) -> tuple[Sequence[Any], int]:
+        """Return the calls that a step runs, and how many its activation made before."""
+        position = position_of(spot.saved)
+        progress = position.get("chat") if position else None
+        before = progress.get("tool_calls", 0) if progress else 0
+        at: CheckpointTuple | None = spot.saved
+        namespace = namespace_of(spot.saved)
+        while at is not None and (at := self._by_key.get((namespace, parent_id(at)))) is not None:
+            for writes in writes_by_task(at).values():
+                for each in reversed(writes.get("messages") or ()):
+                    if (
+                        isinstance(each, AIMessage)
+                        and address_of(each) == spot.visit.address
+                        and calls_of(each)
+                    ):
+                        return calls_of(each), before
+        return (), before
+
+    def _add_question(self, turn: int, asked: Asked, runs: StepRuns) -> None:
+        """Add the bar of a question, inside the activation that asks."""
+        note, own = asked.note, self._bars.get(f"{turn}:{asked.note.address}")
+        if own is None or note.moment is None:
+            return
+        ended: float | None = asked.ended
+        state: BarState = "void" if asked.is_dropped else "done"
+        if ended is None and runs.is_over:
+            ended = max(runs.last_sign, asked.began)
+        elif ended is None:
+            state = "asks"
+        value = note.data[0]
+        text = value if isinstance(value, str) else shown(value, LONGEST)
+        bar_id = f"{note.id} {asked.number}"
+        self._bars[bar_id] = replace(
+            own,
+            id=bar_id,
+            kind="question",
+            label=cut(" ".join(text.split()), _LABEL),
+            node=note.moment.step.partition(":")[2],
+            step=note.moment.step,
+            began=asked.began,
+            ended=ended,
+            state=state,
+            tokens_in=0,
+            tokens_out=0,
+            text=cut(text, LONGEST),
+            inside=own.id,
+        )
+
+    def _activation(self, turn: int, place: Place, cursor: Cursor, spot: Spot) -> Bar:
+        """Return the activation of a step, made with what encloses it if there is none yet."""
+        inside = self._enclosing(turn, place, cursor, spot)
+        at = address(place, _own(place, cursor))
+        return self._named(turn, at, place, iteration(place, cursor), inside, spot)
+
+    def _named(
+        self, turn: int, at: str, place: Place, round_: int | None, inside: str | None, spot: Spot
+    ) -> Bar:
+        """Return an activation, made if there is none yet; when it was is found at the end."""
+        bar_id = f"{turn}:{at}"
+        if (known := self._bars.get(bar_id)) is None:
+            known = self._bars[bar_id] = Bar(
+                id=bar_id,
+                turn=turn,
+                address=at,
+                agent_name=place.home.name,
+                kind="agent",
+                label=place.name,
+                node=place.node if place.is_stop else "",
+                step=spot.visit.step,
+                iteration=round_,
+                began=spot.visit.time,
+                ended=None,
+                state="running",
+                inside=inside,
+            )
+            self._parts[bar_id], self._places[bar_id] = [], place
+        return known
+
+    def _enclosing(self, turn: int, place: Place, cursor: Cursor, spot: Spot) -> str | None:
+        """Return the id of the bar that encloses a place; one without a node is made."""
+        parent = place.parent
+        if parent is None:
+            return None
+        around = cursor[: len(parent.counts)]
+        at = address(parent, _own(parent, around))
+        if place.is_tool:
+            number = number_of_item(cursor[len(parent.counts_inside)])
+            return self._calls.get((turn, at, number), f"{turn}:{at}")
+        if parent.chat is not None:  # it has transferred there, and ended
+            return self._enclosing(turn, parent, cursor, spot)
+        outer = self._enclosing(turn, parent, around, spot)
+        made = self._named(turn, at, parent, iteration(parent, around), outer, spot)
+        if parent.kind.goes_round:
+            number = cursor[len(around)]
+            made = self._named(turn, f"{at}[{number}]", parent, number, made.id, spot)
+        return made.id
+
+    def _finished(self) -> Iterator[Bar]:
+        """Yield all bars; those that enclose others last from the first of these to the last."""
+        inside: dict[str | None, list[Bar]] = defaultdict(list)
+        for bar_id in sorted(self._bars, key=depths(self._bars).__getitem__, reverse=True):
+            bar = self._bars[bar_id]
+            within = inside.pop(bar_id, [])
+            if bar_id in self._parts:
+                bar = self._whole(bar, within)
+            elif within:
+                bar = self._around(bar, within)
+            inside[bar.inside].append(bar)
+            yield bar
+
+    def _whole(self, bar: Bar, within: Sequence[Bar]) -> Bar:
+        """Return an activation with when it was and its state, given what is inside."""
+        place, parts = self._places[bar.id], self._parts[bar.id]
+        inside = [Part(each.began, each.ended, each.state, each.text) for each in within]
+        in_order = sorted(inside, key=lambda each: each.began)
+        last = parts[-1] if parts and not place.kind.chooses else [*parts, *in_order][-1]
+        state = self._state(last.state, bar, within) if parts else last.state
+        every = [*parts, *inside]
+        ends = [each.ended for each in every if each.ended is not None]
+        is_open = any(each.ended is None for each in (last, *inside))
+        text = last.text or last_text(every)
+        return replace(
+            bar,
+            began=min(each.began for each in every),
+            ended=None if is_open else max(ends, default=None),
+            state=state,
+            text=text,
+        )
+
+    def _around(self, bar: Bar, within: Sequence[Bar]) -> Bar:
+        """Return the bar of a call that lasts from before what is inside until after."""
+        ends = [each.ended for each in within if each.ended is not None]
+        is_open = bar.ended is None or any(each.ended is None for each in within)
+        return replace(
+            bar,
+            began=min(bar.began, *(each.began for each in within)),
+            ended=None if is_open else max([bar.ended or 0.0, *ends]),
+            state=self._state(bar.state, bar, within),
+        )
+
+    def _state(self, state: BarState, bar: Bar, within: Sequence[Bar]) -> BarState:
+        """Return the state of what runs others: where nothing runs it is that of what is inside."""
+        if state != "stopped":
+            return state
+        states = {each.state for each in within if each.ended is None or each.kind == "agent"}
+        if "failed" in states and self._has_failed[bar.turn]:
+            return "failed"
+        return "asks" if "asks" in states else state
+
+
+def _own(place: Place, cursor: Cursor) -> Cursor:
+    """Return the cursor of an activation: a swarm is one over all transfers inside."""
+    return (*cursor[:-1], ()) if place.kind.is_swarm else cursor
+
+
+def _kind_of(spot: Spot) -> BarKind:
+    """Return what a node does for its activation."""
+    place, node = spot.place, spot.visit.node
+    if node in (place.nodes.approve, place.nodes.question):
+        return "question"
+    if place.chat is None:
+        return "agent"
+    if node == place.node:
+        return "model"
+    return "tool" if node == place.nodes.tools else "hook"
+
+
+def _runs_others(spot: Spot) -> bool:
+    """Return whether a step runs lanes or calls, which end one by one."""
+    place = spot.place
+    if spot.task is not None:
+        return False
+    return place.kind.is_fork or place.kind.runs_agents or _kind_of(spot) == "tool"
+
+
+def _has_ended(after: CheckpointTuple) -> bool:
+    """Return whether the step before a checkpoint ended with it, or with the one that it copies."""
+    return after.metadata.get("source") == "loop" or COPIED in after.metadata
+
+
+def _is_in(namespace: str, outer: str) -> bool:
+    return namespace == outer or namespace.startswith(f"{outer}|")
+
+
+def _tokens(said: Iterable[BaseMessage]) -> tuple[int, int]:
+    """Return the tokens that models read and wrote for messages, as they report them."""
+    used = [each.usage_metadata for each in said if isinstance(each, AIMessage) and each.usage_metadata]
+    return sum(each["input_tokens"] for each in used), sum(each["output_tokens"] for each in used)
+
+
+def _model_label(place: Place, said: Iterable[BaseMessage]) -> str:
+    """Return the name of a model: as it names itself, or as the tree does."""
+    names = (each.response_metadata.get("model_name") for each in said)
+    model = place.chat.model if place.chat else None
+    own = model if isinstance(model, str) else getattr(model, "model_name", None)
+    name = next((str(each) for each in names if each), own)
+    return str(name or type(model).__name__)

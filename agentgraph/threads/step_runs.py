@@ -1,0 +1,221 @@
+"""One step of the root, as its runs left it: when each began and how it ended, failures, questions.
+
+A step runs more than once if a run of it failed, asked a person, was stopped or was killed. Each run
+that resumes it saves a note "resumed" at the checkpoint of the step, and each run that ends says how.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.graph.internals import RETURN
+from agentgraph.graph.stamps import Note, moment_of, number_of
+from agentgraph.threads.checkpoints import (
+    COPIED,
+    REWOUND,
+    VOIDED,
+    error_in,
+    is_by_hand,
+    is_stop,
+    notes_at,
+    time_of,
+    writes_by_task,
+)
+from agentgraph.threads.replay import FOR_GOOD, STOPPED, entries_at
+
+_A_SECOND = 1_000_000
+"""Numbers of moments are microseconds."""
+
+
+class Resumption(NamedTuple):
+    """A run that resumes the step, and how the run before it ended.
+
+    Attributes:
+        time: When it began.
+        before: How the one before ended: it failed; it paused, or was stopped between steps, so that
+            nothing was under way; or it was closed or killed, with steps under way.
+        ended: When that was, as far as it is known; of a kill the last sign of life.
+    """
+
+    time: float
+    before: Literal["failed", "at rest", "cut"]
+    ended: float
+
+
+class Asked(NamedTuple):
+    """A question that was asked in the step.
+
+    Attributes:
+        note: Its note.
+        number: How many questions under its id were answered before.
+        began: When it was asked.
+        ended: When it was answered or dropped; None if neither is known.
+        is_dropped: Whether it was dropped.
+    """
+
+    note: Note
+    number: int
+    began: float
+    ended: float | None
+    is_dropped: bool
+
+
+class StepRuns:
+    """The runs of one step of the root.
+
+    Attributes:
+        is_over: Whether the root has gone on from it.
+        is_under_way: Whether a run is active in it.
+        failures: The notes of failures in it, by address, in order.
+        questions: What was asked, in order.
+        resumptions: The runs that resumed it, in order.
+        has_failed: Whether its last run failed.
+        was_killed: Whether its last run left no word of how it ended.
+    """
+
+    def __init__(
+        self,
+        root: CheckpointTuple,
+        inside: Iterable[CheckpointTuple],
+        *,
+        is_over: bool,
+        is_running: bool,
+    ) -> None:
+        """Read it.
+
+        Args:
+            root: The checkpoint of the root from which it ran.
+            inside: All checkpoints in it, that one included.
+            is_over: Whether the root has gone on from it.
+            is_running: Whether a run is active on the thread.
+        """
+        self.root, self.is_over = root, is_over
+        self.is_under_way = is_running and not is_over
+        own = sorted(notes_at(root), key=number_of)
+        said = [each for saved in inside for each in entries_at(saved)]
+        notes = [each for each in said if isinstance(each, Note)]
+        self._signs = sorted({*_signs(inside, said)})
+        self.failures: dict[str, list[Note]] = defaultdict(list)
+        failed = {each.id: each for each in notes if each.kind == "error"}
+        for note in sorted(failed.values(), key=number_of):
+            self.failures[note.address].append(note)
+        self.resumptions = [*self._resumptions(own)]
+        last = max((number_of(each) for each in own if each.kind == "resumed"), default=0)
+        now = [each.kind for each in own if number_of(each) > last]
+        self.has_failed = "error" in now
+        is_ended = not {"error", "heard", STOPPED}.isdisjoint(now)
+        self.was_killed = not (is_over or is_running or is_ended)
+        self.questions = [*_questions(notes, own)]
+
+    @property
+    def last_sign(self) -> float:
+        """When the last of what is saved of it was written; 0 if nothing is."""
+        return self._signs[-1] if self._signs else 0.0
+
+    def last_sign_before(self, time: float) -> float:
+        """Return when the last thing was saved before a time; 0 if nothing was."""
+        number = bisect_left(self._signs, time)
+        return self._signs[number - 1] if number else 0.0
+
+    def failure(self, at: str, since: float, until: float | None = None) -> Note | None:
+        """Return the last note of a failure at an address in a time; None if there is none."""
+        times = (
+            note
+            for note in self.failures.get(at, ())
+            if since <= time_in(note) and (until is None or time_in(note) <= until)
+        )
+        return max(times, key=number_of, default=None)
+
+    def asks(self, at: str, since: float, until: float) -> bool:
+        """Return whether an address asked in a time."""
+        return any(each.note.address == at and since <= each.began < until for each in self.questions)
+
+    def waits(self, at: str) -> bool:
+        """Return whether a question of an address waits for its answer."""
+        return any(each.note.address == at and each.ended is None for each in self.questions)
+
+    def _resumptions(self, own: Sequence[Note]) -> Iterator[Resumption]:
+        """Yield the runs that resumed the step, given the notes at its checkpoint in order.
+
+        A run saves up to two notes: one before what is void is told again, and one after.
+        """
+        is_made = COPIED in self.root.metadata or is_by_hand(self.root)  # by no run: none was there
+        how: Literal["failed", "at rest", "cut"] = "at rest" if is_made else "cut"
+        ended, is_begun = 0.0, False
+        for note in own:
+            at = time_in(note)
+            match note.kind:
+                case "resumed" if is_begun:
+                    is_begun = False
+                case "resumed":
+                    yield Resumption(at, how, ended or self.last_sign_before(at))
+                    how, ended = "cut", 0.0
+                case kind if kind == VOIDED and note.data[2:] != [FOR_GOOD]:
+                    is_begun = True
+                case "error":
+                    how, ended = "failed", at
+                case kind if kind in (STOPPED, REWOUND):
+                    how, ended = "at rest", at
+                case "heard" if not ended:
+                    how, ended = "at rest" if note.data == float("inf") else "cut", at
+                case _:
+                    pass
+
+
+def time_in(note: Note) -> float:
+    """Return when a note was emitted, in seconds since 1970."""
+    return number_of(note) / _A_SECOND
+
+
+def errors_at(saved: CheckpointTuple) -> list[str]:
+    """Return the errors of the tasks of a step that no note has, each once."""
+    errors = (error_in(writes) for writes in writes_by_task(saved).values())
+    return [*dict.fromkeys(each for each in errors if each is not None and not is_stop(each))]
+
+
+def results_at(saved: CheckpointTuple) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the results of the tasks that the node of a step called, with their ids."""
+    for task, writes in writes_by_task(saved).items():
+        if isinstance(result := writes.get(RETURN), Mapping):
+            yield task, result
+
+
+def _signs(inside: Iterable[CheckpointTuple], said: Iterable[Any]) -> Iterator[float]:
+    for saved in inside:
+        yield time_of(saved)
+        for _, result in results_at(saved):
+            if isinstance(finished := result.get("finished"), int):
+                yield finished / 1e9
+    for entry in said:
+        if (moment := moment_of(entry)) is not None:
+            yield moment.time
+
+
+def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[Asked]:
+    """Yield what was asked, with when it was answered or dropped.
+
+    A tool asks all of its questions under one id. A question that is asked again before it is answered
+    is one: LangGraph saves only the last time.
+    """
+    every = [*{(each.id, number_of(each)): each for each in [*notes, *own]}.values()]
+    every.sort(key=number_of)
+    answers = [each for each in every if each.kind == "resumed" and each.data]
+    drops = [each for each in every if each.kind == "discarded"]
+    asked: dict[tuple[str, int], list[Note]] = defaultdict(list)
+    for note in every:
+        if note.kind == "interrupted" and note.moment:
+            before = [each for each in answers if note.id in each.data and not _is_after(each, note)]
+            asked[(note.id, len(before))].append(note)
+    for (note_id, number), times in asked.items():
+        ends = [each for each in answers if note_id in each.data][number:]
+        ends = ends or [each for each in drops if note_id in each.data and _is_after(each, times[-1])]
+        end = ends[0] if ends else None
+        is_dropped = end is not None and end.kind == "discarded"
+        yield Asked(times[-1], number, time_in(times[0]), end and time_in(end), is_dropped)
+
+
+def _is_after(note: Note, other: Note) -> bool:
+    return number_of(note) > number_of(other)

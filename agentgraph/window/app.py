@@ -1,0 +1,170 @@
+"""Serves the page on the loopback address: its files, its calls, and the news of a thread as a stream.
+
+Only who has the token may read or do anything, and only pages of this server: see `guard.py`.
+"""
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic_core import to_json
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import reason
+from agentgraph.window.calls import Window
+from agentgraph.window.guard import Guard, has_token
+from agentgraph.window.news import news
+
+log = logging.getLogger("agentgraph")
+
+MOST_BYTES = 32 * 2**20
+"""How long the body of a call may be."""
+_PAGE = Path(__file__).parent / "page"
+_KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+_NO_TOKEN = "the token is missing or wrong; open the address that `agentgraph inspect` printed"
+
+
+def make_app(window: Window, token: str) -> Starlette:
+    """Return the application of a window.
+
+    Args:
+        window: Answers the calls.
+        token: What a call has to bring in the header `X-Token`, and `/news` in its query.
+    """
+    app = Starlette(
+        routes=[
+            Route("/", _index),
+            Route("/page/{name}", _file),
+            Route("/call/{name}", _call, methods=["POST"]),
+            Route("/news", _news),
+        ],
+        exception_handlers={HTTPException: _refused},
+        middleware=[Middleware(Guard)],
+    )
+    app.state.window, app.state.token = window, token
+    return app
+
+
+async def _index(request: Request) -> Response:
+    return _file_as_answer(request, "index.html")
+
+
+async def _file(request: Request) -> Response:
+    return _file_as_answer(request, request.path_params["name"])
+
+
+def _file_as_answer(request: Request, name: str) -> Response:
+    """Return a file of the page, or that the browser has it already."""
+    path = next((each for each in _PAGE.iterdir() if each.name == name), None)
+    if path is None or path.suffix not in _KINDS or not path.is_file():
+        raise HTTPException(404, "there is no such file")
+    content = path.read_bytes()
+    tag = f'"{sha256(content).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=_KINDS[path.suffix], headers=headers)
+
+
+async def _call(request: Request) -> Response:
+    name = request.path_params["name"]
+    if not has_token(request, request.app.state.token):
+        raise HTTPException(403, _NO_TOKEN)
+    arguments = await _arguments_of(request)
+    window: Window = request.app.state.window
+    try:
+        return _answer(await run_in_threadpool(window.call, name, arguments))
+    except AgentGraphError as error:
+        log.info("the call %s is refused: %s", name, reason(error))
+        body = {"error": type(error).__name__, "detail": str(error)}
+        questions = getattr(error, "questions", None)
+        return _answer(body | ({"questions": questions} if questions else {}), error.http_status)
+    except Exception as error:
+        log.exception("the call %s failed", name)
+        told = f"{type(error).__name__}: {reason(error)}; the log of the server says where"
+        return _answer({"error": "ServerError", "detail": told}, 500)
+
+
+async def _arguments_of(request: Request) -> Any:
+    """Return the body of a call, as JSON data.
+
+    Raises:
+        HTTPException: It is too long, or no JSON.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise HTTPException(
+            415, "the arguments of a call are JSON; send Content-Type: application/json"
+        )
+    body = bytearray()
+    try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MOST_BYTES:
+                raise HTTPException(
+                    413, f"a call may be {MOST_BYTES // 2**20} MB long at most; send less at a time"
+                )
+    except ClientDisconnect:
+        raise HTTPException(400, "the body was cut short") from None
+    try:
+        arguments = json.loads(bytes(body), parse_constant=_no_number)
+        if b"\\u" in body:
+            json.dumps(arguments, ensure_ascii=False).encode()  # an escape may be half a character
+        return arguments
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, f"the body is not JSON: {reason(error)}") from None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number in JSON")
+
+
+async def _news(request: Request) -> Response:
+    if not has_token(request, request.app.state.token, in_query=True):
+        raise HTTPException(403, _NO_TOKEN)
+    window, thread_id = request.app.state.window, request.query_params.get("thread", "")
+    if not thread_id:
+        raise HTTPException(422, "news: thread is missing; name one, as in /news?thread=monday")
+    since = request.headers.get("last-event-id") or request.query_params.get("since") or None
+
+    async def told() -> AsyncIterator[bytes]:
+        yield b"retry: 1000\n\n"
+        async for kind, data in news(window, thread_id, since):
+            name = b"id: %s\n" % _line(data["upto"]) if kind == "timeline" else b""
+            yield b"%sevent: %s\ndata: %s\n\n" % (name, kind.encode(), _encoded(data))
+
+    return StreamingResponse(
+        told(), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+    )
+
+
+def _line(text: str) -> bytes:
+    return "".join(text.splitlines()).encode()
+
+
+def _answer(data: Any, status: int = 200) -> Response:
+    headers = {"Cache-Control": "no-store"}
+    return Response(_encoded(data), status, headers, media_type="application/json")
+
+
+def _encoded(data: Any) -> bytes:
+    """Return JSON data in one line; what JSON lacks becomes a text, or null."""
+    try:
+        return json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError):
+        return to_json(data, inf_nan_mode="null", fallback=repr)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    log.warning("%s %s is refused: %s", request.method, request.url.path, error.detail)
+    return _answer({"error": "HTTPException", "detail": error.detail}, error.status_code)

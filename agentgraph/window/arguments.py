@@ -1,0 +1,55 @@
+"""Checks the arguments of a call of the page, which are JSON data from outside."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import shown
+
+_CONFIG = ConfigDict(extra="forbid", strict=True)
+
+
+def checked(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call, as its function takes them.
+
+    Args:
+        name: The name of the call.
+        function: The method that answers it.
+        arguments: The arguments, by their names.
+
+    Raises:
+        AgentGraphError: One is missing, unknown, or of another type than the function declares.
+    """
+    if not isinstance(arguments, Mapping):
+        raise AgentGraphError(
+            f"{name}: the arguments must be an object by names, got {shown(arguments)}"
+        )
+    try:
+        given = _model_of(function).model_validate(dict(arguments))
+    except ValidationError as error:
+        faults = "; ".join(_fault(name, each) for each in error.errors(include_url=False))
+        raise AgentGraphError(faults) from None
+    return {key: getattr(given, key) for key in given.model_fields_set}
+
+
+@cache
+def _model_of(function: Callable[..., Any]) -> type[BaseModel]:
+    fields: dict[str, Any] = {
+        each.name: (each.annotation, ... if each.default is each.empty else each.default)
+        for each in inspect.signature(function, eval_str=True).parameters.values()
+        if each.name != "self"
+    }
+    return create_model("Arguments", __config__=_CONFIG, **fields)
+
+
+def _fault(name: str, error: Any) -> str:
+    where = ".".join(map(str, error["loc"]))
+    if error["type"] == "missing":
+        return f"{name}: {where} is missing"
+    if error["type"] == "extra_forbidden":
+        return f"{name}: there is no argument {shown(where)}; leave it out"
+    return f"{name}: {where}={shown(error['input'])}: {error['msg']}"

@@ -1,0 +1,388 @@
+"""What the page asks and does: calls by name, with JSON data in and out."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from agentgraph.agents.limits import Limits
+from agentgraph.errors import AgentGraphError, SaverError, ThreadError
+from agentgraph.safe_repr import shown
+from agentgraph.threads.pending import UNANSWERED
+from agentgraph.threads.queueing import WhileRunning
+from agentgraph.threads.reports import Status
+from agentgraph.threads.rewinding import Back
+from agentgraph.threads.runner import Runner
+from agentgraph.threads.siblings import Siblings
+from agentgraph.window.answers import faults_in
+from agentgraph.window.arguments import checked
+from agentgraph.window.glances import Glance, ThreadIds, glance, lines, look, thread_ids
+from agentgraph.window.reloading import Source
+from agentgraph.window.running import Runs
+from agentgraph.window.shapes import (
+    activation_data,
+    bar_data,
+    difference_data,
+    row_data,
+    thread_data,
+    tree_data,
+    unreadable_row,
+)
+
+JsonObject = dict[str, Any]
+
+_FIRST = 200
+"""How many of the last steps of the root a page is told at first."""
+_KEPT = 2000
+"""Of how many threads it is kept how they stand."""
+_STRIPES = 16
+"""How many threads are read at a time: what several pages ask of one is read once."""
+_READ_LATELY = 32
+"""How many parts of timelines are kept for other pages that lack the same."""
+_FURTHER = 400
+"""How many steps a page may lack that comes back; of more it is told the last ones alone."""
+_MOST_LISTED = 500
+"""The most threads that are listed at a time."""
+
+
+class Window:
+    """Answers the page of one tree.
+
+    Attributes:
+        runner: Runs the tree.
+        title: What the page is called.
+        is_closed: Whether it tells no news any more.
+    """
+
+    def __init__(self, runner: Runner, title: str, source: Source | None = None) -> None:
+        """Make it.
+
+        Args:
+            runner: Runs the tree.
+            title: What the page is called.
+            source: The files of the tree, for `reload`; None if it does not come from files.
+        """
+        self.runner, self.title, self.is_closed = runner, title, False
+        self._source, self._runs = source, Runs()
+        self._glances: OrderedDict[str, Glance] = OrderedDict()
+        self._ids: ThreadIds | None = None
+        self._timelines: OrderedDict[Hashable, JsonObject] = OrderedDict()
+        self._guard, self._reloads = threading.Lock(), threading.Lock()
+        self._turns = [threading.Lock() for _ in range(_STRIPES)]
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Make a call of the page.
+
+        Args:
+            name: A key of `CALLS`.
+            arguments: Its arguments.
+
+        Raises:
+            AgentGraphError: There is no such call, or it is refused.
+        """
+        if name not in CALLS:
+            raise AgentGraphError(f"there is no call {shown(name)}; there are {', '.join(CALLS)}")
+        if name in ACTS and name != "reload" and self._is_read_only:
+            raise SaverError(
+                "the file of the threads may not be written to, so that nothing runs or changes here; "
+                "change its permissions, or inspect a copy"
+            )
+        function = CALLS[name]
+        return function(self, **checked(name, function, arguments))
+
+    def about(self) -> JsonObject:
+        """Return what the page shows of the tree before it opens a thread."""
+        return {
+            "title": self.title,
+            "tree": tree_data(self.runner.engine.tree),
+            "can_reload": self._source is not None,
+            "is_read_only": self._is_read_only,
+        }
+
+    def threads(self, search: str = "", limit: int = 50, status: Status | None = None) -> JsonObject:
+        """Return the threads, those that began last first.
+
+        Without a word to search for, and of any status, only those that are returned are read.
+
+        Args:
+            search: A word of their ids, or of what was said in them first or last.
+            limit: The most of them.
+            status: Only those with this status.
+        """
+        self._ids = self.runner.engine.read(thread_ids, "", self._ids)
+        ids = self._ids.ids
+        limit = max(1, min(limit, _MOST_LISTED))
+        rows: list[JsonObject] = []
+        total = 0
+        for row in self._rows(ids, search.casefold(), status, limit):
+            total += 1
+            rows += [row] if len(rows) < limit else []
+        is_all = not search and status is None
+        return {"threads": rows, "total": len(ids) if is_all else total}
+
+    def _rows(
+        self, ids: Sequence[str], search: str, status: Status | None, limit: int
+    ) -> Iterator[JsonObject]:
+        """Yield the threads that fit, as rows; no more than `limit` where all fit."""
+        count = 0
+        for thread_id in ids:
+            row = self._row(thread_id)
+            texts = (thread_id, row["first"], row["last"])
+            if status not in (None, row["status"]) or not any(
+                search in each.casefold() for each in texts
+            ):
+                continue
+            yield row
+            count += 1
+            if not search and status is None and count >= limit:
+                return
+
+    def _row(self, thread_id: str) -> JsonObject:
+        try:
+            return row_data(thread_id, self.glance(thread_id))
+        except SaverError as error:  # damaged, or of types that may not be read
+            return unreadable_row(thread_id, error)
+
+    def thread(self, thread_id: str) -> JsonObject:
+        """Return how a thread stands."""
+        return thread_data(thread_id, self.glance(thread_id))
+
+    def glance(self, thread_id: str) -> Glance:
+        """Return how a thread stands; nothing is read twice."""
+        with self._turn(thread_id):
+            known = self._glances.get(thread_id)
+            now = self.runner.engine.read(glance, thread_id, known)
+            self._keep(self._glances, thread_id, now, _KEPT)
+        return now
+
+    def look(self, thread_id: str) -> Hashable:
+        """Return what differs if anything has changed on a thread: a cheap look."""
+        return self.runner.engine.read(look, thread_id)
+
+    def timeline(
+        self, thread_id: str, since: str | None = None, last: int | None = None, line: str | None = None
+    ) -> JsonObject:
+        """Return what ran on a thread, as bars.
+
+        Args:
+            thread_id: The thread.
+            since: The `upto` of what the page has: only what is new or changed is returned.
+            last: How many of the last steps; by default those of a first picture.
+            line: The head of a line.
+        """
+        last = last or (_FIRST if since is None else _FURTHER)
+        told = self.runner.timeline(thread_id, since=since, last=last, line=line)
+        tree = self.runner.engine.tree
+        data = {
+            "bars": [bar_data(tree, each) for each in told.bars],
+            "upto": told.upto,
+            "continues": told.continues,
+        }
+        return data if told.continues else {**data, "is_whole": told.is_whole}
+
+    def timeline_at(self, seen: Hashable, thread_id: str, since: str | None) -> JsonObject:
+        """Return what ran after `since`, as `timeline` does; read once for all pages that lack it.
+
+        Args:
+            seen: What `look` returned.
+            thread_id: The thread.
+            since: The `upto` of what the page has.
+        """
+        key = seen, thread_id, since
+        with self._turn(thread_id):
+            if (data := self._timelines.get(key)) is None:
+                data = self.timeline(thread_id, since)
+                self._keep(self._timelines, key, data, _READ_LATELY)
+        return data
+
+    def _turn(self, thread_id: str) -> threading.Lock:
+        return self._turns[hash(thread_id) % _STRIPES]
+
+    def _keep(self, kept: OrderedDict[Any, Any], key: Hashable, value: object, most: int) -> None:
+        """Keep what was read, in place of what was asked for longest ago."""
+        with self._guard:
+            kept[key] = value
+            kept.move_to_end(key)
+            if len(kept) > most:
+                kept.popitem(last=False)
+
+    def lines(self, thread_id: str) -> JsonObject:
+        """Return the lines of a thread, the present one first."""
+        return {"lines": [asdict(each) for each in self.runner.engine.read(lines, thread_id)]}
+
+    def activation(
+        self, thread_id: str, at: str, turn: int | None = None, line: str | None = None
+    ) -> JsonObject:
+        """Return one activation in detail: what it saw, said, called, wrote and asked."""
+        return activation_data(self.runner.activation(thread_id, at, turn=turn, line=line))
+
+    def compare(
+        self,
+        thread_id: str,
+        other: str | None = None,
+        line: str | None = None,
+        other_line: str | None = None,
+    ) -> JsonObject:
+        """Compare two lines of a thread, or two threads, activation by activation."""
+        rows = self.runner.compare(thread_id, other, line=line, other_line=other_line)
+        tree = self.runner.engine.tree
+        return {"rows": [difference_data(tree, each) for each in rows]}
+
+    def start(
+        self,
+        text: str,
+        thread_id: str | None = None,
+        while_running: WhileRunning = "refuse",
+        values: dict[str, Any] | None = None,
+        drop_pending: bool = False,
+        limits: dict[str, Any] | None = None,
+    ) -> JsonObject:
+        """Begin a turn; without a thread on a new one."""
+        more: Any = {"values": values, "while_running": while_running, "drop_pending": drop_pending}
+        return self._started(messages=text, thread_id=thread_id, limits=_limits(limits), **more)
+
+    def answer(
+        self, thread_id: str, answers: dict[str, Any], limits: dict[str, Any] | None = None
+    ) -> JsonObject:
+        """Answer questions, by their ids."""
+        try:
+            return self._started(thread_id=thread_id, answers=answers, limits=_limits(limits))
+        except ThreadError as error:
+            faults = self.runner.engine.read(faults_in, thread_id, answers)
+            if faults:
+                error.__dict__["questions"] = faults
+            raise
+
+    def resume(
+        self,
+        thread_id: str,
+        limits: dict[str, Any] | None = None,
+        values: dict[str, Any] | None = None,
+    ) -> JsonObject:
+        """Go on with a thread that was stopped, failed or was killed, perhaps with higher limits."""
+        return self._started(thread_id=thread_id, limits=_limits(limits), values=values)
+
+    def rewind(
+        self,
+        thread_id: str,
+        at: str,
+        turn: int | None = None,
+        siblings: Siblings = "keep",
+        values: dict[str, Any] | None = None,
+        text: str | None = None,
+        answers: Any = None,
+        limits: dict[str, Any] | None = None,
+    ) -> JsonObject:
+        """Go back to what a thread has visited, and run on from there."""
+        answers = UNANSWERED if answers is None else answers
+        back = Back(at, turn, siblings, values, text or (), answers)
+        return self._started(thread_id=thread_id, at=back, values=values, limits=_limits(limits))
+
+    def fork(
+        self, thread_id: str, at: str, variants: dict[str, dict[str, Any]], turn: int | None = None
+    ) -> JsonObject:
+        """Run variants of what came after a visit, each on a thread of its own."""
+        if not variants:
+            raise AgentGraphError("fork: there are no variants; give one, by its name")
+        changes = {name: _variant(name, each, turn) for name, each in variants.items()}
+        threads = self._runs.start_many(self.runner, thread_id=thread_id, at=at, variants=changes)
+        return {"threads": threads}
+
+    def stop(self, thread_id: str) -> JsonObject:
+        """Stop the run on a thread before its next steps."""
+        self.runner.stop(thread_id)
+        return {}
+
+    def steer(self, thread_id: str, text: str) -> JsonObject:
+        """Send a message to the run on a thread."""
+        return {"ids": self.runner.steer(thread_id, text)}
+
+    def delete(self, thread_id: str) -> JsonObject:
+        """Delete a thread."""
+        self.runner.delete(thread_id)
+        with self._guard:
+            self._glances.pop(thread_id, None)
+        return {}
+
+    def copy(
+        self, thread_id: str, to: str, at: str | None = None, turn: int | None = None
+    ) -> JsonObject:
+        """Copy a thread, or what came before a visit."""
+        self.runner.copy(thread_id, to, at=at, turn=turn)
+        return {"thread_id": to}
+
+    def reload(self) -> JsonObject:
+        """Load the tree anew if its files have changed, and return what the page shows of it.
+
+        What runs keeps the tree that it began with: then nothing is loaded yet. If the files have an
+        error, the tree stays as it was.
+        """
+        with self._reloads:
+            changed, error, waits = self._reloaded()
+        return {"changed": changed, "about": self.about(), "error": error, "waits": waits}
+
+    def _reloaded(self) -> tuple[bool, str | None, bool]:
+        """Return whether there is a new tree, what is wrong with the files, and whether it waits."""
+        source = self._source
+        if source is None or not source.has_changed():
+            return False, source.error if source else None, False
+        if not self.runner.is_idle:
+            return False, None, True
+        if (runner := source.load()) is None:
+            return False, source.error, False
+        self.runner = runner
+        with self._guard:
+            self._glances.clear()
+            self._timelines.clear()
+        return True, None, False
+
+    def close(self) -> None:
+        """Stop the runs that the page has begun, wait for them, and close the runner."""
+        self.is_closed = True
+        self._runs.close(self.runner)
+
+    @property
+    def _is_read_only(self) -> bool:
+        return bool(getattr(self.runner.saver, "is_read_only", False))
+
+    def _started(self, **arguments: Any) -> JsonObject:
+        return {"thread_id": self._runs.start(self.runner, **arguments)}
+
+
+def _limits(limits: dict[str, Any] | None) -> Limits | None:
+    """Return the limits of a run, given by their names.
+
+    Raises:
+        AgentGraphError: There is no such limit, or one has a wrong value.
+    """
+    if not limits:
+        return None
+    known = Limits.__dataclass_fields__
+    for name in limits:
+        if name not in known:
+            raise AgentGraphError(f"limits: there is no limit {shown(name)}; use {', '.join(known)}")
+    return Limits(**limits)
+
+
+def _variant(name: str, given: dict[str, Any], turn: int | None) -> JsonObject:
+    """Return a variant as `Runner.fork_many` takes it.
+
+    Raises:
+        AgentGraphError: It has an unknown argument.
+    """
+    known = {"values": "values", "text": "messages", "answers": "answers", "siblings": "siblings"}
+    for key in given:
+        if key not in known:
+            raise AgentGraphError(
+                f"fork: the variant {shown(name)} has no argument {shown(key)}; use {', '.join(known)}"
+            )
+    variant = {known[key]: value for key, value in given.items() if value is not None}
+    return variant if turn is None else {**variant, "turn": turn}
+
+
+READS = ("about", "threads", "thread", "timeline", "activation", "lines", "compare")
+ACTS = ("start", "answer", "resume", "rewind", "fork", "stop", "steer", "delete", "copy", "reload")
+
+CALLS: Mapping[str, Callable[..., Any]] = {name: getattr(Window, name) for name in (*READS, *ACTS)}
+"""The calls by name."""

@@ -1,0 +1,355 @@
+"""How a thread stands, at a glance: read from its newest checkpoints, however long it is.
+
+What one look has found is kept, and read again only if the thread has changed since.
+"""
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import CheckpointTuple
+
+from agentgraph.errors import ThreadError, TreeChangedError
+from agentgraph.events.events import Interrupt
+from agentgraph.graph.guarded_saver import saver_error
+from agentgraph.graph.internals import INTERRUPT, RETURN
+from agentgraph.graph.stamps import address_of
+from agentgraph.graph.state import clock_in
+from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.safe_repr import cut
+from agentgraph.threads.checkpoints import (
+    begun_input,
+    first_time_of,
+    known_thread,
+    leading_checkpoints,
+    namespace_of,
+    parent_id,
+    position_of,
+    root_line,
+    time_of,
+    writes_by_task,
+)
+from agentgraph.threads.pending import pending
+from agentgraph.threads.replay import entries_of
+from agentgraph.threads.reports import Line, Status, lines_of, status_at
+from agentgraph.threads.requests import Request, requests
+from agentgraph.threads.thread_saver import REQUESTS, ThreadSaver, is_request
+from agentgraph.threads.under_way import run_under_way
+from agentgraph.window.heads import changes_in_memory, changes_of, count_heads, threads_of
+
+_TURNS = 20
+"""How many of the last turns are told."""
+_RECENT = 16
+"""Among how many of the newest checkpoints of the root the last text is looked for."""
+_SHORT = 400
+"""The most steps of a thread whose tokens are added up at the first look."""
+_LONGEST = 2000
+"""How many characters of a text are told."""
+_TICKS_TO_1970, _TICKS_A_SECOND = 0x01B21DD213814000, 10_000_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BegunTurn:
+    """A turn, as its input shows it.
+
+    Attributes:
+        number: Its number, from 0.
+        texts: What the user said.
+        began: When it began, in seconds since 1970.
+        ended: When the next one's input was read at the latest; None for the last turn.
+    """
+
+    number: int
+    texts: Sequence[str]
+    began: float
+    ended: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The tokens of a line of a thread.
+
+    Attributes:
+        upto: The id of the checkpoint of the root up to which they are added up.
+        of: Those of each message that has any: input and output, by the message's id.
+    """
+
+    upto: str
+    of: Mapping[str, tuple[int, int]]
+
+    @property
+    def total(self) -> tuple[int, int]:
+        """The input tokens, and the output tokens."""
+        return sum(each[0] for each in self.of.values()), sum(each[1] for each in self.of.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """How a thread stands.
+
+    Attributes:
+        stamp: The same as long as nothing has changed.
+        status: As in `Thread`.
+        updated: When its last step was saved, in seconds since 1970; 0 if none was.
+        head: The id of its latest checkpoint.
+        pending: The questions that wait.
+        queued: The messages that nothing has read.
+        turns: The last turns, first to last.
+        last: What was said last.
+        tally: The tokens that its models used; None if the thread is too long to add them up.
+        spent_tokens: The tokens of the last turn, as counted for its limits; None if they are not.
+        lines: How many lines it has.
+        changed: What a changed tree means for it; None if it can go on.
+    """
+
+    stamp: Hashable
+    status: Status
+    updated: float = 0.0
+    head: str = ""
+    pending: Sequence[Interrupt] = ()
+    queued: Sequence[BaseMessage] = ()
+    turns: Sequence[BegunTurn] = field(default=(), repr=False)
+    last: str = ""
+    tally: Tally | None = None
+    spent_tokens: int | None = None
+    lines: int = 1
+    changed: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all turns are among its turns, and all tokens added up."""
+        begins = not self.turns or self.turns[0].number == 0
+        return begins and (self.tally is not None or not self.head)
+
+
+def glance(saver: ThreadSaver, known: Glance | None) -> Calls[Glance]:
+    """Return how a thread stands; what is known of it already is not read again.
+
+    Args:
+        saver: The thread; one that the saver does not have is "new".
+        known: What an earlier look has found.
+    """
+    is_running = yield from saver.is_under_way()
+    saved = yield from saver.checkpoint()
+    asked = yield from saver.checkpoint(REQUESTS)
+    stamp = (is_running, *(_stamp(each) for each in (saved, asked)))
+    if known is not None and known.stamp == stamp:
+        return known
+    if saved is None or position_of(saved) is None:
+        queued = yield from _queued(saver, None)
+        return Glance(stamp, "running" if is_running else "new", queued=queued)
+    questions, changed = yield from _questions(saver)
+    asks = bool(questions) or (changed is not None and _has_asked(saved))
+    status: Status = "running" if is_running else status_at(saved, asks)
+    recent = yield from saver.checkpoints("", None, _RECENT)
+    return Glance(
+        stamp,
+        status,
+        time_of(saved),
+        str(saved.checkpoint["id"]),
+        questions,
+        (yield from _queued(saver, saved)),
+        (yield from _turns(saver, saved, known)),
+        _last_text(saver, recent),
+        (yield from _tally(saver, saved, known)),
+        _spent_tokens(saved),
+        (yield from _lines(saver, status, known)),
+        changed,
+    )
+
+
+def _stamp(saved: CheckpointTuple | None) -> tuple[str, int]:
+    return (str(saved.checkpoint["id"]), len(saved.pending_writes or ())) if saved else ("", 0)
+
+
+def _questions(saver: ThreadSaver) -> Calls[tuple[Sequence[Interrupt], str | None]]:
+    """Return the questions that wait, and why the thread cannot go on, if it cannot."""
+    try:
+        return (yield from pending(saver)), None
+    except TreeChangedError as error:
+        return (), str(error)
+    except ThreadError as error:  # a copy that was cut short
+        return (), str(error)
+
+
+def _has_asked(saved: CheckpointTuple) -> bool:
+    return any(INTERRUPT in writes for writes in writes_by_task(saved).values())
+
+
+def _queued(saver: ThreadSaver, saved: CheckpointTuple | None) -> Calls[Sequence[BaseMessage]]:
+    """Return the messages that were sent, and that nothing has read; what is older is not looked at."""
+    every = yield from requests(saver)
+    sent = [each for each in every if each.messages]
+    if not sent or saved is None:
+        return [message for each in sent for message in each.messages]
+    read = yield from _read_since(saver, sent[0])
+    return [message for each in sent for message in each.messages if message.id not in read]
+
+
+def _read_since(saver: ThreadSaver, first: Request) -> Calls[set[str | None]]:
+    """Return the ids of the messages that were said or read since a request."""
+    line = yield from root_line(saver, lambda each: str(each.checkpoint["id"]) < first.id)
+    every = yield from leading_checkpoints(saver, str(line[-1].checkpoint["id"]))
+    return {message.id for saved in every for message in _messages_after(saved)}
+
+
+def _messages_after(saved: CheckpointTuple) -> Iterable[BaseMessage]:
+    """Yield the messages in the writes of the step after a checkpoint, and in an input that waits."""
+    for writes in writes_by_task(saved).values():
+        for written in (writes, writes.get(RETURN)):
+            messages = written.get("messages") if isinstance(written, Mapping) else None
+            several = messages if isinstance(messages, list) else [messages]
+            yield from (each for each in several if isinstance(each, BaseMessage))
+    yield from (begun_input(saved) or {"messages": ()})["messages"]
+
+
+def _turns(
+    saver: ThreadSaver, saved: CheckpointTuple, known: Glance | None
+) -> Calls[Sequence[BegunTurn]]:
+    """Return the last turns; they are looked for only when a turn has begun: that is a search."""
+    number = clock_in(position_of(saved))[0]
+    if known is not None and known.turns and known.turns[-1].number == number:
+        return known.turns
+    begun = yield from saver.begun_turns(_TURNS)
+    turns: dict[int, BegunTurn] = {}
+    ended: float | None = None
+    for each in begun:
+        messages = begun_input(each)
+        own = clock_in(position_of(each))[0]
+        if messages is None or own > number or own in turns:  # of another line
+            continue
+        users = [message for message in messages["messages"] if address_of(message) is None]
+        texts = [cut(str(message.text), _LONGEST) for message in users]
+        turns[own] = BegunTurn(own, texts, first_time_of(each), ended)
+        before = parent_id(each)
+        ended = _time_in(before) if before else None
+    return [turns[own] for own in sorted(turns)]
+
+
+def _time_in(checkpoint_id: str) -> float:
+    """Return the time in the id of a checkpoint, a UUID of version 6, in seconds since 1970."""
+    number = UUID(checkpoint_id).int
+    ticks = (number >> 80 << 12) | (number >> 64 & 0xFFF)
+    return (ticks - _TICKS_TO_1970) / _TICKS_A_SECOND
+
+
+def _last_text(saver: ThreadSaver, newest_first: Sequence[CheckpointTuple]) -> str:
+    entries = reversed(entries_of(saver.tree, newest_first))
+    texts = (str(each.text) for each in entries if isinstance(each, BaseMessage))
+    return cut(next(filter(None, texts), ""), _LONGEST)
+
+
+def _tally(saver: ThreadSaver, saved: CheckpointTuple, known: Glance | None) -> Calls[Tally | None]:
+    """Return the tokens of a thread: what is added up already, and those of its newer steps."""
+    before = known.tally if known else None
+    if before is not None:
+        newer = yield from leading_checkpoints(saver, before.upto)
+        if any(each.checkpoint["id"] == before.upto for each in newer):  # else it went back
+            of = {**before.of, **_tokens_in(saver, newer)}
+            return Tally(str(saved.checkpoint["id"]), of)
+    if saved.metadata.get("step", 0) > _SHORT:
+        return None
+    every = yield from leading_checkpoints(saver)
+    return Tally(str(saved.checkpoint["id"]), _tokens_in(saver, every))
+
+
+def _tokens_in(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> dict[str, tuple[int, int]]:
+    used: dict[str, tuple[int, int]] = {}
+    for each in entries_of(saver.tree, every):
+        usage: Any = getattr(each, "usage_metadata", None)
+        if usage:
+            used[str(each.id)] = usage["input_tokens"], usage["output_tokens"]
+    return used
+
+
+def _spent_tokens(saved: CheckpointTuple) -> int | None:
+    """Return the tokens of the turn up to a checkpoint, where they are counted."""
+    position: Mapping[str, Any] = position_of(saved) or {}
+    counts: Mapping[str, Mapping[str, float]] = position.get("spent", {})
+    if not any("steps" in each for each in counts.values()):
+        return None
+    return int(sum(each.get("tokens", 0) for each in counts.values()))
+
+
+def _lines(saver: ThreadSaver, status: Status, known: Glance | None) -> Calls[int]:
+    """Return how many lines a thread has; while it runs there are no new ones."""
+    if known is not None and known.head and known.status == "running" == status:
+        return known.lines
+    return (yield from _told_by(saver, count_heads, saver.thread_id)) or 1
+
+
+def lines(saver: ThreadSaver) -> Calls[list[Line]]:
+    """Return the lines of a thread; of one that was never forked its head alone is read.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread.
+    """
+    head = yield from known_thread(saver)
+    is_alone = (yield from _told_by(saver, count_heads, saver.thread_id)) == 1
+    return lines_of(saver.tree, [head] if is_alone else (yield from saver.checkpoints("")))
+
+
+def look(saver: ThreadSaver) -> Calls[Hashable]:
+    """Return what differs if anything has changed on a thread, as cheaply as its saver can tell."""
+    is_running = yield from saver.is_under_way()
+    run = run_under_way(saver.saver, saver.thread_id)
+    changes = yield from _told_by(saver, changes_of)
+    changes = changes or (yield from _told_by(saver, changes_in_memory, saver.thread_id))
+    if changes is not None:
+        return changes, is_running, id(run)
+    saved = yield from saver.checkpoint()
+    asked = yield from saver.checkpoint(REQUESTS)
+    inside = (yield from saver.checkpoints(None, None, 1)) if is_running else []
+    return is_running, id(run), *(_stamp(each) for each in (saved, asked, *inside))
+
+
+def _told_by(saver: ThreadSaver, ask: Callable[..., T], *arguments: object) -> Calls[T]:
+    """Return what the database of a thread's saver tells.
+
+    Raises:
+        SaverError: It fails.
+    """
+
+    def asked() -> T:
+        return ask(saver.saver, *arguments)
+
+    async def aasked() -> T:
+        return await asyncio.to_thread(asked)
+
+    try:
+        told: T = yield Call(asked, aasked)
+    except Exception as error:
+        raise saver_error(error, saver.saver, saver.thread_id) from error
+    return told
+
+
+class ThreadIds(NamedTuple):
+    """The threads of a saver.
+
+    Attributes:
+        changes: What the saver told of its changes when they were listed; None if it does not tell.
+        ids: Their ids, those that began last first.
+    """
+
+    changes: Hashable
+    ids: Sequence[str]
+
+
+def thread_ids(saver: ThreadSaver, known: ThreadIds | None) -> Calls[ThreadIds]:
+    """Return the ids of the threads of a saver; they are not listed again if nothing has changed."""
+    changes = yield from _told_by(saver, changes_of)
+    if known is not None and changes is not None and known.changes == changes:
+        return known
+    told = yield from _told_by(saver, threads_of)
+    if told is not None:
+        return ThreadIds(changes, told)
+    first = yield from saver.first_checkpoints()
+    first.sort(key=lambda each: str(each.checkpoint["id"]), reverse=True)
+    roots = (each for each in first if not namespace_of(each) and not is_request(each))
+    ids = dict.fromkeys(str(each.config["configurable"]["thread_id"]) for each in roots)
+    return ThreadIds(changes, [*ids])

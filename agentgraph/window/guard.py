@@ -1,0 +1,104 @@
+"""Lets only pages of this server in: checks `Host`, `Origin` and `Sec-Fetch-Site` of each request.
+
+The loopback address alone does not keep other pages out: any page in the browser may send requests to
+it, and a name that its owner points there makes them look like ours. So a request must name this very
+address, and one that does something must come from a page of it, and bring the token. The token is no
+cookie: nothing that a browser sends by itself lets anybody in.
+"""
+
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+log = logging.getLogger("agentgraph")
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+NAMES = ("127.0.0.1", "localhost", "[::1]")
+"""The names of the loopback address."""
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data: blob:; font-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_OPEN = ("/", "/page/")
+"""What is no secret: the page without data. A link from anywhere may lead to it."""
+
+
+class Guard:
+    """Refuses requests of other pages; adds headers that keep the answers to ours."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            return None  # a WebSocket: the server closes it
+        fault = fault_of(scope)
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        if fault is None:
+            return await self._app(scope, receive, sent)
+        log.warning("%s %s is refused: %s", scope["method"], scope["path"], fault)
+        body = {"error": "ForbiddenError", "detail": fault}
+        return await JSONResponse(body, 403)(scope, receive, sent)
+
+
+def fault_of(scope: Message) -> str | None:
+    """Return why a request is not let in; None if it is."""
+    headers = Headers(scope=scope)
+    port = scope["server"][1]
+    hosts = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == 80 else set())
+    named = headers.getlist("host")
+    if len(named) != 1 or named[0].lower() not in hosts:
+        return f"this server is reached at 127.0.0.1:{port} only; open the address that it printed"
+    origins = headers.getlist("origin")
+    is_ours = all(each.lower() == f"http://{named[0].lower()}" for each in origins)
+    sites = {"same-origin", "none"} if _is_open(scope["path"]) else {"same-origin"}
+    is_ours = is_ours and (
+        headers.get("sec-fetch-site", "same-origin") in sites or _is_link(scope, headers)
+    )
+    return None if is_ours else "other pages may not use this server"
+
+
+def _is_open(path: str) -> bool:
+    return path == _OPEN[0] or path.startswith(_OPEN[1])
+
+
+def _is_link(scope: Message, headers: Headers) -> bool:
+    """Return whether somebody opens the page itself, by a link of another one."""
+    return scope["path"] == _OPEN[0] and headers.get("sec-fetch-mode") == "navigate"
+
+
+def has_token(request: Request, token: str, *, in_query: bool = False) -> bool:
+    """Return whether a request brings the token.
+
+    Args:
+        request: The request.
+        token: The token.
+        in_query: Whether it may be in the query: an `EventSource` sends no headers of ours.
+    """
+    brought = request.headers.get("x-token") or (in_query and request.query_params.get("token")) or ""
+    return hmac.compare_digest(brought.encode(), token.encode())

@@ -1,0 +1,221 @@
+"""What is new on a thread, as a page hears of it: how it stands, bars that are new or changed, texts.
+
+One look a few times a second says whether anything has changed; only then is the thread read, and only
+what a reader lacks. What a run of this process says is heard from the run itself, as it says it. A
+reader that is slow holds nothing up: it is told less often, and of texts what it has missed at once.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import suppress
+from threading import Lock
+from typing import Any, TypeVar
+
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
+from anyio.to_thread import run_sync
+
+from agentgraph.errors import AgentGraphError, UnknownThreadError
+from agentgraph.events.events import AgentEvent
+from agentgraph.safe_repr import reason
+from agentgraph.threads.listening import Feed
+from agentgraph.threads.under_way import UnderWay, run_under_way
+from agentgraph.window.calls import Window
+from agentgraph.window.shapes import place_id
+
+log = logging.getLogger("agentgraph")
+
+SECONDS = 0.3
+"""How often the saver is asked whether anything has changed."""
+_TEXT_SECONDS = 0.05
+"""How long texts are collected before they are told."""
+_FAILED_SECONDS = 2.0
+"""After how long a saver that has failed is asked again."""
+_QUIET_SECONDS = 15.0
+"""After how long a reader that hears nothing is told that it is connected."""
+_MOST_TEXT = 200_000
+"""How many characters of texts wait for a reader that is slow; of more the last ones do."""
+_AT_ONCE = 8
+"""How many readers' reads run at a time."""
+
+T = TypeVar("T")
+_limiter = RunVar[CapacityLimiter]("agentgraph_news")
+
+
+async def news(window: Window, thread_id: str, since: str | None) -> AsyncIterator[tuple[str, Any]]:
+    """Yield what is new, until the reader has gone or the window is closed.
+
+    Kinds: "thread", as `Window.thread` returns it; "timeline", as `Window.timeline` returns it; "text",
+    what an agent says while it says it: {address, place, id, text}; "quiet", {}: nothing is new for
+    long; "failed", {error, detail}: the thread cannot be read now, and will be tried again.
+
+    Args:
+        window: Reads the thread.
+        thread_id: The thread, which need not be there yet.
+        since: The `upto` of the timeline that the reader has; None if it has none: then the last
+            steps come first.
+    """
+    reader = _Reader(window, thread_id, since)
+    try:
+        while not window.is_closed:
+            for each in await reader.due():
+                yield each
+            await reader.wait()
+    finally:
+        reader.leave()
+
+
+class _Reader:
+    """One page that watches a thread, and what it has been told."""
+
+    def __init__(self, window: Window, thread_id: str, since: str | None) -> None:
+        self._window, self._thread_id, self._since = window, thread_id, since
+        self._ear = _Ear(asyncio.get_running_loop())
+        self._seen: Hashable = None
+        self._thread: Any = None
+        self._looked = self._told = 0.0
+        self._begun: dict[str, Any] = {}  # what encloses others may have begun before what is read
+        self._fault: str | None = None
+
+    async def due(self) -> list[tuple[str, Any]]:
+        """Return what the reader lacks."""
+        told: list[tuple[str, Any]] = []
+        now = time.monotonic()
+        if now - self._looked >= self._period:
+            self._looked = now
+            try:
+                told += await self._changes()
+                self._fault = None
+            except AgentGraphError as error:
+                told += self._failed(error)
+        told += [("text", self._text_data(*each)) for each in self._ear.take()]
+        if not told and now - self._told >= _QUIET_SECONDS:
+            told = [("quiet", {})]
+        if told:
+            self._told = now
+        return told
+
+    async def wait(self) -> None:
+        """Wait for the next look, or until something is said."""
+        if await self._ear.wait(self._looked + self._period - time.monotonic()):
+            await asyncio.sleep(_TEXT_SECONDS)
+
+    def leave(self) -> None:
+        """Listen no longer."""
+        self._ear.leave()
+
+    @property
+    def _period(self) -> float:
+        return _FAILED_SECONDS if self._fault else SECONDS
+
+    async def _changes(self) -> list[tuple[str, Any]]:
+        """Return how the thread stands and its bars, if they have changed."""
+        seen = await _in_thread(self._look)
+        if seen == self._seen:
+            return []
+        told: list[tuple[str, Any]] = []
+        thread = await _in_thread(self._window.thread, self._thread_id)
+        if thread != self._thread:
+            told.append(("thread", thread))
+        if thread["status"] == "new":  # it was deleted, or is still to come
+            self._since, self._begun = None, {}
+        elif thread["changed"] is None and thread["updated"]:
+            told += await self._bars(seen)
+        self._thread, self._seen = thread, seen
+        return told
+
+    def _look(self) -> Hashable:
+        seen = self._window.look(self._thread_id)
+        run = run_under_way(self._window.runner.saver, self._thread_id)
+        self._ear.hear(run)
+        return seen, id(self._window.runner)
+
+    async def _bars(self, seen: Hashable) -> list[tuple[str, Any]]:
+        """Return the bars that are new or changed; those that are gone are named."""
+        try:
+            timeline = await _in_thread(self._window.timeline_at, seen, self._thread_id, self._since)
+        except UnknownThreadError:  # it has just been deleted
+            return []
+        if timeline["upto"] == self._since:
+            return []
+        before = self._begun if timeline["continues"] else {}
+        bars = [{**bar, **before.get(bar["id"], {})} for bar in timeline["bars"]]
+        now = {bar["id"]: {"began": bar["began"], "step": bar["step"]} for bar in bars}
+        gone = [] if timeline["continues"] else [each for each in self._begun if each not in now]
+        self._begun, self._since = before | now, timeline["upto"]
+        return [("timeline", {**timeline, "bars": bars, "gone": gone})]
+
+    def _failed(self, error: AgentGraphError) -> list[tuple[str, Any]]:
+        """Return the words for a thread that cannot be read, once."""
+        was, self._fault = self._fault, reason(error)
+        if was == self._fault:
+            return []
+        log.warning("the thread %r cannot be read: %s", self._thread_id, self._fault)
+        return [("failed", {"error": type(error).__name__, "detail": str(error)})]
+
+    def _text_data(self, address: str, event_id: str, text: str) -> Any:
+        place = place_id(self._window.runner.engine.tree, address)
+        return {"address": address, "place": place, "id": event_id, "text": text}
+
+
+class _Ear:
+    """Hears what a run of this process says, in whichever thread; keeps texts until they are told."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self._arrived = loop, asyncio.Event()
+        self._guard = Lock()
+        self._texts: dict[tuple[str, str], str] = {}
+        self._feed: Feed | None = None
+
+    def hear(self, run: UnderWay | None) -> None:
+        """Hear a run from now on, in place of the one before."""
+        feed = run.feed if run else None
+        if feed is not self._feed:
+            self.leave()
+            self._feed = feed
+            if feed is not None:
+                feed.listeners.append(self._put)
+
+    def leave(self) -> None:
+        """Hear nothing any more."""
+        if self._feed is not None:
+            with suppress(ValueError):
+                self._feed.listeners.remove(self._put)
+            self._feed = None
+
+    def take(self) -> list[tuple[str, str, str]]:
+        """Return what was said since the last call: addresses, ids of messages, texts."""
+        with self._guard:
+            texts, self._texts = self._texts, {}
+            self._arrived.clear()
+        return [(address, message, text) for (address, message), text in texts.items()]
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until something is said, or the time is over; return whether it is the former."""
+        try:
+            await asyncio.wait_for(self._arrived.wait(), max(seconds, 0.0))
+        except TimeoutError:
+            return False
+        return True
+
+    def _put(self, event: AgentEvent) -> None:
+        if not (event.partial and event.text):
+            return
+        key = event.address, event.id or ""
+        with self._guard:
+            self._texts[key] = (self._texts.get(key, "") + event.text)[-_MOST_TEXT:]
+            while len(self._texts) > 1 and sum(map(len, self._texts.values())) > _MOST_TEXT:
+                self._texts.pop(next(iter(self._texts)))
+        with suppress(RuntimeError):  # the loop is closed: nobody waits in it
+            self._loop.call_soon_threadsafe(self._arrived.set)
+
+
+async def _in_thread(call: Callable[..., T], *arguments: Any) -> T:
+    try:
+        limiter = _limiter.get()
+    except LookupError:
+        limiter = CapacityLimiter(_AT_ONCE)
+        _limiter.set(limiter)
+    return await run_sync(call, *arguments, limiter=limiter)

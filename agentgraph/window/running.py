@@ -1,0 +1,57 @@
+"""Begins runs that nobody reads: in threads, or on an event loop of their own where agents need one."""
+
+import asyncio
+import threading
+from typing import Any
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.threads.runner import Runner
+
+
+class Runs:
+    """Begins runs in the background; what can be refused is refused at once."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._guard = threading.Lock()
+
+    def start(self, runner: Runner, **arguments: Any) -> str:
+        """Begin a run, as `Runner.start` does, and return its thread."""
+        if _needs_loop(runner):
+            return str(self._on_loop(runner.astart(**arguments)))
+        return runner.start(**arguments)
+
+    def start_many(self, runner: Runner, **arguments: Any) -> dict[str, str]:
+        """Begin variants, as `Runner.start_many` does, and return their threads by their names."""
+        if _needs_loop(runner):
+            return dict(self._on_loop(runner.astart_many(**arguments)))
+        return runner.start_many(**arguments)
+
+    def close(self, runner: Runner) -> None:
+        """Stop all runs of a runner before their next steps, wait for them, and close it."""
+        if self._loop is not None:
+            self._on_loop(runner.aclose())
+        else:
+            runner.close()
+
+    def _on_loop(self, coroutine: Any) -> Any:
+        with self._guard:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                name = "agentgraph-window"
+                threading.Thread(target=self._loop.run_forever, name=name, daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+def _needs_loop(runner: Runner) -> bool:
+    """Return whether only the async calls can run a tree, with the runner's saver."""
+    try:
+        runner.engine.check_sync()
+    except AgentGraphError:
+        try:
+            runner.engine.check_async()
+            runner.engine.check_saver("async")
+        except AgentGraphError:
+            return False  # the sync call says why
+        return True
+    return False

@@ -1,0 +1,180 @@
+"""The JSON shapes of what the page shows."""
+
+from dataclasses import asdict, fields
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from agentgraph.agents.agents import Agent
+from agentgraph.events.events import Interrupt
+from agentgraph.events.json_forms import as_json
+from agentgraph.safe_repr import cut, reason
+from agentgraph.show.lines import kind_of
+from agentgraph.threads.activations import ActivationReport
+from agentgraph.threads.comparison import Difference, Side
+from agentgraph.threads.timeline import Bar
+from agentgraph.tree.addresses import parse_address
+from agentgraph.tree.places import Place, Tree
+from agentgraph.window.glances import Glance, Tally
+
+JsonObject = dict[str, Any]
+
+_IN_A_ROW = 300
+"""How many characters of a text a row of the list of threads has."""
+_QUEUED = 2000
+_OF_A_BAR = tuple(each.name for each in fields(Bar))
+_COMPARED = 5000
+"""How many characters of a text are compared by eye."""
+_OF_A_DIFFERENCE = ("address", "agent_name", "turn", "where", "same", "differs")
+_ROLES = {"human": "user", "ai": "assistant"}
+_AS_THEY_ARE = (
+    *("address", "agent_name", "kind", "turn", "iteration", "steps", "began", "ended", "status"),
+    *("error", "signal", "remarks", "changed"),
+)
+
+
+def tree_data(tree: Tree) -> JsonObject:
+    """Return a tree: each place with its id, name, kind, and the places inside."""
+    return _place_data(tree, tree.root)
+
+
+def _place_data(tree: Tree, place: Place) -> JsonObject:
+    inside = (*tree.children.get(place, ()), *tree.called.get(place, ()))
+    agent = place.agent
+    return {
+        "id": place.node,
+        "name": place.name,
+        "kind": place.kind.name,
+        "about": kind_of(agent) if isinstance(agent, Agent) else "",
+        "most": getattr(agent, "max_iterations", None),
+        "is_called": place.is_called,
+        "children": [_place_data(tree, each) for each in inside],
+    }
+
+
+def place_id(tree: Tree, address: str) -> str | None:
+    """Return the id of the place of an activation; None if the tree has none."""
+    activation = parse_address(tree, address)
+    return activation[0].node if activation else None
+
+
+def question_data(question: Interrupt) -> JsonObject:
+    """Return a question that waits."""
+    return {
+        "id": question.id,
+        "address": question.address,
+        "agent_name": question.agent_name,
+        "value": as_json(question.value),
+        "response_schema": question.response_schema,
+    }
+
+
+def bar_data(tree: Tree, bar: Bar) -> JsonObject:
+    """Return a bar of a timeline, with the place where it is in the tree."""
+    data = {name: getattr(bar, name) for name in _OF_A_BAR}
+    return data | {"place": place_id(tree, bar.address)}
+
+
+def activation_data(report: ActivationReport) -> JsonObject:
+    """Return an activation in detail."""
+    return {
+        **{name: getattr(report, name) for name in _AS_THEY_ARE},
+        "saw": [message_data(each) for each in report.saw],
+        "said": [message_data(each) for each in report.said],
+        "tools": [{**asdict(each), "args": as_json(each.args)} for each in report.tools],
+        "values_before": as_json(report.values_before),
+        "values_after": as_json(report.values_after),
+        "usage": {
+            "input": report.usage["input_tokens"],
+            "output": report.usage["output_tokens"],
+        },
+        "questions": [
+            {
+                "question": question_data(each.question),
+                "answer": as_json(each.answer),
+                "is_answered": each.is_answered,
+            }
+            for each in report.questions
+        ],
+        "attempts": [{**asdict(each), "text": each.error or each.status} for each in report.attempts],
+    }
+
+
+def difference_data(tree: Tree, row: Difference) -> JsonObject:
+    """Return an activation as two lines have it, one beside the other."""
+    return {
+        **{name: getattr(row, name) for name in _OF_A_DIFFERENCE},
+        "place": place_id(tree, row.address),
+        "left": _side_data(row.left),
+        "right": _side_data(row.right),
+    }
+
+
+def _side_data(side: Side | None) -> JsonObject | None:
+    if side is None:
+        return None
+    data = {each.name: getattr(side, each.name) for each in fields(side)}
+    return {**data, "text": cut(side.text, _COMPARED), "values": as_json(side.values)}
+
+
+def message_data(message: BaseMessage) -> JsonObject:
+    """Return a message; what it has besides its text and its calls is in `extra`."""
+    known = {"content", "type", "name", "id", "tool_calls", "invalid_tool_calls"}
+    data = {key: value for key, value in dict(message).items() if key not in known and value}
+    calls = getattr(message, "tool_calls", ())
+    blocks = message.content if isinstance(message.content, list) else ()
+    others = [each for each in blocks if isinstance(each, dict) and each.get("type") != "text"]
+    return {
+        "role": _ROLES.get(message.type, message.type),
+        "name": message.name,
+        "text": str(message.text),
+        "tool_calls": [
+            {"name": each["name"], "args": as_json(each["args"]), "id": each["id"]} for each in calls
+        ],
+        "id": message.id,
+        "extra": as_json(data | ({"content": others} if others else {})),
+    }
+
+
+def thread_data(thread_id: str, glance: Glance) -> JsonObject:
+    """Return how a thread stands."""
+    return {
+        "thread_id": thread_id,
+        "status": glance.status,
+        "pending": [question_data(each) for each in glance.pending],
+        "queued": [cut(str(message.text), _QUEUED) for message in glance.queued],
+        "turns": [asdict(each) for each in glance.turns],
+        "usage": _usage_data(glance.tally),
+        "spent": glance.spent_tokens,
+        "last": glance.last,
+        "lines": glance.lines,
+        "changed": glance.changed,
+        "is_whole": glance.is_whole,
+        "updated": glance.updated,
+    }
+
+
+def _usage_data(tally: Tally | None) -> JsonObject:
+    input_tokens, output_tokens = tally.total if tally else (None, None)
+    return {"input": input_tokens, "output": output_tokens}
+
+
+def row_data(thread_id: str, glance: Glance) -> JsonObject:
+    """Return a thread as a row of a list."""
+    first = glance.turns[0].texts[0] if glance.turns and glance.turns[0].texts else ""
+    return {
+        "thread_id": thread_id,
+        "status": glance.status,
+        "updated": glance.updated,
+        "first": cut(first, _IN_A_ROW),
+        "last": cut(glance.last, _IN_A_ROW),
+        "pending": len(glance.pending),
+        "tokens": sum(glance.tally.total) if glance.tally else glance.spent_tokens,
+        "error": None,
+    }
+
+
+def unreadable_row(thread_id: str, error: Exception) -> JsonObject:
+    """Return the row of a thread that cannot be read."""
+    empty = {"updated": 0.0, "first": "", "last": "", "pending": 0, "tokens": None}
+    return {"thread_id": thread_id, "status": "unreadable", **empty, "error": reason(error)}
