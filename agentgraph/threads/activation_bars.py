@@ -85,6 +85,7 @@ class _Chart:
         self._calls: dict[tuple[int, str, int], str] = {}
         self._has_failed: dict[int, bool] = {}
         self._began: dict[tuple[int, str], float] = {}
+        self._last_writes: tuple[tuple[str, str], Mapping[str, Mapping[str, Any]]] | None = None
 
     def bars(self) -> list[Bar]:
         """Return all bars."""
@@ -109,6 +110,13 @@ class _Chart:
                 self._began |= {(spot.visit.turn, at): time for at, time in items.began.items()}
                 waiting += items.open
         return [each for each in waiting if (each.visit.turn, each.visit.address) not in known]
+
+    def _writes_of(self, saved: CheckpointTuple) -> Mapping[str, Mapping[str, Any]]:
+        """Return the writes of the tasks of a step, which are sorted once: items ask one by one."""
+        key = namespace_of(saved), str(saved.checkpoint["id"])
+        if self._last_writes is None or self._last_writes[0] != key:
+            self._last_writes = key, writes_by_task(saved)
+        return self._last_writes[1]
 
     def _runs_of(self, root: CheckpointTuple) -> StepRuns:
         own = str(root.checkpoint["id"])
@@ -187,7 +195,7 @@ class _Chart:
     def _leaf(self, spot: Spot, runs: StepRuns) -> Part:
         """Return the part of a lane without checkpoints, which begins as early as it may have."""
         visit = spot.visit
-        result = writes_by_task(spot.saved).get(spot.task or "", {}).get(RETURN)
+        result = self._writes_of(spot.saved).get(spot.task or "", {}).get(RETURN)
         began = max(self._began.get((visit.turn, visit.address), 0.0), visit.time)
         resumed = [each.time for each in runs.resumptions]
         if isinstance(result, Mapping):
@@ -263,9 +271,9 @@ class _Chart:
     def _said(self, spot: Spot, at: str) -> list[BaseMessage]:
         """Return what an address said in a step, each message once."""
         if spot.task is not None:
-            written: Iterable[Any] = [writes_by_task(spot.saved).get(spot.task, {}).get(RETURN) or {}]
+            written: Iterable[Any] = [self._writes_of(spot.saved).get(spot.task, {}).get(RETURN) or {}]
         else:
-            written = writes_by_task(spot.saved).values()
+            written = self._writes_of(spot.saved).values()
         said: dict[Any, BaseMessage] = {}
         for each in written:
             for message in each.get("messages") or ():
@@ -277,7 +285,7 @@ class _Chart:
         """Add the bars of the tool calls of a step."""
         calls, before = self._called(spot)
         results: dict[str, ToolMessage] = {}
-        for writes in writes_by_task(spot.saved).values():
+        for writes in self._writes_of(spot.saved).values():
             for where in (writes.get(RETURN), writes):
                 for each in (where.get("messages") or ()) if isinstance(where, Mapping) else ():
                     if isinstance(each, ToolMessage) and address_of(each) == own.address:
