@@ -12,8 +12,9 @@ demo: .venv/ready
 test: .venv/ready
 	$(BIN)/pytest -n 3 --dist worksteal
 
-browser: .venv/ready  # the tests of examples/web in a Chromium: Debian's chromium and chromium-driver
-	$(BIN)/pytest tests/web
+browser: .venv/ready  # the tests of pages in a Chromium, and in JupyterLab; Debian's chromium and chromium-driver
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --group browser
+	$(BIN)/pytest tests/web tests/window
 
 web: .venv/ready  # serves examples/web at http://127.0.0.1:8000
 	$(BIN)/python examples/web/app.py

@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from agentgraph.show.watching import Watched, awatch, watch
     from agentgraph.skills import load
     from agentgraph.threads.sqlite import async_sqlite_saver, sqlite_saver
+    from agentgraph.window.widget import view
 
 __all__ = [
     "DELETE",
@@ -227,6 +228,7 @@ __all__ = [
     "translate",
     "trimmed",
     "validated",
+    "view",
     "watch",
     "with_helpers",
     "workflow",
@@ -238,6 +240,7 @@ _LOADED_WHEN_USED = {
     "awatch": "agentgraph.show.watching",
     "load": "agentgraph.skills",
     "sqlite_saver": "agentgraph.threads.sqlite",
+    "view": "agentgraph.window.widget",
     "watch": "agentgraph.show.watching",
 }
 

@@ -13,9 +13,8 @@ def execute(path: Path) -> None:
     """Execute a notebook in place; what differs from machine to machine is left out."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(FOLDER)}}
-    NotebookClient(
-        notebook, resources=resources, timeout=120, record_timing=False, coalesce_streams=True
-    ).execute()
+    options = {"record_timing": False, "coalesce_streams": True, "store_widget_state": False}
+    NotebookClient(notebook, resources=resources, timeout=120, **options).execute()
     version = notebook.metadata.language_info.version
     notebook.metadata.language_info.version = ".".join(version.split(".")[:2])
     nbformat.write(notebook, path)

@@ -115,7 +115,7 @@ def test_a_reader_gets_the_events_after_the_last_one_that_it_has(tmp_path: Path)
     over_http(test, talk, tmp_path / "web.db")
 
 
-@pytest.mark.parametrize("name", ["", "page.css", "page.js", "forms.js"])
+@pytest.mark.parametrize("name", ["", "page.css", "page.js", "forms.js", "elements.js"])
 def test_the_page_runs_its_own_scripts_only(tmp_path: Path, name: str) -> None:
     async def test(client: httpx.AsyncClient) -> None:
         reply = await client.get(f"/{name}")

@@ -98,6 +98,7 @@ class Window:
             "tree": tree_data(self.runner.engine.tree),
             "can_reload": self._source is not None,
             "is_read_only": self._is_read_only,
+            "has_changed": self._source is not None and self._source.has_changed(),
         }
 
     def threads(self, search: str = "", limit: int = 50, status: Status | None = None) -> JsonObject:

@@ -88,7 +88,15 @@ newsletter = ag.sequential("newsletter", [order, refine, reviews, editor, desk])
 
 # the application
 
-FILES = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js", "/forms.js": "forms.js"}
+OWN = Path(__file__).parent
+WINDOW = Path(ag.__file__).parent / "window" / "page"  # its forms for questions serve any page
+FILES = {
+    "/": OWN / "page.html",
+    "/page.css": OWN / "page.css",
+    "/page.js": OWN / "page.js",
+    "/forms.js": WINDOW / "forms.js",
+    "/elements.js": WINDOW / "elements.js",
+}
 HEADERS = {  # the page loads nothing from elsewhere, and runs no script of its text
     "Content-Security-Policy": "default-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
@@ -106,7 +114,7 @@ def make_app(tree: ag.Agent, path: str | PathLike[str]) -> Starlette:
 
     return Starlette(
         routes=[
-            *(Route(at, partial(page, name)) for at, name in FILES.items()),
+            *(Route(at, partial(page, path)) for at, path in FILES.items()),
             Route("/thread", thread),
             Route("/events", events),
             Route("/messages", messages, methods=["POST"]),
@@ -121,9 +129,9 @@ def make_app(tree: ag.Agent, path: str | PathLike[str]) -> Starlette:
     )
 
 
-def page(name: str, request: Request) -> Response:
+def page(path: Path, request: Request) -> Response:
     """Return a file of the page."""
-    return FileResponse(Path(__file__).parent / name, headers=HEADERS)
+    return FileResponse(path, headers=HEADERS)
 
 
 async def thread(request: Request) -> Response:

@@ -1,6 +1,7 @@
 // The page: what happens on a thread, as it happens, and what people want of it.
 
-import {el, questionForm, questionText} from "./forms.js";
+import {el} from "./elements.js";
+import {questionForm, questionText} from "./forms.js";
 
 const RETRY = 1000; // milliseconds until a refused connection is tried again
 

@@ -14,7 +14,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
-PATIENCE = 40.0
+PATIENCE = 90.0
 _ENTRIES = """
 return [...document.querySelectorAll('#log .entry:not(.partial)')].map(each =>
     [each.dataset.id, each.dataset.address, each.dataset.kind, each.dataset.text ?? ''])
@@ -46,21 +46,64 @@ def chromium_in(folder: Path) -> Chrome:
     return Chrome(options, Service(str(found["chromedriver"])))
 
 
-class Page:
+class Tab:
     """A tab; each call switches to it first."""
 
-    def __init__(self, driver: Chrome, url: str, thread_id: str) -> None:
-        self._driver, self._handle, self.thread_id = driver, driver.current_window_handle, thread_id
-        driver.get(f"{url}/?thread={quote(thread_id, safe='')}")
-        self.wait_for(lambda: self.text("#status") != "…")
-
-    # what it shows
+    def __init__(self, driver: Chrome) -> None:
+        self._driver, self._handle = driver, driver.current_window_handle
 
     @property
     def driver(self) -> Chrome:
         if self._driver.current_window_handle != self._handle:
             self._driver.switch_to.window(self._handle)
         return self._driver
+
+    def text(self, css: str) -> str:
+        """Return the text of the first element that a selector finds; empty if there is none."""
+        return str(
+            self.driver.execute_script(
+                "return document.querySelector(arguments[0])?.innerText ?? ''", css
+            )
+        )
+
+    def texts(self, css: str) -> list[str]:
+        found = "return [...document.querySelectorAll(arguments[0])].map(each => each.innerText)"
+        return [str(each) for each in self.driver.execute_script(found, css)]
+
+    def script(self, code: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(code, *arguments)
+
+    def wait_for(self, condition: Callable[[], Any]) -> None:
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                if condition():
+                    return
+            except (NoSuchElementException, StaleElementReferenceException):
+                pass
+            assert time.monotonic() < end, f"it did not happen: {self.text('body')}"
+            time.sleep(0.02)
+
+    def screenshot(self, path: Path) -> None:
+        self.driver.save_screenshot(str(path))
+
+    def click(self, css: str) -> None:
+        self.find(css).click()
+
+    def find(self, css: str) -> WebElement:
+        return self.driver.find_element("css selector", css)
+
+
+class Page(Tab):
+    """The page of the example."""
+
+    def __init__(self, driver: Chrome, url: str, thread_id: str) -> None:
+        super().__init__(driver)
+        self.thread_id = thread_id
+        driver.get(f"{url}/?thread={quote(thread_id, safe='')}")
+        self.wait_for(lambda: self.text("#status") != "…")
+
+    # what it shows
 
     @property
     def entries(self) -> list[tuple[str, str, str, str]]:
@@ -80,32 +123,6 @@ class Page:
         """What the drafts say before the dots."""
         return [text.partition(":")[0] for text in self.words if text.startswith("Draft ")]
 
-    def text(self, css: str) -> str:
-        """Return the text of the first element that a selector finds; empty if there is none."""
-        return str(
-            self.driver.execute_script(
-                "return document.querySelector(arguments[0])?.innerText ?? ''", css
-            )
-        )
-
-    def texts(self, css: str) -> list[str]:
-        found = "return [...document.querySelectorAll(arguments[0])].map(each => each.innerText)"
-        return [str(each) for each in self.driver.execute_script(found, css)]
-
-    def script(self, code: str) -> Any:
-        return self.driver.execute_script(code)
-
-    def wait_for(self, condition: Callable[[], Any]) -> None:
-        end = time.monotonic() + PATIENCE
-        while True:
-            try:
-                if condition():
-                    return
-            except (NoSuchElementException, StaleElementReferenceException):
-                pass
-            assert time.monotonic() < end, f"it did not happen: {self.text('body')}"
-            time.sleep(0.02)
-
     def waits_for_status(self, status: str) -> None:
         self.wait_for(lambda: self.text("#status") == status)
 
@@ -114,16 +131,7 @@ class Page:
         self.wait_for(lambda: " ." in self.text(".partial .body"))
         self.wait_for(lambda: f"refine[{draft - 1}]" in self.text(".partial .address"))
 
-    def screenshot(self, path: Path) -> None:
-        self.driver.save_screenshot(str(path))
-
     # what one does
-
-    def click(self, css: str) -> None:
-        self.find(css).click()
-
-    def find(self, css: str) -> WebElement:
-        return self.driver.find_element("css selector", css)
 
     def say(self, text: str, *, while_running: str | None = None) -> None:
         if while_running:

@@ -23,6 +23,8 @@ SECONDS_TO_START = 60
 class Server:
     """A process that serves a tree of `web_trees`."""
 
+    script = web_trees.__file__
+
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder, self.port = name, folder, free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -33,7 +35,7 @@ class Server:
         own = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
         with (self.folder / "log").open("a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, web_trees.__file__, self.name, str(self.folder), str(self.port)],
+                [sys.executable, self.script, self.name, str(self.folder), str(self.port)],
                 env={**own, "PYTHONPATH": found},
                 stdout=log,
                 stderr=log,
@@ -64,10 +66,10 @@ class Server:
             self.kill()  # a test that failed may have left a run that waits
         assert "ASGI application" not in self.log, self.log
 
-    def gate(self, thread_id: str, *numbers: int) -> None:
-        """Let calls of the model of a thread go on."""
-        for number in numbers:
-            (web_trees.gates_of(str(self.folder), thread_id) / str(number)).touch()
+    def gate(self, thread_id: str, *names: int | str) -> None:
+        """Let what waits on a thread go on: calls of the model, by their numbers."""
+        for name in names:
+            (web_trees.gates_of(str(self.folder), thread_id) / str(name)).touch()
 
     def events(self, thread_id: str) -> list[tuple[str, str, str, str]]:
         """Return what the saver has: ids, addresses, kinds and texts of events."""

@@ -2,33 +2,72 @@
 //
 // call(name, arguments) resolves to the answer, or rejects with an Error that has the server's words
 // as its message and the name of the error as `kind`. follow(thread, since, hear) calls
-// hear(kind, data) for what is new ("thread", "timeline", "text", and "lost" and "found" for the
-// connection), and returns a function that ends it.
+// hear(kind, data) for what is new ("thread", "timeline", "text", "failed", and for the connection
+// "lost" and "found"), and returns a function that ends it. "lost" says why: {text, isForGood}.
+
+const FIRST_RETRY = 500; // milliseconds until a lost connection is tried again; then ever longer
+const LAST_RETRY = 5000;
+const NO_SERVER = "The server does not answer. The page connects again by itself.";
+const OTHER_TOKEN =
+  "The server was started again with another token: open the address that it printed.";
 
 export function serverBackend(token) {
-  return {
-    async call(name, args = {}) {
-      const headers = {"Content-Type": "application/json", "X-Token": token};
-      let reply;
-      try {
-        reply = await fetch(`/call/${name}`, {method: "POST", headers, body: JSON.stringify(args)});
-      } catch {
-        throw Object.assign(new Error("The server does not answer."), {kind: "lost"});
-      }
-      const data = await reply.json().catch(() => ({}));
-      if (reply.ok) return data;
-      throw Object.assign(new Error(data.detail ?? reply.statusText), {kind: data.error});
-    },
+  async function call(name, args = {}) {
+    const headers = {"Content-Type": "application/json", "X-Token": token};
+    let reply;
+    try {
+      reply = await fetch(`/call/${name}`, {method: "POST", headers, body: JSON.stringify(args)});
+    } catch {
+      throw Object.assign(new Error("The server does not answer."), {kind: "lost"});
+    }
+    const data = await reply.json().catch(() => ({}));
+    if (reply.ok) return data;
+    const error = new Error(data.detail ?? reply.statusText);
+    throw Object.assign(error, {kind: data.error, status: reply.status, questions: data.questions});
+  }
 
-    follow(thread, since, hear) {
+  function follow(thread, since, hear) {
+    let source = null;
+    let wait = FIRST_RETRY;
+    let timer = 0;
+    let isOver = false;
+
+    function connect() {
       const query = new URLSearchParams({token, thread, ...(since ? {since} : {})});
-      const source = new EventSource(`/news?${query}`);
-      for (const kind of ["thread", "timeline", "text"]) {
-        source.addEventListener(kind, (event) => hear(kind, JSON.parse(event.data)));
+      source = new EventSource(`/news?${query}`);
+      for (const kind of ["thread", "timeline", "text", "failed"]) {
+        source.addEventListener(kind, (event) => {
+          const data = JSON.parse(event.data);
+          if (kind === "timeline") since = data.upto || since;
+          hear(kind, data);
+        });
       }
-      source.addEventListener("open", () => hear("found"));
-      source.addEventListener("error", () => hear("lost"));
-      return () => source.close();
-    },
-  };
+      source.addEventListener("open", () => {
+        wait = FIRST_RETRY;
+        hear("found");
+      });
+      source.addEventListener("error", lose);
+    }
+
+    // The browser would ask for all since the beginning; this asks for what came after the last news.
+    async function lose() {
+      source.close();
+      if (isOver) return;
+      hear("lost", {text: NO_SERVER, isForGood: false});
+      const answer = await call("about").catch((error) => error);
+      if (isOver) return;
+      if (answer.status === 403) hear("lost", {text: OTHER_TOKEN, isForGood: true});
+      timer = setTimeout(connect, wait);
+      wait = Math.min(wait * 2, LAST_RETRY);
+    }
+
+    connect();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      source.close();
+    };
+  }
+
+  return {call, follow};
 }

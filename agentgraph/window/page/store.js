@@ -1,38 +1,172 @@
 // What the window knows: one state, which panels read, and which says what has changed.
 //
-// A panel is made by `makeSomething(store, backend)` and is {node, update(state, changed)}: `node` is its
-// element, `update` is called with the state and the Set of keys that have changed.
+// A panel is made by `makeSomething(store, backend)` and is {node, update(state, changed)}: `node` is
+// its element, `update` is called with the state and the Set of keys that have changed.
+
+import {pathOf, pathsOf} from "./activations.js";
+
+const MOST_BARS = 50000; // older ones are asked for again
+const MOST_TEXT = 2000; // characters of a bar that are kept; one activation is read whole
+const MOST_SAID = 20000; // the last characters of what an agent is saying
+const LISTED_FIRST = 50;
+const LISTED_MORE = 100;
+const LIST_SECONDS = 2;
+const LOST = "The connection is lost.";
 
 export function makeStore(backend) {
   const state = {
     about: null, // what the call "about" returned: {title, tree}
+    threads: null, // what the call "threads" returned: {threads, total}
+    search: "", // of the threads
+    status: "", // of the threads that are listed; empty for all
     threadId: null,
     line: null, // an older line of the thread that is looked at; null for the present one
     thread: null, // what "thread" returned: {thread_id, status, pending, queued, ...}
     bars: new Map(), // by id, as "timeline" returns them
+    isWhole: true, // whether all that ran is in `bars`
     texts: new Map(), // what agents are saying: by address, the text so far
+    saying: new Map(), // the same for the tree: by the place's id, the text of its latest activation
     selected: null, // the id of a bar
+    turn: null, // which turn the tree shows; null for the last
+    picks: new Map(), // which iteration, hop, item or call the tree shows: by the place's id
     isConnected: true,
+    lostText: "", // why the connection is lost
     error: null, // {message} of what was refused last
   };
   const panels = [];
   let leave = () => {};
+  let paths = new Map(); // the ids of places, by their addresses without counters
+  let listed = LISTED_FIRST;
+  let asking = null; // the timer of the list
 
   function set(changes) {
     Object.assign(state, changes);
+    if (changes.about) placeBars();
     const changed = new Set(Object.keys(changes));
     for (const panel of panels) panel.update(state, changed);
   }
 
   function hear(kind, data) {
-    if (kind === "lost" || kind === "found") return set({isConnected: kind === "found"});
-    if (kind === "thread") return set({thread: data});
-    if (kind === "text") {
-      state.texts.set(data.address, (state.texts.get(data.address) ?? "") + data.text);
-      return set({texts: state.texts});
+    if (kind === "lost") return set({isConnected: false, lostText: data?.text ?? LOST});
+    if (kind === "found") return found();
+    if (kind === "thread") return hearThread(data);
+    if (kind === "text") return hearText(data);
+    if (kind === "timeline") return hearBars(data);
+    if (kind === "failed") return set({error: {message: data.detail, kind: data.error}});
+    return undefined;
+  }
+
+  function found() {
+    if (state.isConnected) return;
+    set({isConnected: true, lostText: ""});
+    refreshAbout();
+    refreshThreads();
+  }
+
+  function hearThread(thread) {
+    const isOther = thread.status !== state.thread?.status;
+    set(thread.status === "new" ? {thread, bars: new Map(), isWhole: true} : {thread});
+    if (isOther) refreshThreads();
+  }
+
+  function hearText({address, place, text}) {
+    const whole = ((state.texts.get(address) ?? "") + text).slice(-MOST_SAID);
+    state.texts.set(address, whole);
+    state.saying.set(place, whole);
+    set({texts: state.texts});
+  }
+
+  // What `continues` is added to what is known; anything else takes its place.
+  function hearBars({bars, continues = false, is_whole: isWhole, gone = []}) {
+    if (!continues) state.bars.clear();
+    for (const id of gone) state.bars.delete(id);
+    let hasEnded = false;
+    for (const bar of bars) {
+      bar.began = Math.min(bar.began, state.bars.get(bar.id)?.began ?? bar.began);
+      if (bar.text?.length > MOST_TEXT) bar.text = `${bar.text.slice(0, MOST_TEXT)}…`;
+      bar.place ??= paths.get(pathOf(bar.address)) ?? null;
+      state.bars.set(bar.id, bar);
+      if (bar.state !== "running" && state.texts.delete(bar.address)) {
+        state.saying.delete(bar.place);
+        hasEnded = true;
+      }
     }
-    for (const bar of data.bars) state.bars.set(bar.id, bar);
-    set({bars: state.bars});
+    const changes = {bars: state.bars};
+    if (isWhole !== undefined) changes.isWhole = isWhole;
+    if (state.bars.size > MOST_BARS) {
+      dropOldest();
+      changes.isWhole = false;
+    }
+    if (hasEnded) changes.texts = state.texts;
+    set(changes);
+  }
+
+  // The bar of a lap has no place of its own: it is at that of its loop.
+  function placeBars() {
+    paths = pathsOf(state.about.tree);
+    for (const bar of state.bars.values()) bar.place ??= paths.get(pathOf(bar.address)) ?? null;
+  }
+
+  function dropOldest() {
+    const bars = [...state.bars.values()].sort((a, b) => a.began - b.began);
+    for (const bar of bars.slice(0, bars.length - MOST_BARS)) state.bars.delete(bar.id);
+  }
+
+  async function refreshAbout() {
+    const about = await backend.call("about").catch(() => null);
+    if (about && JSON.stringify(about) !== JSON.stringify(state.about)) set({about});
+  }
+
+  async function refreshThreads() {
+    clearTimeout(asking);
+    const {search, status} = state;
+    try {
+      const args = {search, limit: listed, ...(status ? {status} : {})};
+      const threads = await backend.call("threads", args);
+      if (search === state.search && status === state.status) set({threads, ...relost("")});
+    } catch (error) {
+      set({...relost(error.message)});
+    }
+    clearTimeout(asking);
+    asking = setTimeout(isSeen() ? refreshThreads : waitUntilSeen, LIST_SECONDS * 1000);
+  }
+
+  // Without a thread, the list alone notices that the server is gone, or there again.
+  function relost(text) {
+    if (state.threadId || state.isConnected === !text) return {};
+    return {isConnected: !text, lostText: text};
+  }
+
+  function isSeen() {
+    return document.visibilityState !== "hidden";
+  }
+
+  function waitUntilSeen() {
+    document.addEventListener("visibilitychange", refreshThreads, {once: true});
+  }
+
+  function open(threadId, line = null) {
+    leave();
+    const empty = {thread: null, bars: new Map(), texts: new Map(), saying: new Map()};
+    Object.assign(empty, {selected: null, isWhole: true});
+    set({threadId, line, turn: null, picks: new Map(), error: null, ...empty});
+    leave = () => {};
+    if (!threadId) return;
+    if (line === null) leave = backend.follow(threadId, null, hear);
+    else openLine(threadId, line);
+  }
+
+  async function openLine(threadId, line) {
+    const isStill = () => state.threadId === threadId && state.line === line;
+    try {
+      const thread = await backend.call("thread", {thread_id: threadId});
+      const timeline = await backend.call("timeline", {thread_id: threadId, line});
+      if (!isStill()) return;
+      hearThread(thread);
+      hearBars(timeline);
+    } catch (error) {
+      if (isStill()) set({error});
+    }
   }
 
   return {
@@ -40,12 +174,27 @@ export function makeStore(backend) {
     set,
     add: (panel) => panels.push(panel),
     /** Look at a thread, or at one of its older lines. */
-    open(threadId, line = null) {
-      leave();
-      set({threadId, line, thread: null, bars: new Map(), texts: new Map(), selected: null});
-      leave = threadId ? backend.follow(threadId, null, hear) : () => {};
-    },
+    open,
     select: (id) => set({selected: id}),
+    /** Ask for the bars before those that are known. */
+    async loadOlder() {
+      const {threadId, line} = state;
+      const last = Math.max(1000, state.bars.size * 4);
+      const args = {thread_id: threadId, last, ...(line ? {line} : {})};
+      const timeline = await backend.call("timeline", args).catch((error) => set({error}));
+      if (timeline && threadId === state.threadId && line === state.line) hearBars(timeline);
+    },
+    refreshAbout,
+    refreshThreads,
+    /** List the threads whose names or texts have a word. */
+    find: (search, status = state.status) => {
+      set({search, status});
+      return refreshThreads();
+    },
+    listMore() {
+      listed += LISTED_MORE;
+      return refreshThreads();
+    },
     /** Make a call that a person wants; show why it was refused. Returns the answer, or undefined. */
     async want(name, args) {
       try {
@@ -56,6 +205,11 @@ export function makeStore(backend) {
         set({error});
         return undefined;
       }
+    },
+    close() {
+      leave();
+      clearTimeout(asking);
+      document.removeEventListener("visibilitychange", refreshThreads);
     },
   };
 }

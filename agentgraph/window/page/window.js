@@ -1,8 +1,283 @@
 // The window: threads, the tree, the timeline, one activation, questions, the time machine.
 
-export async function mount(root, backend, {thread = null} = {}) {
+import {makeActions} from "./actions.js";
+import {makeDetail} from "./detail.js";
+import {countText, el, isTyping, setText, settings, shortText, toolButton} from "./elements.js";
+import {makeBorder, makeTabs} from "./layout.js";
+import {makeMachine} from "./machine.js";
+import {makeQuestions} from "./questions.js";
+import {STATUS_MARKS} from "./states.js";
+import {makeStore} from "./store.js";
+import {makeSummary} from "./summary.js";
+import {makeThreads} from "./threads.js";
+import {makeTimeline} from "./timeline.js";
+import {makeTree} from "./tree.js";
+
+const KEY_HELP = [
+  ["?", "this help"],
+  ["/", "search the threads"],
+  ["j, k", "the next activation, the one before"],
+  ["g, G", "the first activation, the last"],
+  ["Enter", "look at the selected bar (in the timeline)"],
+  ["← → ↑ ↓", "move through the bars (in the timeline)"],
+  ["+ − 0", "zoom the timeline in, out, to fit; the wheel zooms, too, and dragging moves it"],
+  ["f, w", "follow what runs; leave out long waits (in the timeline)"],
+  ["n", "new run"],
+  ["1, 2, 3, 4", "activation, questions, run, time machine"],
+  ["t", "dark or light"],
+  ["Esc", "close the help; select nothing"],
+];
+
+/** Show the window in an element: {store, close}.
+ *
+ * @param place what to open: {thread, line, at, note}; `note` is called with what is shown, as
+ *   {thread, line, at, title}
+ */
+export async function mount(root, backend, place = {}) {
+  const {thread = null, line = null, at = null, note = () => {}} = place;
   root.classList.add("agentgraph-window");
-  const about = await backend.call("about");
-  root.textContent = about.title;
-  if (thread) backend.follow(thread, null, (kind, data) => console.log(kind, data));
+  root.replaceChildren(el("p", {class: "starting quiet", role: "status"}, "Loading …"));
+  const about = await firstAnswer(root, backend);
+  const store = makeStore(backend);
+  const shell = makeShell(root, store, backend, note);
+  root.replaceChildren(...shell.nodes);
+  store.set({about});
+  store.refreshThreads();
+  if (thread) store.open(thread, line);
+  else store.set({threadId: null});
+  if (thread && at) store.select(at);
+  return {store, close: shell.close};
+}
+
+/** Return what the tree is; wait for a server that does not answer yet, and say why one refuses. */
+async function firstAnswer(root, backend) {
+  for (;;) {
+    try {
+      return await backend.call("about");
+    } catch (error) {
+      root.replaceChildren(el("p", {class: "starting", role: "alert"}, error.message));
+      await new Promise((resolve) => setTimeout(resolve, 2000));
+    }
+  }
+}
+
+function makeShell(root, store, backend, note) {
+  const {state} = store;
+  const threads = makeThreads(store, backend);
+  const summary = makeSummary(store);
+  const tree = makeTree(store);
+  const timeline = makeTimeline(store);
+  const side = makeSide(store, backend);
+  const head = makeHead(root, store, timeline);
+  const alerts = makeAlerts(store);
+  const left = el("aside", {class: "left"}, threads.node);
+  const middle = el("main", {class: "middle"}, summary.node, tree.node);
+  const right = el("aside", {class: "right", "aria-label": "Details"}, side.node);
+  const between = makeBorder(root, "tree", {isRow: true, measure: () => tree.node.offsetHeight});
+  middle.append(between, timeline.node);
+  const body = el("div", {class: "body"},
+    left, makeBorder(root, "left", {measure: () => left.offsetWidth}),
+    middle, makeBorder(root, "right", {sign: -1, measure: () => right.offsetWidth}), right);
+  const help = makeHelp();
+  for (const panel of [threads, summary, tree, timeline, side, head, alerts]) store.add(panel);
+  store.add({update: (_, changed) => tellPlace(state, changed, note)});
+  const newRun = () => {
+    store.open(null);
+    side.show("actions");
+    side.place("actions").querySelector("textarea, input")?.focus();
+  };
+  root.addEventListener("newrun", newRun);
+  root.addEventListener("showtab", (event) => side.show(event.detail));
+  root.addEventListener("openbar", () => {
+    side.show("detail");
+    side.focus("detail");
+  });
+  const keys = makeKeys({store, threads, timeline, side, head, help, newRun});
+  root.addEventListener("keydown", keys);
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  scheme.addEventListener("change", timeline.repaint);
+  root.addEventListener("schemechange", timeline.repaint); // of what is around the window
+  return {
+    nodes: [head.node, alerts.node, body, help],
+    close() {
+      store.close();
+      root.removeEventListener("keydown", keys);
+      scheme.removeEventListener("change", timeline.repaint);
+      root.removeEventListener("schemechange", timeline.repaint);
+    },
+  };
+}
+
+function tellPlace(state, changed, note) {
+  if (!["threadId", "line", "selected", "about"].some((key) => changed.has(key))) return;
+  const {threadId, line, selected, about} = state;
+  const title = [threadId && shortText(threadId, 40), about?.title].filter(Boolean).join(" · ");
+  note({thread: threadId, line, at: selected, title});
+}
+
+// at the right
+
+function makeSide(store, backend) {
+  const detail = makeDetail(store, backend);
+  const questions = makeQuestions(store, backend);
+  const actions = makeActions(store, backend);
+  const machine = makeMachine(store, backend);
+  const tabs = makeTabs("Details", [
+    ["detail", "Activation", detail.node],
+    ["questions", "Questions", questions.node],
+    ["actions", "Run", actions.node],
+    ["machine", "Time machine", machine.node],
+  ]);
+  const panels = [detail, questions, actions, machine];
+  let waiting = 0;
+
+  function showWhatMatters(state, changed) {
+    if (changed.has("threadId")) waiting = 0;
+    if (changed.has("threadId") && !state.threadId) tabs.show("actions");
+    if (changed.has("selected") && state.selected && tabs.shown !== "machine") tabs.show("detail");
+    if (!changed.has("thread")) return;
+    const now = state.thread?.pending?.length ?? 0;
+    tabs.badge("questions", now ? String(now) : "");
+    if (now > waiting && !state.selected) tabs.show("questions");
+    waiting = now;
+  }
+
+  return {
+    ...tabs,
+    update(state, changed) {
+      showWhatMatters(state, changed);
+      for (const panel of panels) panel.update(state, changed);
+    },
+  };
+}
+
+// above
+
+function makeHead(root, store, timeline) {
+  const title = el("h1", {class: "title"});
+  const name = el("bdi", {class: "head-thread"});
+  const status = el("span", {class: "pill", role: "status"});
+  const facts = el("span", {class: "head-facts quiet"});
+  const readOnly = el("span", {class: "pill read-only"}, "read only");
+  const connection = el("span", {class: "connection quiet", role: "status"});
+  const toggle = (side, label, text) => {
+    const button = toolButton(`toggle-${side}`, label, text, () => {
+      const isHidden = !root.classList.contains(`without-${side}`);
+      set(isHidden);
+      settings.set(`without.${side}`, isHidden);
+    });
+    const set = (isHidden) => {
+      root.classList.toggle(`without-${side}`, isHidden);
+      button.setAttribute("aria-pressed", String(!isHidden));
+    };
+    set(settings.get(`without.${side}`, false));
+    return button;
+  };
+  const theme = toolButton("theme", "Dark or light (t)", "◐", () => toggleTheme());
+  const showHelp = () => root.querySelector(".help").showModal();
+  const help = toolButton("help-button", "Keys (?)", "?", showHelp);
+  const node = el("header", {class: "head"},
+    toggle("left", "Threads", "☰"), title, name, status, readOnly, facts, el("span", {class: "spacer"}),
+    connection, theme, help, toggle("right", "Details", "◨"));
+
+  function setTheme(wanted) {
+    if (wanted) root.dataset.theme = wanted;
+    else delete root.dataset.theme;
+    settings.set("theme", wanted);
+    timeline.repaint();
+  }
+
+  function toggleTheme() {
+    const {colorScheme} = getComputedStyle(root);
+    const isEither = colorScheme === "light dark";
+    const isDark = isEither ? matchMedia("(prefers-color-scheme: dark)").matches : colorScheme === "dark";
+    setTheme(isDark ? "light" : "dark");
+  }
+
+  setTheme(settings.get("theme", null));
+  return {
+    node,
+    toggleTheme,
+    update(state) {
+      setText(title, shortText(state.about?.title ?? "", 60));
+      setText(name, state.threadId ? shortText(state.threadId, 60) : "new run");
+      const {thread} = state;
+      readOnly.hidden = !state.about?.is_read_only;
+      status.hidden = !thread;
+      if (thread) {
+        setText(status, `${STATUS_MARKS[thread.status] ?? ""} ${thread.status}`);
+        status.dataset.status = thread.status;
+      }
+      setText(facts, thread ? headFacts(thread) : "");
+      setText(connection, state.isConnected ? "live" : "not connected");
+      connection.dataset.state = state.isConnected ? "live" : "lost";
+    },
+  };
+}
+
+function headFacts({turns, usage, cost, lines}) {
+  const tokens = (usage?.input ?? 0) + (usage?.output ?? 0);
+  return [
+    turns?.length > 1 ? `${turns.length} turns` : "",
+    tokens ? `${countText(tokens)} tokens` : "",
+    cost ? `$${cost.toFixed(cost < 1 ? 4 : 2)}` : "",
+    lines > 1 ? `${lines} lines` : "",
+  ].filter(Boolean).join(" · ");
+}
+
+function makeAlerts(store) {
+  const text = el("span", {dir: "auto"});
+  const close = el("button", {type: "button", "aria-label": "Close", class: "quiet-button"}, "✕");
+  const refused = el("div", {class: "alert bad refused", role: "alert", hidden: true}, text, close);
+  const lost = el("div", {class: "alert lost", role: "alert", hidden: true});
+  close.addEventListener("click", () => store.set({error: null}));
+  return {
+    node: el("div", {class: "alerts"}, lost, refused),
+    update(state) {
+      lost.hidden = state.isConnected;
+      setText(lost, state.isConnected ? "" : state.lostText);
+      refused.hidden = !state.error;
+      setText(text, state.error ? String(state.error.message).slice(0, 4000) : "");
+    },
+  };
+}
+
+// keys
+
+function makeHelp() {
+  const close = el("button", {type: "button", class: "primary"}, "Close");
+  const entry = ([keys, what]) => [el("dt", {}, el("kbd", {}, keys)), el("dd", {}, what)];
+  const node = el("dialog", {class: "help", "aria-label": "Keys"},
+    el("h2", {}, "Keys"), el("dl", {}, ...KEY_HELP.flatMap(entry)), close);
+  close.addEventListener("click", () => node.close());
+  return node;
+}
+
+function makeKeys({store, threads, timeline, side, head, help, newRun}) {
+  const tabs = ["detail", "questions", "actions", "machine"];
+  const keys = {
+    "?": () => (help.open ? help.close() : help.showModal()),
+    "/": () => threads.search.select(),
+    j: () => timeline.go("next"),
+    k: () => timeline.go("before"),
+    g: () => timeline.go("first"),
+    G: () => timeline.go("last"),
+    n: newRun,
+    t: head.toggleTheme,
+    Escape: () => (help.open ? help.close() : store.select(null)),
+  };
+  tabs.forEach((name, number) => {
+    keys[number + 1] = () => side.show(name);
+  });
+  return (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (isTyping(event)) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    const act = keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  };
 }

@@ -1,0 +1,95 @@
+"""The widget of a cell: the page's modules in one, and a table for places without a kernel."""
+
+import asyncio
+from typing import Any
+
+import anywidget
+import traitlets
+
+from agentgraph.threads.runner import Runner
+from agentgraph.window.calls import Window
+from agentgraph.window.cell_backend import CellBackend
+from agentgraph.window.joined import joined_modules, joined_styles
+from agentgraph.window.still import HIDING, still
+
+JsonObject = dict[str, Any]
+
+
+class Cell(anywidget.AnyWidget):
+    """The window on the runs of a tree, in a cell.
+
+    Attributes:
+        backend: Answers the page.
+        thread_id: The thread that it opens.
+        height: Its height in pixels.
+    """
+
+    _esm = joined_modules()
+    _css = joined_styles()
+    thread_id = traitlets.Unicode(None, allow_none=True).tag(sync=True)
+    height = traitlets.Int().tag(sync=True)
+
+    def __init__(self, runner: Runner, thread_id: str | None, height: int) -> None:
+        super().__init__(thread_id=thread_id, height=height)
+        window = Window(runner, runner.agent.name)
+        self.backend = CellBackend(window, self._tell, _loop())
+        self.on_msg(self._hear)
+        self._hear_everywhere()
+
+    def close(self) -> None:
+        """End it, here and in the notebook."""
+        self.backend.close()
+        super().close()
+
+    def __repr__(self) -> str:
+        thread = f"thread {self.thread_id!r}" if self.thread_id else "all threads"
+        return f"<window on {self.backend.window.title!r}: {thread}>"
+
+    def _tell(self, content: JsonObject) -> None:
+        self.send(content)
+        self._hear_everywhere()
+
+    def _hear_everywhere(self) -> None:
+        """Have messages heard by the subshells that they are for, so also while a cell runs.
+
+        ipykernel 7.4 takes them to where it was when it sent one last: that is the cell that runs.
+        """
+        self.comm.__dict__.pop("_reply_subshell_id", None)
+
+    def _hear(self, _: object, content: JsonObject, buffers: object) -> None:
+        self.backend.hear(content)
+
+    def _repr_mimebundle_(self, **_: object) -> tuple[JsonObject, JsonObject]:
+        bundle, metadata = self._live()
+        return bundle | self._still(), metadata
+
+    def _ipython_display_(self) -> None:
+        """Show a table and the window, each as an output.
+
+        A notebook that is saved and opened again without its kernel would show an error in the place
+        of the window. So the table is an output of its own: it hides the window while that has
+        nothing to show, and the window hides the table.
+        """
+        from IPython import display
+
+        show: Any = display.display  # it has no types
+        bundle, metadata = self._live()
+        table = self._still()
+        show(table | {"text/html": HIDING + table["text/html"]}, raw=True)
+        show(bundle | {"text/plain": repr(self)}, metadata=metadata, raw=True)
+
+    def _live(self) -> tuple[JsonObject, JsonObject]:
+        bundle = super()._repr_mimebundle_()
+        assert bundle  # it is None for widgets without a view only
+        return bundle
+
+    def _still(self) -> JsonObject:
+        table = still(self.backend.window, self.thread_id)
+        return {"text/plain": table.text(), "text/html": table.html()}
+
+
+def _loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

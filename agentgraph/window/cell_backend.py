@@ -1,0 +1,207 @@
+"""Answers the page in a cell of a notebook: its calls, and what is new, as messages of a widget.
+
+A widget may be shown several times, each time as a *view*. Messages of a view, and what comes back:
+
+    {view, call: number, name, arguments}       {view, call: number, answer}
+                                                {view, call: number, error, kind}
+    {view, follow: number, thread, since}       {view, follow: number, kind, data}, again and again
+    {view, unfollow: number}
+
+A kernel hears messages between two cells, and a call may take long, so each call and each follower has
+a thread of its own. JupyterLab 4.4 has the kernel hear them beside a cell, too, by a subshell, which is
+not there for the first ones: so a view sends again what nobody answers, and a call that comes twice is
+made once. A view asks for what it follows again and again; a browser that is closed says nothing, and
+so ends its followers.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import anyio
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import said
+from agentgraph.window.calls import Window
+from agentgraph.window.news import news
+
+log = logging.getLogger("agentgraph")
+
+JsonObject = dict[str, Any]
+Key = tuple[str, int]
+"""A view, and the number of what it follows."""
+
+LEASE = 45.0
+"""The seconds after which a follower ends if its view has not asked for it again."""
+_GRACE = 1 / 9
+"""The part of a lease in which a kernel that was busy hears the messages that waited."""
+AGAIN = 1.0
+"""The seconds after which a follower that failed tries again."""
+_KEPT = 16
+"""How many answers are kept, for views that ask again."""
+_FAILED = "This thread cannot be followed now; the kernel tries again. Its log says why."
+
+
+class CellBackend:
+    """Answers the views of one widget.
+
+    Attributes:
+        followers: What runs for the views, by view and number.
+    """
+
+    def __init__(
+        self,
+        window: Window,
+        send: Callable[[JsonObject], None],
+        main: asyncio.AbstractEventLoop | None = None,
+        lease: float = LEASE,
+    ) -> None:
+        """Begin without followers.
+
+        Args:
+            window: Answers the calls.
+            send: Sends a message to all views; called in threads.
+            main: The event loop on which the kernel hears messages, if it is known: no follower ends
+                while it is busy.
+            lease: The seconds after which a follower ends.
+        """
+        self.window, self.send, self.main, self.lease = window, send, main, lease
+        self.followers: dict[Key, Follower] = {}
+        self._calls: set[Key] = set()
+        self._answers: deque[tuple[Key, JsonObject]] = deque(maxlen=_KEPT)
+        self._lock = threading.Lock()
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """Do what a view wants; what comes of it is sent by threads."""
+        match message:
+            case {"view": str(view), "call": int(number), "name": str(name), "arguments": arguments}:
+                self._call((view, number), name, arguments)
+            case {"view": str(view), "follow": int(number), "thread": str(thread), "since": since}:
+                self._follow((view, number), thread, since)
+            case {"view": str(view), "unfollow": int(number)}:
+                self.end((view, number))
+
+    def end(self, key: Key) -> None:
+        """End a follower, if it runs."""
+        if follower := self.followers.pop(key, None):
+            follower.end()
+
+    def close(self) -> None:
+        """End all followers."""
+        self.window.is_closed = True
+        for key in list(self.followers):
+            self.end(key)
+
+    def _call(self, key: Key, name: str, arguments: Mapping[str, Any]) -> None:
+        with self._lock:
+            is_new = key not in self._calls
+            self._calls.add(key)
+            answers = [answer for known, answer in self._answers if known == key]
+        if is_new:
+            _begin(self._answer, key, name, arguments)
+        for answer in answers:  # it was lost on its way
+            self.send(answer)
+
+    def _answer(self, key: Key, name: str, arguments: Mapping[str, Any]) -> None:
+        answer = {"view": key[0], "call": key[1], **self._answer_to(name, arguments)}
+        with self._lock:
+            self._answers.append((key, answer))
+        self.send(answer)
+
+    def _answer_to(self, name: str, arguments: Mapping[str, Any]) -> JsonObject:
+        try:
+            return {"answer": self.window.call(name, arguments)}
+        except AgentGraphError as error:
+            questions = getattr(error, "questions", None)
+            return {"error": str(error), "kind": type(error).__name__, "questions": questions}
+        except Exception as error:
+            log.exception("the call %s failed", name)
+            text = f"{type(error).__name__}: {said(error)}; the log of the kernel says where"
+            return {"error": text, "kind": "KernelError"}
+
+    def _follow(self, key: Key, thread_id: str, since: str | None) -> None:
+        with self._lock:
+            if follower := self.followers.get(key):
+                follower.asked = time.monotonic()
+                return
+            self.followers[key] = follower = Follower(self, key, thread_id, since)
+        _begin(follower.run)
+
+
+class Follower:
+    """Tells a view what is new on a thread, until it is ended or its view is gone.
+
+    Attributes:
+        asked: When its view asked for it last.
+    """
+
+    def __init__(self, backend: CellBackend, key: Key, thread_id: str, since: str | None) -> None:
+        self.backend, self.key, self.thread_id, self.since = backend, key, thread_id, since
+        self.asked = time.monotonic()
+        self._loop = asyncio.new_event_loop()
+        self._task = self._loop.create_task(self._run())
+
+    def run(self) -> None:
+        """Tell what is new."""
+        with suppress(asyncio.CancelledError):
+            self._loop.run_until_complete(self._task)
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    def end(self) -> None:
+        """Have it end, from another thread."""
+        with suppress(RuntimeError):  # its loop is closed: it has ended
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+    async def _run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._tell_always)
+            await self._gone()
+            self.backend.followers.pop(self.key, None)
+            tasks.cancel_scope.cancel()
+
+    async def _tell_always(self) -> None:
+        while True:
+            try:
+                await self._tell()
+            except Exception:
+                log.exception("the thread %r cannot be followed", self.thread_id)
+                self._send("lost", {"text": _FAILED, "isForGood": False})
+                await asyncio.sleep(AGAIN)
+
+    async def _tell(self) -> None:
+        async for kind, data in news(self.backend.window, self.thread_id, self.since):
+            if kind == "timeline":
+                self.since = data["upto"]
+            self._send(kind, data)
+
+    def _send(self, kind: str, data: Any) -> None:
+        view, number = self.key
+        self.backend.send({"view": view, "follow": number, "kind": kind, "data": data})
+
+    async def _gone(self) -> None:
+        """Return when the view has not asked for a while, although the kernel could have heard it."""
+        while True:
+            await asyncio.sleep(max(0.0, self.asked + self.backend.lease - time.monotonic()))
+            if self._is_late() and self.backend.main:
+                await _answered(self.backend.main)
+                await asyncio.sleep(_GRACE * self.backend.lease)
+            if self._is_late():
+                return
+
+    def _is_late(self) -> bool:
+        return time.monotonic() - self.asked >= self.backend.lease
+
+
+async def _answered(loop: asyncio.AbstractEventLoop) -> None:
+    """Wait until another event loop does something: until its thread is free."""
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop))
+
+
+def _begin(target: Callable[..., None], *args: Any) -> None:
+    threading.Thread(target=target, args=args, name="agentgraph.view", daemon=True).start()

@@ -1,0 +1,378 @@
+// What people want of a thread: a new run or turn, a message to the run, stop, resume, reload.
+
+import {el, longText, newId, setText, shortText} from "./elements.js";
+import {actionButton, putEntries, readObject, refusal} from "./entries.js";
+
+const LIMITS = {
+  steps: "Steps",
+  model_calls: "Model calls",
+  tokens: "Tokens",
+  seconds: "Seconds",
+  transfers: "Transfers",
+};
+const MOST_DRAFTS = 100;
+const SAID_SECONDS = 4; // for which news leave what was said
+const FILES_SECONDS = 3; // between two looks at the files of the tree
+const HINTS = {
+  running:
+    "It is running. Steer: the agents under way read the message next. Queue: it begins the next turn.",
+  paused: "Questions wait for answers. A message begins the next turn only if they are dropped.",
+  failed: "It failed. Resume tries the failed step again; what had finished stays.",
+  stopped: "It was stopped, or its process ended. Resume goes on with the step that was not finished.",
+};
+
+/** Make the panel of the actions on the thread that is open. */
+export function makeActions(store, backend) {
+  const id = newId("message");
+  const fault = refusal();
+  const said = el("p", {class: "quiet", role: "status"});
+  const banner = el("div", {class: "banner", hidden: true});
+  const queued = el("div", {class: "queued"});
+  const limits = limitsForm();
+  const values = valuesForm();
+  const text = el("textarea", {
+    id,
+    rows: 2,
+    class: "message",
+    placeholder: "What shall be done?",
+    onkeydown: sendByKey,
+    oninput: showControls,
+  });
+  const hint = el("p", {class: "quiet hint"});
+  const controls = {
+    send: el("button", {class: "primary"}, "Send"),
+    queue: actionButton("Queue", () => say({while_running: "queue"})),
+    drop: actionButton("Drop the questions and send", () => say({drop_pending: true})),
+    fresh: actionButton("Send on a new thread", () => say({thread_id: null})),
+    stop: actionButton("Stop", stop, {class: "stop"}),
+    resume: actionButton("Resume", resume, {class: "primary"}),
+  };
+  const form = el(
+    "form",
+    {novalidate: true, onsubmit: submit},
+    el("label", {for: id}, "Message"),
+    text,
+    values.node,
+    limits.node,
+    fault.node,
+    el("div", {class: "row"}, ...Object.values(controls)),
+    said,
+  );
+  const node = el("section", {class: "actions", "aria-label": "Actions"}, banner, queued, hint, form);
+  const drafts = new Map(); // what was typed and not sent, by thread
+  let saidAt = 0; // when something was said last
+
+  function status() {
+    const {threadId, thread} = store.state;
+    return threadId ? (thread?.status ?? "") : "new";
+  }
+
+  function sendByKey(event) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (!controls.send.disabled) form.requestSubmit(controls.send.hidden ? undefined : controls.send);
+  }
+
+  function submit(event) {
+    event.preventDefault();
+    if (status() === "running") steer();
+    else if (status() !== "paused") say({});
+  }
+
+  /** Do something; say here why it was refused. Returns the answer, or undefined. */
+  async function want(name, args, done) {
+    fault.say("");
+    setText(said, "");
+    for (const each of Object.values(controls)) each.disabled = true;
+    let answer;
+    try {
+      answer = await backend.call(name, args);
+      setText(said, done);
+      saidAt = Date.now();
+    } catch (error) {
+      fault.say(error.message);
+    }
+    showControls();
+    return answer;
+  }
+
+  function typed() {
+    if (text.value.trim()) return text.value;
+    fault.say("Type a message first.");
+    text.focus();
+    return undefined;
+  }
+
+  async function say(more) {
+    const message = typed();
+    const given = values.read();
+    if (given.error) return fault.say(given.error);
+    if (message === undefined) return undefined;
+    const {threadId} = store.state;
+    const set = given.values ? {values: given.values} : {};
+    const args = {text: message, thread_id: threadId, ...set, ...more};
+    if (args.thread_id === null) delete args.thread_id;
+    const done = more.while_running === "queue" ? "It is queued." : "It runs.";
+    const answer = await want("start", args, done);
+    if (!answer) return undefined;
+    clear();
+    if (answer.thread_id && answer.thread_id !== store.state.threadId) store.open(answer.thread_id);
+    return text.focus();
+  }
+
+  async function steer() {
+    const message = typed();
+    if (message === undefined) return;
+    if (values.read().values) {
+      fault.say("Values begin with a turn: queue the message, or remove the values.");
+      return;
+    }
+    const {threadId} = store.state;
+    if (await want("steer", {thread_id: threadId, text: message}, "Sent to the run.")) clear();
+    text.focus();
+  }
+
+  function clear() {
+    text.value = "";
+    values.clear();
+    drafts.delete(store.state.threadId);
+    showControls();
+  }
+
+  function stop() {
+    return want(
+      "stop",
+      {thread_id: store.state.threadId},
+      "It stops after what is under way in its steps.",
+    );
+  }
+
+  async function resume() {
+    const raised = limits.read();
+    const given = values.read();
+    if (given.error) return fault.say(given.error);
+    const more = {...(raised ? {limits: raised} : {}), ...(given.values ? {values: given.values} : {})};
+    if (await want("resume", {thread_id: store.state.threadId, ...more}, "It goes on.")) {
+      limits.clear();
+      values.clear();
+    }
+    return undefined;
+  }
+
+  async function reload() {
+    const answer = await want("reload", {}, "");
+    if (!answer) return;
+    const {threadId, line} = store.state;
+    if (answer.about) store.set({about: answer.about});
+    if (answer.changed) store.open(threadId, line); // what ran may be at other places of the tree now
+    if (answer.error) fault.say(answer.error);
+    else if (answer.waits)
+      setText(said, "Runs are under way: the tree is loaded when they have ended.");
+    else setText(said, answer.changed ? "The tree is loaded anew." : "Its files have not changed.");
+  }
+
+  /** Ask whether the files of the tree have changed, as long as the panel is on the page. */
+  async function watchFiles() {
+    const wasSeen = node.isConnected;
+    if (wasSeen && document.visibilityState !== "hidden") await store.refreshAbout();
+    if (!wasSeen || node.isConnected) setTimeout(watchFiles, FILES_SECONDS * 1000);
+  }
+
+  function update(state, changed) {
+    if (!isWatching && state.about?.can_reload) {
+      isWatching = true;
+      watchFiles();
+    }
+    if (changed.has("threadId")) changeDraft(state.threadId);
+    const keys = ["threadId", "thread", "line", "about", "bars"];
+    if (!keys.some((each) => changed.has(each))) return;
+    showBanner(state);
+    showQueued(state);
+    const isOld = Date.now() - saidAt > SAID_SECONDS * 1000;
+    if (changed.has("threadId") || (changed.has("thread") && isOld)) setText(said, "");
+    limits.show(status() === "failed" ? limitHit(state) : null);
+    showControls();
+  }
+
+  let draftOf = null;
+  let isWatching = false;
+
+  function changeDraft(threadId) {
+    if (threadId === draftOf) return;
+    if (text.value.trim()) drafts.set(draftOf, text.value);
+    if (drafts.size > MOST_DRAFTS) drafts.delete(drafts.keys().next().value);
+    // a message that was typed before there is a thread goes with the person
+    text.value = drafts.get(threadId) ?? "";
+    draftOf = threadId;
+    fault.say("");
+  }
+
+  function showControls() {
+    const now = status();
+    const {threadId, line} = store.state;
+    const isOld = line !== null;
+    const isResumable = ["failed", "stopped"].includes(now);
+    for (const each of Object.values(controls)) each.disabled = isOld;
+    setText(controls.send, now === "running" ? "Steer" : threadId ? "Send" : "Start a run");
+    controls.send.classList.toggle("primary", !isResumable);
+    controls.send.hidden = now === "paused";
+    controls.queue.hidden = controls.stop.hidden = now !== "running";
+    controls.drop.hidden = now !== "paused";
+    controls.fresh.hidden = !threadId || now === "running" || !text.value.trim();
+    controls.resume.hidden = !isResumable;
+    limits.node.hidden = !isResumable;
+    text.disabled = isOld;
+    setText(
+      hint,
+      isOld
+        ? "This is an older line of the thread: go back to it to run on from it."
+        : (HINTS[now] ?? ""),
+    );
+    hint.hidden = !hint.textContent;
+  }
+
+  function showBanner(state) {
+    const {changed} = state.thread ?? {};
+    const isFileNew = Boolean(state.about?.has_changed);
+    const entries = [];
+    if (isFileNew)
+      entries.push(["file", 1, () => el("p", {}, el("b", {}, "The file of the tree has changed."))]);
+    if (changed) entries.push(["changed", changed, () => changedView(changed)]);
+    const canReload = state.about?.can_reload !== false;
+    if (entries.length && canReload)
+      entries.push(["reload", 1, () => actionButton("Reload the tree", reload)]);
+    putEntries(banner, entries);
+    banner.hidden = entries.length === 0;
+  }
+
+  function showQueued(state) {
+    const texts = state.line === null ? (state.thread?.queued ?? []) : [];
+    const title =
+      texts.length === 1 ? "1 message waits to be read" : `${texts.length} messages wait to be read`;
+    putEntries(
+      queued,
+      texts.length
+        ? [
+            ["title", title, () => el("h3", {}, title)],
+            ...texts.map((each, i) => [i, each, () => longText(each, {most: 600})]),
+          ]
+        : [],
+    );
+  }
+
+  return {node, update};
+}
+
+/** Return what a changed tree means for a thread, and how its outline differs. */
+function changedView(changed) {
+  const [first, ...rest] = String(changed).split("\n");
+  const sign = (line) => (/^[+-](?![+-]{2})/.test(line) ? line[0] : " ");
+  const lines = rest
+    .slice(0, 200)
+    .map((line) => el("div", {class: "line", "data-sign": sign(line)}, line));
+  const told = el(
+    "div",
+    {role: "status"},
+    el("b", {}, "The tree has changed. "),
+    longText(first, {tag: "span"}),
+  );
+  return el("div", {}, told, lines.length ? el("div", {class: "diff"}, ...lines) : null);
+}
+
+/** Return which limit a thread has hit, as its failed bars say: {name, value, of}, or null. */
+function limitHit(state) {
+  const failed = [...state.bars.values()].filter((each) => each.state === "failed");
+  for (const {text = ""} of failed.reverse()) {
+    const [, name, of, value] =
+      /Limits\.(\w+)(?: of '([^']*)')?, which is ([\d.]+) for a turn/.exec(text) ?? [];
+    if (name in LIMITS) return {name, value: Number(value), of};
+  }
+  return null;
+}
+
+function limitsForm() {
+  const inputs = new Map(
+    Object.keys(LIMITS).map((name) => [
+      name,
+      el("input", {
+        type: "number",
+        min: 1,
+        step: name === "seconds" ? "any" : 1,
+        placeholder: "as before",
+      }),
+    ]),
+  );
+  const fields = [...inputs].map(([name, input]) => el("label", {}, LIMITS[name], input));
+  const note = el("p", {class: "limit-note", hidden: true});
+  const node = el(
+    "details",
+    {class: "limits", hidden: true},
+    el("summary", {}, "Limits of the turn"),
+    note,
+    el("div", {class: "fields"}, ...fields),
+  );
+  let shown = "";
+  let proposed = null; // [input, value]
+  return {
+    node,
+    read() {
+      const set = [...inputs].filter(([, input]) => input.value !== "");
+      return set.length
+        ? Object.fromEntries(set.map(([name, input]) => [name, Number(input.value)]))
+        : null;
+    },
+    clear() {
+      for (const input of inputs.values()) input.value = "";
+      node.open = false;
+    },
+    /** Say which limit was hit, and propose twice as much; once for each hit. */
+    show(hit) {
+      const now = hit ? JSON.stringify(hit) : "";
+      if (now === shown) return;
+      shown = now;
+      note.hidden = !hit;
+      if (proposed && proposed[0].value === proposed[1]) proposed[0].value = "";
+      proposed = null;
+      if (!hit) return;
+      const reached = `It reached its limit of ${hit.value} ${LIMITS[hit.name].toLowerCase()}.`;
+      note.textContent = hit.of
+        ? `${reached} It is of ${shortText(hit.of, 60)}: raise it in the tree's file, and reload.`
+        : `${reached} Resume with a higher one:`;
+      const input = inputs.get(hit.name);
+      if (!hit.of && input.value === "") {
+        proposed = [input, String(2 * hit.value)];
+        input.value = proposed[1];
+      }
+      node.open = true;
+    },
+  };
+}
+
+function valuesForm() {
+  const id = newId("values");
+  const input = el("textarea", {
+    id,
+    rows: 3,
+    class: "code",
+    spellcheck: "false",
+    placeholder: '{"topic": "bees"}',
+  });
+  const node = el(
+    "details",
+    {class: "values"},
+    el("summary", {}, "Values"),
+    el("label", {for: id}, "Values to set before, as JSON"),
+    input,
+  );
+  return {
+    node,
+    clear() {
+      input.value = "";
+      node.open = false;
+    },
+    read() {
+      if (!input.value.trim()) return {values: null};
+      return readObject(input.value);
+    },
+  };
+}

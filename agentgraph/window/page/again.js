@@ -1,0 +1,243 @@
+// Again from an activation: with a message added, other values, or another answer where it asked.
+
+import {el, longText, newId} from "./elements.js";
+import {actionButton, asText, readObject, refusal} from "./entries.js";
+import {faultsIn, questionForm, questionText, showFaults} from "./forms.js";
+
+const LONGEST_VALUES = 200000; // characters that the editor of values is filled with
+
+/** Return the form for what is changed before it runs again: {node, read, refuse}; `read` may throw. */
+function changesForm(activation) {
+  const {values_before: before = {}, questions = []} = activation;
+  const ids = {text: newId("again"), values: newId("again")};
+  const text = el("textarea", {id: ids.text, rows: 2, placeholder: "none"});
+  const json = JSON.stringify(before, null, 2);
+  const isLong = json.length > LONGEST_VALUES;
+  const start = isLong ? "{}" : json;
+  const rows = Math.min(12, start.split("\n").length + 1);
+  const values = el("textarea", {
+    id: ids.values,
+    rows,
+    class: "code",
+    spellcheck: "false",
+    value: start,
+  });
+  const about = isLong ? "They are too long to be shown: type those that are to be others." : "";
+  const parts = questions.map((each) => answerForm(each, activation.address));
+  const node = el(
+    "div",
+    {class: "changes"},
+    el("div", {class: "field"}, el("label", {for: ids.text}, "A message of the user to add"), text),
+    el(
+      "div",
+      {class: "field"},
+      el("label", {for: ids.values}, "Values before it begins, as JSON"),
+      values,
+      about ? el("small", {}, about) : null,
+    ),
+    ...parts.map((each) => each.node),
+  );
+
+  function changedValues() {
+    const {values: now, error} = readObject(values.value.trim() || "{}");
+    if (error) throw new Error(error);
+    const gone = isLong ? [] : Object.keys(before).filter((name) => !(name in now));
+    if (gone.length)
+      throw new Error(`A value cannot be taken away: set ${gone.join(", ")} to null, or leave it.`);
+    return Object.entries(now).filter(
+      ([name, value]) => JSON.stringify(before[name]) !== JSON.stringify(value),
+    );
+  }
+
+  function read() {
+    const changes = {};
+    if (text.value.trim()) changes.text = text.value;
+    const changed = changedValues();
+    if (changed.length) changes.values = Object.fromEntries(changed);
+    const answers = parts.map((each) => each.read()).filter(Boolean);
+    if (answers.length) changes.answers = Object.fromEntries(answers);
+    return changes;
+  }
+
+  function refuse(message) {
+    for (const part of parts) part.refuse(message);
+  }
+
+  return {node, read, refuse};
+}
+
+/** Return the form for another answer to a question that was asked there. */
+function answerForm({question, answer}, at) {
+  const {id, address = at, value = question, response_schema = null} = question ?? {};
+  const inner = questionForm({value, response_schema}, answer);
+  const check = el("input", {type: "checkbox"});
+  const place = el("div", {hidden: true}, inner.node);
+  check.addEventListener("change", () => {
+    place.hidden = !check.checked;
+  });
+  const node = el(
+    "fieldset",
+    {class: "other-answer"},
+    el("legend", {}, "It asked"),
+    longText(questionText(value), {most: 400}),
+    answer === null || answer === undefined
+      ? null
+      : el("p", {class: "quiet"}, `answered: ${asText(answer).slice(0, 300)}`),
+    el("label", {class: "check"}, check, "Give another answer"),
+    place,
+  );
+  return {
+    node,
+    read: () => (check.checked ? [id ?? address, inner.read() ?? null] : null),
+    refuse: (message) => showFaults(inner, check.checked ? faultsIn(message, address) : []),
+  };
+}
+
+/** Make the form "again from here" for an activation; `isForked(threads)` is told of new threads. */
+export function makeAgain(store, backend, wanted, activation, isForked) {
+  const name = newId("how");
+  const fault = refusal();
+  const said = el("p", {class: "quiet", role: "status"});
+  const radio = (value, checked) => el("input", {type: "radio", name, value, checked, onchange: show});
+  const here = radio("here", true);
+  const forked = radio("forked", false);
+  const siblings = el(
+    "select",
+    {},
+    el("option", {value: "keep"}, "stays"),
+    el("option", {value: "rerun"}, "runs again"),
+  );
+  const beside = el("label", {class: "beside"}, "What ran side by side with it ", siblings);
+  const from = fromSelect(activation);
+  const list = el("div", {class: "variants"});
+  const more = actionButton("Add a variant", () => addVariant().name.focus());
+  const go = el("button", {class: "primary"}, "Run again from here");
+  const form = el(
+    "form",
+    {novalidate: true, onsubmit: submit},
+    el(
+      "fieldset",
+      {class: "how"},
+      el("legend", {}, "Where"),
+      el("label", {class: "check"}, here, "on this thread; what came after stays as an older line"),
+      el("label", {class: "check"}, forked, "as variants, each on a new thread, side by side"),
+    ),
+    from.node,
+    beside,
+    list,
+    more,
+    fault.node,
+    el("div", {class: "row"}, go),
+    said,
+  );
+  const variants = [];
+
+  function addVariant() {
+    const changes = changesForm(activation);
+    const id = newId("variant");
+    const input = el("input", {id, value: freeName(), autocomplete: "off"});
+    const remove = actionButton(
+      "×",
+      () => {
+        variants.splice(variants.indexOf(variant), 1);
+        variant.node.remove();
+        show();
+        more.focus();
+      },
+      {"aria-label": "Remove the variant"},
+    );
+    const title = el("div", {class: "row name-row"}, el("label", {for: id}, "Name"), input, remove);
+    const variant = {
+      name: input,
+      changes,
+      title,
+      remove,
+      node: el("div", {class: "variant"}, title, changes.node),
+    };
+    variants.push(variant);
+    list.append(variant.node);
+    show();
+    return variant;
+  }
+
+  function freeName() {
+    const names = new Set(variants.map((each) => each.name.value));
+    return (
+      [..."abcdefghijklmnopqrstuvwxyz"].find((each) => !names.has(each)) ?? `v${variants.length + 1}`
+    );
+  }
+
+  function show() {
+    const isForked = forked.checked;
+    if (isForked && variants.length < 2) return addVariant();
+    variants.forEach(({node, title, remove}, i) => {
+      node.hidden = !isForked && i > 0;
+      title.hidden = !isForked;
+      remove.hidden = variants.length < 2;
+    });
+    more.hidden = !isForked;
+    beside.hidden = isForked;
+    go.textContent = isForked ? `Run ${variants.length} variants` : "Run again from here";
+    return undefined;
+  }
+
+  function submit(event) {
+    event.preventDefault();
+    fault.say("");
+    said.textContent = "";
+    const several = forked.checked ? variants : variants.slice(0, 1);
+    try {
+      const changes = several.map((each) => each.changes.read());
+      const point = {...wanted, ...from.read()};
+      delete point.line;
+      if (forked.checked) fork(point, changes);
+      else rewind(point, changes[0]);
+    } catch (error) {
+      fault.say(error.message);
+    }
+  }
+
+  async function call(kind, args) {
+    go.disabled = true;
+    try {
+      return await backend.call(kind, args);
+    } catch (error) {
+      fault.say(error.message);
+      for (const {changes} of variants) changes.refuse(error.message);
+      return undefined;
+    } finally {
+      go.disabled = false;
+    }
+  }
+
+  async function rewind(point, changes) {
+    const args = {...point, siblings: siblings.value, ...changes};
+    if (!(await call("rewind", args))) return;
+    said.textContent = "It runs again from here. The line so far is kept.";
+    if (store.state.line !== null) store.open(point.thread_id);
+  }
+
+  async function fork(point, changes) {
+    const names = variants.map((each) => each.name.value.trim());
+    if (names.some((each) => !each)) return fault.say("Give each variant a name.");
+    if (new Set(names).size < names.length) return fault.say("Two variants have the same name.");
+    const named = Object.fromEntries(names.map((each, i) => [each, changes[i]]));
+    const answer = await call("fork", {...point, variants: named});
+    if (answer) isForked(point, answer.threads);
+    return undefined;
+  }
+
+  addVariant();
+  return form;
+}
+
+/** Return the choice of the step from which an activation of several steps runs again. */
+function fromSelect({steps = []}) {
+  if (steps.length < 2) return {node: "", read: () => ({})};
+  const options = steps
+    .slice(1)
+    .map((step, i) => el("option", {value: step}, `its step ${i + 2} of ${steps.length}`));
+  const select = el("select", {}, el("option", {value: ""}, "its beginning"), ...options);
+  const read = () => (select.value ? {at: select.value, turn: undefined} : {});
+  return {node: el("label", {class: "from"}, "From ", select), read};
+}

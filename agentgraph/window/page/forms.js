@@ -1,0 +1,405 @@
+// Forms for questions, made from the JSON schemas of their answers.
+//
+// A field is {node, read, find}: `read` returns the answer, or undefined if it is left out; `find`
+// returns the node at a path of the answer, such as ["by", "name"]. Nothing is checked here: the
+// server refuses an answer that does not fit, and says why; `showFaults` shows it at the fields.
+
+import {el, longText, newId} from "./elements.js";
+
+const DEEPEST = 6; // fields inside fields; what is deeper, as in schemas that name themselves, is JSON
+
+/** Return the form for a question: {node, read, find}; a `previous` answer is filled in. */
+export function questionForm({value, response_schema: schema}, previous) {
+  if (Array.isArray(value?.action_requests)) return approvals(value, schema ?? {});
+  if (value?.type === "tool_approval") return approval(value, kindsIn(schema), schema ?? {});
+  if (schema) return fieldFor(schema, schema, "Answer", {required: true, value: previous});
+  return textArea("Answer", typeof previous === "string" ? previous : undefined);
+}
+
+/** Return the text of a question. */
+export function questionText(value) {
+  if (Array.isArray(value?.action_requests) || value?.type === "tool_approval") {
+    return "May the agent do this?";
+  }
+  if (typeof value === "string") return value;
+  const text = value?.message ?? value?.question ?? value?.description;
+  return typeof text === "string" ? text : JSON.stringify(value, null, 2);
+}
+
+/** Return what else there is to a question beside its text, or undefined. */
+export function questionRest(value) {
+  if (Array.isArray(value?.action_requests) || value?.type === "tool_approval") return undefined;
+  const key = ["message", "question", "description"].find((each) => value?.[each] !== undefined);
+  if (key === undefined || typeof value[key] !== "string") return undefined;
+  const rest = without(value, key);
+  return Object.keys(rest).length ? rest : undefined;
+}
+
+/** Return the faults that a refusal of an answer names: [[path, why], ...]. */
+export function faultsIn(message, address) {
+  const [, text] = message.split(` to ${address} does not fit: `);
+  if (text === undefined) return [];
+  return text
+    .split("; the question is still pending")[0]
+    .split("; ")
+    .map((fault) => {
+      const [, path, why] = /^([^:]+): (.*)$/s.exec(fault) ?? [null, "", fault];
+      return [path ? path.split(".") : [], why];
+    });
+}
+
+/** Show faults at the fields of a form; those before are gone. */
+export function showFaults(form, faults) {
+  for (const old of form.node.querySelectorAll(".at-field")) old.remove();
+  for (const input of form.node.querySelectorAll("[aria-invalid]")) {
+    input.removeAttribute("aria-invalid");
+    const rest = (input.getAttribute("aria-describedby") ?? "")
+      .split(" ")
+      .filter((id) => !id.includes("-fault-"));
+    input.setAttribute("aria-describedby", rest.join(" "));
+  }
+  for (const [path, why] of faults) {
+    if (!path.length) continue;
+    const node = form.find(path);
+    const id = newId("fault");
+    node.append(el("p", {class: "fault at-field", id}, why));
+    const input = node.querySelector("input, textarea, select");
+    if (!input) continue;
+    input.setAttribute("aria-invalid", "true");
+    input.setAttribute(
+      "aria-describedby",
+      `${input.getAttribute("aria-describedby") ?? ""} ${id}`.trim(),
+    );
+  }
+}
+
+function fieldFor(given, root, name, {required = false, value, depth = 0} = {}) {
+  const schema = resolved(given, root);
+  const label = schema.title ?? name;
+  const start = value === undefined ? schema.default : value;
+  const options = {root, label, required, value: start, hint: schema.description, depth: depth + 1};
+  if ("const" in schema) return hidden(schema.const);
+  if (schema.enum) return choiceField(schema.enum, options);
+  if (depth > DEEPEST) return jsonField(options);
+  const ways = (schema.anyOf ?? schema.oneOf)?.map((each) => resolved(each, root));
+  if (ways) return oneOfField(ways, options);
+  switch (Array.isArray(schema.type) ? schema.type.find((each) => each !== "null") : schema.type) {
+    case "string":
+      return textField(schema, options);
+    case "integer":
+    case "number":
+      return numberField(schema, options);
+    case "boolean":
+      return checkboxField(options);
+    case "array":
+      return schema.items ? listField(schema, options) : jsonField(options);
+    case "object":
+      return schema.properties ? objectField(schema, options) : jsonField(options);
+    case "null":
+      return hidden(null);
+    default:
+      return jsonField(options);
+  }
+}
+
+/** Follow the references of a schema to the definitions of its root. */
+function resolved(schema, root) {
+  let found = schema === true ? {} : schema;
+  for (let depth = 0; depth < 20; depth++) {
+    if (found.allOf?.length === 1) found = {...found.allOf[0], ...without(found, "allOf")};
+    if (typeof found.$ref !== "string") break;
+    const path = found.$ref.replace(/^#\/?/, "").split("/").filter(Boolean);
+    const keys = path.map((each) => each.replaceAll("~1", "/").replaceAll("~0", "~"));
+    found = {...keys.reduce((at, key) => at?.[key], root), ...without(found, "$ref")};
+  }
+  return found;
+}
+
+function without(data, key) {
+  const {[key]: _, ...rest} = data;
+  return rest;
+}
+
+function optionalMark(required) {
+  return required ? [] : [el("span", {class: "quiet"}, " (optional)")];
+}
+
+function isGiven(value) {
+  return value !== undefined && value !== "";
+}
+
+function leaf(node, read) {
+  return {node, read, find: () => node};
+}
+
+function hidden(value) {
+  return leaf(el("span", {hidden: true}), () => value);
+}
+
+function labelled(input, {label, hint, required}, after = false) {
+  const id = newId("field");
+  input.id = id;
+  const name = el("label", {for: id}, label, ...optionalMark(required));
+  const node = el("div", {class: "field"}, ...(after ? [input, name] : [name, input]));
+  if (after) node.classList.add("check");
+  if (hint) {
+    input.setAttribute("aria-describedby", `${id}-hint`);
+    node.append(el("small", {id: `${id}-hint`}, hint));
+  }
+  return node;
+}
+
+function fieldGroup({label, hint, required}, ...children) {
+  const legend = el("legend", {}, label, ...optionalMark(required));
+  return el("fieldset", {}, legend, ...(hint ? [el("small", {}, hint)] : []), ...children);
+}
+
+function textField(schema, options) {
+  const kinds = {email: "email", date: "date", time: "time", uri: "url"};
+  const value = options.value ?? "";
+  const isLong = String(value).length > 60 || schema.maxLength > 200;
+  const input = isLong
+    ? el("textarea", {rows: 3, value})
+    : el("input", {type: kinds[schema.format] ?? "text", value, autocomplete: "off"});
+  return leaf(labelled(input, options), () =>
+    input.value === "" && !options.required ? undefined : input.value,
+  );
+}
+
+function textArea(label, value) {
+  const input = el("textarea", {rows: 2, value: value ?? ""});
+  return leaf(labelled(input, {label, required: true}), () => input.value);
+}
+
+function numberField(schema, options) {
+  const step = schema.type === "integer" ? (schema.multipleOf ?? 1) : "any";
+  const {minimum: min, maximum: max} = schema;
+  const input = el("input", {type: "number", step, min, max, value: options.value ?? ""});
+  const range = min !== undefined && max !== undefined ? `${min} to ${max}` : undefined;
+  const hint = options.hint ?? range;
+  return leaf(labelled(input, {...options, hint}), () =>
+    input.value === "" ? undefined : Number(input.value),
+  );
+}
+
+function checkboxField(options) {
+  const input = el("input", {type: "checkbox", checked: options.value === true});
+  return leaf(labelled(input, {...options, required: true}, true), () => input.checked);
+}
+
+function choiceText(value) {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function choiceField(values, options) {
+  const chosen = values.findIndex((each) => JSON.stringify(each) === JSON.stringify(options.value));
+  if (values.length > 5) {
+    const items = values.map((each, i) =>
+      el("option", {value: i, selected: i === chosen}, choiceText(each)),
+    );
+    const select = el("select", {}, el("option", {value: ""}, "choose"), ...items);
+    return leaf(labelled(select, options), () =>
+      select.value === "" ? undefined : values[Number(select.value)],
+    );
+  }
+  const name = newId("choice");
+  const radios = values.map((_, i) => el("input", {type: "radio", name, checked: i === chosen}));
+  const items = radios.map((each, i) => el("label", {class: "check"}, each, choiceText(values[i])));
+  return leaf(
+    fieldGroup(options, el("div", {class: "choices"}, ...items)),
+    () => values[radios.findIndex((each) => each.checked)],
+  );
+}
+
+function oneOfField(ways, options) {
+  const values = ways.filter((each) => each.type !== "null");
+  if (ways.length && ways.every((each) => "const" in each)) {
+    return choiceField(
+      ways.map((each) => each.const),
+      options,
+    );
+  }
+  if (values.length === 1) return maybeNullField(values[0], values.length < ways.length, options);
+  const names = ways.map((each, i) => each.title ?? each.type ?? `way ${i + 1}`);
+  const select = el("select", {}, ...names.map((each, i) => el("option", {value: i}, each)));
+  const first = ways.findIndex((each) => each.type === typeName(options.value));
+  if (options.value !== undefined && first > 0) select.value = String(first);
+  const place = el("div");
+  const made = new Map(); // what was typed for a kind is there when it is chosen again
+  const inner = () => made.get(select.value);
+  const show = () => {
+    const {root, label, depth} = options;
+    const value = made.size ? undefined : (options.value ?? undefined);
+    if (!inner()) {
+      made.set(
+        select.value,
+        fieldFor(ways[Number(select.value)], root, label, {required: true, value, depth}),
+      );
+    }
+    place.replaceChildren(inner().node);
+  };
+  select.addEventListener("change", show);
+  show();
+  const kind = labelled(select, {label: `Kind of ${options.label}`, required: true});
+  return {
+    node: fieldGroup(options, kind, place),
+    read: () => inner().read(),
+    find: (path) => inner().find(path),
+  };
+}
+
+function typeName(value) {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  return Number.isInteger(value) ? "integer" : typeof value;
+}
+
+function maybeNullField(schema, mayBeNull, options) {
+  const description = options.hint ?? schema.description;
+  const only = {...schema, title: options.label, description};
+  const {root, label, depth} = options;
+  const required = options.required && !mayBeNull;
+  const inner = fieldFor(only, root, label, {required, value: options.value ?? undefined, depth});
+  const read = () => inner.read() ?? (mayBeNull && options.required ? null : undefined);
+  return {...inner, read};
+}
+
+function listField(schema, options) {
+  const items = resolved(schema.items, options.root);
+  const rows = [];
+  const place = el("div", {class: "rows"});
+  const add = (value) => {
+    const name = `${items.title ?? options.label} ${rows.length + 1}`;
+    const further = {required: true, value, depth: options.depth};
+    const inner = fieldFor({...items, title: name}, options.root, name, further);
+    const remove = el("button", {type: "button", "aria-label": `Remove ${name}`}, "×");
+    const row = el("div", {class: "row"}, inner.node, remove);
+    const entry = {inner, row};
+    remove.addEventListener("click", () => {
+      rows.splice(rows.indexOf(entry), 1);
+      row.remove();
+      more.focus();
+    });
+    rows.push(entry);
+    place.append(row);
+    return row;
+  };
+  const least = Math.max(schema.minItems ?? 0, options.required ? 1 : 0);
+  const start = Array.isArray(options.value) ? options.value : Array(least).fill(undefined);
+  start.forEach(add);
+  const more = el("button", {type: "button"}, "Add");
+  more.addEventListener("click", () => add().querySelector("input, textarea, select")?.focus());
+  const read = () => {
+    const values = rows.map((each) => each.inner.read()).filter(isGiven);
+    return values.length || options.required ? values : undefined;
+  };
+  const node = fieldGroup(options, place, more);
+  const find = ([index, ...rest]) => {
+    const filled = rows.filter((each) => isGiven(each.inner.read())); // as `read` counts them
+    return filled[Number(index)]?.inner.find(rest) ?? node;
+  };
+  return {node, read, find};
+}
+
+function objectField(schema, options) {
+  const fields = new Map(
+    Object.entries(schema.properties).map(([key, each]) => {
+      const required = schema.required?.includes(key) ?? false;
+      const further = {required, value: options.value?.[key], depth: options.depth};
+      return [key, fieldFor(each, options.root, key, further)];
+    }),
+  );
+  const read = () => {
+    const all = [...fields].map(([key, each]) => [key, each.read()]);
+    const values = all.filter(([, each]) => each !== undefined);
+    const isBlank = values.every(([, each]) => each === false || each === "");
+    return isBlank && !options.required ? undefined : Object.fromEntries(values);
+  };
+  const node = fieldGroup(options, ...[...fields.values()].map((each) => each.node));
+  return {node, read, find: ([key, ...rest]) => fields.get(key)?.find(rest) ?? node};
+}
+
+function jsonField(options) {
+  const value = options.value === undefined ? "" : JSON.stringify(options.value, null, 2);
+  const input = el("textarea", {rows: 4, class: "code", spellcheck: "false", value});
+  const read = () => {
+    if (input.value.trim() === "") return undefined;
+    try {
+      return JSON.parse(input.value);
+    } catch (error) {
+      throw new Error(`${options.label} is not JSON: ${error.message}`);
+    }
+  };
+  return leaf(labelled(input, {...options, label: `${options.label}, as JSON`}), read);
+}
+
+// approvals: the questions of LangChain's human in the loop, and of agentgraph's tools
+
+const DECISIONS = {approve: "Approve", edit: "Edit", reject: "Reject", respond: "Respond instead"};
+
+function approvals(value, schema) {
+  const parts = value.action_requests.map((request, i) =>
+    approval(request, value.review_configs?.[i]?.allowed_decisions ?? [], schema),
+  );
+  const node = el("div", {}, ...parts.map((each) => each.node));
+  const read = () => ({decisions: parts.map((each) => each.read())});
+  const find = ([, index, ...rest]) => parts[Number(index)]?.find(rest) ?? node;
+  return {node, read, find};
+}
+
+function approval(request, kinds, schema) {
+  const name = newId("decision");
+  const args = argumentsForm(request, schema);
+  const reason = textArea("Why (the model reads it)");
+  const result = textArea("Result for the model, in place of the tool's");
+  const parts = {approve: el("div"), edit: args.node, reject: reason.node, respond: result.node};
+  const place = el("div");
+  const radios = kinds
+    .filter((kind) => kind in DECISIONS)
+    .map((kind) => {
+      const radio = el("input", {type: "radio", name, value: kind});
+      radio.addEventListener("change", () => {
+        place.replaceChildren(parts[kind]);
+        place.scrollIntoView({block: "nearest"});
+      });
+      return radio;
+    });
+  const read = () => {
+    const kind = radios.find((each) => each.checked)?.value;
+    if (!kind) throw new Error(`Decide on ${request.name} first.`);
+    if (kind === "edit") return {type: kind, edited_action: {name: request.name, args: args.read()}};
+    const message = kind === "reject" ? reason.read() : result.read();
+    if (kind === "respond" || (kind === "reject" && message)) return {type: kind, message};
+    return {type: kind};
+  };
+  const choices = radios.map((each) => el("label", {class: "check"}, each, DECISIONS[each.value]));
+  const isAboutArgs = /\nArgs: /.test(request.description ?? ""); // LangChain's own words repeat them
+  const about = request.description && !isAboutArgs ? [longText(request.description)] : [];
+  const node = el(
+    "fieldset",
+    {class: "approval"},
+    el("legend", {}, request.name),
+    ...about,
+    longText(JSON.stringify(request.args, null, 2), {tag: "pre", most: 1500}),
+    el("div", {class: "choices"}, ...choices),
+    place,
+  );
+  const find = ([first, second, ...rest]) =>
+    first === "edited_action" && second === "args" && args.node.isConnected ? args.find(rest) : node;
+  return {node, read, find};
+}
+
+/** Return the form for the arguments of an edited call, by the schema of its tool. */
+function argumentsForm(request, schema) {
+  const actions = schema.$defs?.edited_action?.anyOf ?? [];
+  const own = actions.find((each) => each.properties?.name?.const === request.name);
+  const args = own?.properties?.args;
+  const isKnown = args && Object.keys(args.properties ?? {}).length > 0;
+  const wanted = isKnown ? {...args, title: "Arguments", description: undefined} : {title: "Arguments"};
+  return fieldFor(wanted, schema, "Arguments", {required: true, value: request.args});
+}
+
+function kindsIn(schema) {
+  const text = JSON.stringify(schema ?? {});
+  return Object.keys(DECISIONS).filter((kind) => text.includes(`"const":"${kind}"`));
+}

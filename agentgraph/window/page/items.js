@@ -1,0 +1,163 @@
+// The items of an `each`: a grid, by key; a canvas where there are many.
+
+import {atNextFrame, countText, el, newId, setText, shortText} from "./elements.js";
+import {STATUS_MARKS} from "./states.js";
+
+const MOST_CHIPS = 40;
+const CELL = 12; // pixels, with the space between two
+const ITEM_STATES = ["running", "asks", "failed", "stopped", "done", "void"];
+
+/** Make the grid: {node, show(standing, picked)}; `pick(count)` is called with an item, or null. */
+export function makeItems(pick) {
+  const counts = el("div", {class: "items-counts", role: "status"});
+  const chips = el("div", {class: "items-chips"});
+  const canvas = el("canvas", {class: "items-canvas", tabindex: 0, role: "img", hidden: true});
+  const about = el("div", {class: "items-about quiet", id: newId("item")});
+  canvas.setAttribute("aria-describedby", about.id);
+  const node = el("div", {class: "items", hidden: true}, counts, chips, canvas, about);
+  let entries = [];
+  let picked = null;
+  let looked = null; // the number of the item under the pointer
+  let shown = "";
+
+  const byState = () => {
+    const found = new Map();
+    entries.forEach(([, each], number) => {
+      if (!found.has(each.state)) found.set(each.state, []);
+      found.get(each.state).push(number);
+    });
+    return found;
+  };
+
+  function itemText([count, each]) {
+    const name = each.key === null ? `item ${Number(count) + 1}` : shortText(each.key, 60);
+    return `${name}: ${each.state}`;
+  }
+
+  function showCounts() {
+    const found = byState();
+    const total = el("span", {class: "quiet"}, `${countText(entries.length)} items`);
+    const buttons = ITEM_STATES.filter((state) => found.has(state)).map(
+      (state) => countButton(state, found.get(state)),
+    );
+    if (picked !== null) {
+      const forget = {type: "button", class: "quiet-button", onclick: () => pick(null)};
+      buttons.push(el("button", forget, "all items"));
+    }
+    counts.replaceChildren(total, ...buttons);
+  }
+
+  function countButton(state, numbers) {
+    const mark = el("span", {class: "mark"}, STATUS_MARKS[state]);
+    const attributes = {type: "button", class: "items-count", title: `Go to the next that is ${state}`};
+    const button = el("button", attributes, mark, ` ${countText(numbers.length)} ${state}`);
+    mark.dataset.state = button.dataset.state = state;
+    button.addEventListener("click", () => {
+      const now = entries.findIndex(([count]) => count === picked);
+      pick(entries[numbers.find((number) => number > now) ?? numbers[0]][0]);
+    });
+    return button;
+  }
+
+  function showChips() {
+    chips.replaceChildren(...entries.map(([count, each]) => {
+      const name = each.key === null ? String(Number(count) + 1) : shortText(each.key, 24);
+      const attributes = {type: "button", class: "chip item", title: itemText([count, each])};
+      const chip = el("button", attributes, el("bdi", {}, name));
+      chip.dataset.state = each.state;
+      chip.dataset.item = count;
+      chip.setAttribute("aria-pressed", String(count === picked));
+      chip.addEventListener("click", () => pick(count === picked ? null : count));
+      return chip;
+    }));
+  }
+
+  const columns = () => Math.max(1, Math.floor((canvas.clientWidth || 360) / CELL));
+
+  const draw = atNextFrame(() => {
+    if (canvas.hidden || !canvas.isConnected) return;
+    const wide = columns();
+    const lines = Math.ceil(entries.length / wide);
+    const scale = devicePixelRatio || 1;
+    canvas.width = canvas.clientWidth * scale;
+    canvas.height = lines * CELL * scale;
+    canvas.style.height = `${lines * CELL}px`;
+    const context = canvas.getContext("2d");
+    context.scale(scale, scale);
+    const style = getComputedStyle(canvas);
+    const ink = style.color;
+    const colours = new Map(ITEM_STATES.map((state) => [state, colourOf(canvas, state)]));
+    entries.forEach(([count, each], number) => {
+      const x = (number % wide) * CELL;
+      const y = Math.floor(number / wide) * CELL;
+      context.fillStyle = colours.get(each.state) ?? ink;
+      context.globalAlpha = each.state === "done" ? 0.45 : 1;
+      context.fillRect(x + 1, y + 1, CELL - 2, CELL - 2);
+      context.globalAlpha = 1;
+      if (count !== picked && number !== looked) return;
+      context.strokeStyle = ink;
+      context.lineWidth = 2;
+      context.strokeRect(x + 1, y + 1, CELL - 2, CELL - 2);
+    });
+  });
+
+  function numberAt(event) {
+    const number = Math.floor(event.offsetY / CELL) * columns() + Math.floor(event.offsetX / CELL);
+    return number < entries.length && event.offsetX < columns() * CELL ? number : null;
+  }
+
+  function look(number) {
+    looked = number;
+    const at = number ?? entries.findIndex(([count]) => count === picked);
+    setText(about, entries[at] ? itemText(entries[at]) : "");
+    draw();
+  }
+
+  canvas.addEventListener("pointermove", (event) => look(numberAt(event)));
+  canvas.addEventListener("pointerleave", () => look(null));
+  canvas.addEventListener("click", (event) => {
+    const number = numberAt(event);
+    if (number !== null) pick(entries[number][0]);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const ways = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns(), ArrowUp: -columns()};
+    if (!(event.key in ways) || !entries.length) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const now = entries.findIndex(([count]) => count === picked);
+    const next = Math.min(Math.max(now + ways[event.key], 0), entries.length - 1);
+    pick(entries[next][0]);
+  });
+  new ResizeObserver(draw).observe(canvas);
+
+  return {
+    node,
+    draw,
+    show(standing, nowPicked = null) {
+      entries = [...standing.counts.entries()].sort(([a], [b]) => Number(a) - Number(b));
+      const key = JSON.stringify([nowPicked, entries.map(([count, each]) => [count, each.state])]);
+      if (key === shown) return;
+      shown = key;
+      picked = nowPicked;
+      node.hidden = !entries.length;
+      const isMany = entries.length > MOST_CHIPS;
+      chips.hidden = isMany;
+      canvas.hidden = !isMany;
+      canvas.setAttribute("aria-label", `${entries.length} items`);
+      showCounts();
+      if (isMany) chips.replaceChildren();
+      else showChips();
+      look(null);
+    },
+  };
+}
+
+/** Return the colour of a state, as the style sheet has it. */
+export function colourOf(node, name) {
+  const probe = el("span", {class: "probe"});
+  probe.style.color = `var(--${name})`;
+  node.after(probe);
+  const colour = getComputedStyle(probe).color;
+  probe.remove();
+  return colour;
+}

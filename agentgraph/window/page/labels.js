@@ -1,0 +1,46 @@
+// What bars are called, in the picture of the timeline, in its tips and for screen readers.
+
+import {addressParts, callOf} from "./activations.js";
+import {countText, durationText, el, icon, shortText, timeText} from "./elements.js";
+
+/** Return what a bar is called: a lap by its number, an item by its key, a turn by its number. */
+export function labelOf(bar) {
+  const name = bar.label || bar.agent_name;
+  if (bar.kind !== "agent") return name;
+  const part = addressParts(bar.address).at(-1);
+  const isOutermost = bar.inside === null || bar.inside === undefined;
+  if (isOutermost) return bar.turn ? `${name}, turn ${bar.turn + 1}` : name;
+  if (isLap(bar)) return `${name}, iteration ${part.count + 1}`;
+  if (part.call === null) return name;
+  const number = Number(callOf(part));
+  return `${name} ${part.key ?? (Number.isNaN(number) ? part.call : number + 1)}`;
+}
+
+/** Return whether a bar is that of one iteration of a loop. */
+export function isLap(bar) {
+  return bar.place_kind === "loop" && addressParts(bar.address).at(-1).count !== null;
+}
+
+/** Return a bar as a text. */
+export function optionText(bar) {
+  const length = bar.ended === null ? "" : durationText(bar.ended - bar.began);
+  const [name, address] = [shortText(labelOf(bar), 60), shortText(bar.address, 120)];
+  return [name, address, bar.state, length, shortText(bar.text, 120)].filter(Boolean).join(", ");
+}
+
+/** Return what the tip of a bar shows. */
+export function tipNodes(bar, now) {
+  const kind = bar.kind === "agent" ? bar.place_kind : bar.kind;
+  const tokens = (bar.tokens_in ?? 0) + (bar.tokens_out ?? 0);
+  const ended = bar.ended ?? (bar.state === "running" ? now : null);
+  const length = ended === null ? "" : durationText(ended - bar.began);
+  const tokensText = tokens ? `${countText(tokens)} tokens` : "";
+  const facts = [kind, bar.state, length, tokensText, timeText(bar.began)];
+  const nodes = [
+    el("b", {}, icon(kind), " ", el("bdi", {}, shortText(labelOf(bar), 80))),
+    el("div", {class: "quiet"}, el("bdi", {}, shortText(bar.address, 160))),
+    el("div", {}, facts.filter(Boolean).join(" · ")),
+  ];
+  if (bar.text) nodes.push(el("div", {class: "tip-text", dir: "auto"}, shortText(bar.text, 240)));
+  return nodes;
+}

@@ -1,0 +1,68 @@
+// Which iteration of a loop, hop of a swarm or call of an agent the tree shows.
+
+import {el, setText, shortText} from "./elements.js";
+import {STATE_WORDS} from "./states.js";
+
+const MOST_DOTS = 10; // laps that are a click away
+
+/** Make the picker of a place: {node, show(standing, picked)}. */
+export function makePicker(place, acts) {
+  const {node: data, counter} = place;
+  const step = (name, label, text) => (
+    el("button", {type: "button", class: name, "aria-label": label}, text)
+  );
+  const back = step("pick-back", `Earlier ${counter}`, "‹");
+  const forth = step("pick-forth", `Later ${counter}`, "›");
+  const text = el("span", {class: "pick-text"});
+  const dots = el("span", {class: "pick-dots"});
+  const latest = el("button", {type: "button", class: "pick-latest quiet-button"}, "latest");
+  const node = el("span", {class: "picker", hidden: true}, text, back, dots, forth, latest);
+  let keys = [];
+  let at = 0;
+  let shown = "";
+  const go = (number) => acts.pick(data.id, keys[Math.min(Math.max(number, 0), keys.length - 1)]);
+  back.addEventListener("click", () => go(at - 1));
+  forth.addEventListener("click", () => go(at + 1));
+  latest.addEventListener("click", () => acts.pick(data.id, null));
+
+  function show({counts}, picked = null) {
+    const entries = [...counts.entries()];
+    const key = JSON.stringify([picked, entries.map(([count, each]) => [count, each.state])]);
+    if (key === shown) return;
+    shown = key;
+    keys = entries.map(([count]) => count);
+    node.hidden = !keys.length || (keys.length === 1 && counter === "call");
+    at = picked === null ? keys.length - 1 : Math.max(0, keys.indexOf(picked));
+    setText(text, keys.length ? pickText(counter, keys[at], keys, data) : "");
+    node.classList.toggle("picked", picked !== null);
+    latest.hidden = picked === null;
+    back.disabled = at <= 0;
+    forth.disabled = at >= keys.length - 1;
+    back.hidden = forth.hidden = keys.length < 2;
+    const first = Math.max(0, Math.min(at - MOST_DOTS / 2, keys.length - MOST_DOTS));
+    const near = keys.length < 2 ? [] : entries.slice(first, first + MOST_DOTS);
+    dots.replaceChildren(...near.map(([count, each]) => dotOf(count, each.state)));
+  }
+
+  function dotOf(count, state) {
+    const label = `${pickText(counter, count, keys, data)}: ${STATE_WORDS[state]}`;
+    const isShown = count === keys[at] && "true";
+    const dot = el("button", {
+      type: "button", class: "dot", "aria-label": label, title: label, "aria-current": isShown,
+    });
+    dot.dataset.state = state;
+    dot.addEventListener("click", () => acts.pick(data.id, count));
+    return dot;
+  }
+
+  return {node, show};
+}
+
+function pickText(counter, count, keys, data) {
+  const number = Number(count);
+  if (counter === "iteration") {
+    return data.most ? `iteration ${number + 1} of ${data.most}` : `iteration ${number + 1}`;
+  }
+  if (counter === "hop") return `hop ${number + 1} of ${keys.length}`;
+  return Number.isNaN(number) ? `call ${shortText(count, 30)}` : `call ${number + 1} of ${keys.length}`;
+}

@@ -1,0 +1,174 @@
+// The time machine: again from here, the lines of a thread, and what differs between two of them.
+
+import {el, newId, setText, timeText} from "./elements.js";
+import {actionButton, putEntries, refusal} from "./entries.js";
+import {lineName, makeCompareForm, makeComparison} from "./comparison.js";
+import {makeAgain} from "./again.js";
+import {lookedAt} from "./looking.js";
+import {makeVariants} from "./variants.js";
+
+const MOST_FORMS = 50; // that are kept with what was typed in them
+
+/** Make the panel of the time machine. */
+export function makeMachine(store, backend) {
+  const headingId = newId("machine");
+  const comparison = makeComparison(store, backend);
+  const compareForm = makeCompareForm(store, backend, comparison.compare);
+  const variants = makeVariants(store, backend, (left, right) => {
+    parts.compare.open = true;
+    comparison.compare({threadId: left, line: null}, {threadId: right, line: null});
+  });
+  const again = againPart(store, backend, variants.add);
+  const lines = linesPart(store, backend, compareForm, (left, right) => {
+    parts.compare.open = true;
+    comparison.compare(left, right);
+  });
+  const parts = {
+    again: partOf("Again from here", again.node, variants.node),
+    lines: partOf("Lines of the thread", lines.node),
+    compare: partOf("Compare", compareForm.node, comparison.node),
+  };
+  const node = el(
+    "section",
+    {class: "machine", "aria-labelledby": headingId},
+    el("h2", {id: headingId}, "Time machine"),
+    ...Object.values(parts),
+  );
+  const refresh = () => update(store.state, new Set(["threadId"]));
+  for (const part of Object.values(parts)) part.addEventListener("toggle", refresh);
+
+  function update(state, changed) {
+    again.update(state, changed, parts.again.open);
+    lines.update(state, parts.lines.open || parts.compare.open);
+    compareForm.update(state);
+  }
+
+  return {node, update};
+}
+
+function partOf(title, ...children) {
+  return el("details", {class: "part"}, el("summary", {}, el("h3", {}, title)), ...children);
+}
+
+/** Make the part with the form for the activation that is looked at. */
+function againPart(store, backend, isForked) {
+  const note = el("p", {class: "quiet"});
+  const place = el("div");
+  const node = el("div", {class: "again"}, note, place);
+  const forms = new Map(); // by what they are for, with what was typed
+  let key = null;
+
+  async function update(state, changed, isOpen) {
+    if (!isOpen) return;
+    const wanted = state.threadId ? lookedAt(state) : null;
+    const now = wanted && JSON.stringify(wanted);
+    if (now === key) return;
+    key = now;
+    const known = forms.get(now);
+    place.replaceChildren(...(known ? [known] : []));
+    setText(note, wanted ? `From ${wanted.at}` : "Select something that ran, to run again from there.");
+    if (known || !wanted) return;
+    try {
+      const activation = await backend.call("activation", wanted);
+      if (key !== now) return;
+      const form = makeAgain(store, backend, wanted, activation, isForked);
+      forms.set(now, form);
+      if (forms.size > MOST_FORMS) forms.delete(forms.keys().next().value);
+      setText(note, `From ${activation.address ?? wanted.at}`);
+      place.replaceChildren(form);
+    } catch (error) {
+      if (key !== now) return;
+      setText(note, error.message);
+      key = null; // the next news asks again
+    }
+  }
+
+  return {node, update};
+}
+
+/** Make the part with the lines of the thread. */
+function linesPart(store, backend, compareForm, compare) {
+  const fault = refusal();
+  const list = el("ul", {class: "lines"});
+  const node = el("div", {}, fault.node, list);
+  let key = null; // of what is read
+  let lines = [];
+
+  async function update(state, isOpen) {
+    const {threadId, thread} = state;
+    if (!isOpen) return;
+    const now = threadId && JSON.stringify([threadId, thread?.lines, thread?.status]);
+    if (now !== key && !(threadId && !thread)) {
+      key = now;
+      fault.say("");
+      const answer = threadId
+        ? await backend.call("lines", {thread_id: threadId}).catch((error) => ({error}))
+        : {lines: []};
+      if (key !== now) return;
+      if (answer.error) fault.say(answer.error.message);
+      lines = answer.lines ?? [];
+      compareForm.setLines(threadId, lines);
+    }
+    show(store.state);
+  }
+
+  function show(state) {
+    putEntries(
+      list,
+      lines.map((line, i) => {
+        const isLookedAt = (state.line ?? null) === (line.is_present ? null : line.head);
+        return [line.head, [line, i, isLookedAt], () => lineView(state.threadId, line, i, isLookedAt)];
+      }),
+    );
+  }
+
+  function lineView(threadId, line, index, isLookedAt) {
+    const head = line.is_present ? null : line.head;
+    const name = lineName(line, index);
+    const row = el(
+      "li",
+      {"aria-current": isLookedAt ? "true" : undefined},
+      el("b", {}, name),
+      " ",
+      el("span", {class: "quiet"}, timeText(line.time)),
+      " ",
+    );
+    if (!isLookedAt) {
+      row.append(
+        actionButton("Look at it", () => store.open(threadId, head), {"aria-label": `Look at ${name}`}),
+      );
+    } else row.append(el("span", {class: "pill"}, "looked at"));
+    if (line.is_present) return row;
+    const back = actionButton("Go back to it", () => goBack(threadId, line.head, back), {
+      "aria-label": `Go back to ${name}`,
+    });
+    const differs = actionButton(
+      "Compare",
+      () => compare({threadId, line: null}, {threadId, line: line.head}),
+      {"aria-label": `Compare ${name}`},
+    );
+    row.append(back, differs);
+    return row;
+  }
+
+  /** Make an older line the present one: by running its last step again. */
+  async function goBack(threadId, line, button) {
+    fault.say("");
+    button.disabled = true;
+    try {
+      const {bars} = await backend.call("timeline", {thread_id: threadId, line, last: 5});
+      const steps = bars.filter(
+        (each) => each.kind === "agent" && each.node && each.step && each.state !== "void",
+      );
+      const last = steps.reduce((a, b) => (a && a.began > b.began ? a : b), null);
+      if (!last) throw new Error("Nothing ran on this line that can run again.");
+      await backend.call("rewind", {thread_id: threadId, at: last.step});
+      store.open(threadId);
+    } catch (error) {
+      fault.say(error.message);
+    }
+    button.disabled = false;
+  }
+
+  return {node, update};
+}

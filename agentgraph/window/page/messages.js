@@ -1,0 +1,59 @@
+// Messages as an activation saw and said them: by role, folded, with the calls of tools.
+
+import {el, longText, shortText} from "./elements.js";
+import {asText, foldable} from "./entries.js";
+
+const ROLES = {system: "System", user: "User", assistant: "Agent", tool: "Tool"};
+const SHOWN_LAST = 12; // messages at the end of a long history
+const OPEN_LAST = 4; // of these, how many are unfolded
+const SHORT = 1500; // characters
+
+/** Return the entries (see `putEntries`) for messages; `key` names their part of the panel. */
+export function messageEntries(messages, key, isShown, showAll) {
+  const hidden = isShown ? 0 : Math.max(0, messages.length - SHOWN_LAST - 3);
+  const entries = messages.slice(hidden).map((message, i) => {
+    const at = hidden + i;
+    const isOpen = message.role !== "system" && at >= messages.length - OPEN_LAST;
+    return [`${key}-${at}`, message, () => messageView(message, isOpen)];
+  });
+  if (!hidden) return entries;
+  const label = `Show the ${hidden} messages before`;
+  const more = () => el("button", {type: "button", class: "show-all", onclick: showAll}, label);
+  return [[`${key}-before`, hidden, more], ...entries];
+}
+
+/** Return the view of a message. */
+export function messageView(message, isOpen = true) {
+  const {role, name, text = "", tool_calls: toolCalls = [], extra} = message;
+  const called = toolCalls.map((each) => each.name).join(", ");
+  const gist = shortText(text, 90) || (called ? `calls ${called}` : "(empty)");
+  const title = [
+    el("b", {class: "role"}, ROLES[role] ?? String(role)),
+    name ? el("span", {class: "name"}, shortText(name, 40)) : "",
+    el("span", {class: "gist"}, gist),
+  ];
+  const body = () =>
+    el(
+      "div",
+      {class: "inside"},
+      text ? longText(text, {most: SHORT}) : null,
+      ...toolCalls.map((each) => callView(each)),
+      extra && Object.keys(extra).length
+        ? foldable("more", () => dataView(extra), {class: "extra"})
+        : null,
+    );
+  return foldable(title, body, {open: isOpen, class: "message", "data-role": role});
+}
+
+/** Return the view of a tool's call, as a model made it; the panel shows it whole with its result. */
+function callView({name, args}) {
+  const gist = `${shortText(name, 80)}(${shortText(JSON.stringify(args), 300)})`;
+  return el("p", {class: "call"}, "calls ", el("code", {}, gist));
+}
+
+/** Return the view of data: as indented JSON, or as a text. */
+export function dataView(data) {
+  const view = longText(asText(data), {most: SHORT, tag: "pre"});
+  view.classList.add("data");
+  return view;
+}

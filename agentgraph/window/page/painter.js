@@ -1,0 +1,235 @@
+// Draws the timeline on a canvas: only the rows and the times that can be seen.
+
+import {durationText, el, shortText} from "./elements.js";
+import {colourOf} from "./items.js";
+import {firstAt} from "./rows.js";
+import {ROW, RULER} from "./view.js";
+
+const NAMED = ["ink", "quiet", "line", "card", "accent", "bad", "void", "wait"];
+const BAR_KINDS = [
+  "chat", "function", "human", "graph", "node", "loop", "parallel", "workflow", "each", "switch",
+  "swarm", "sequential", "model", "tool", "hook", "question",
+];
+const PREFIXES = {failed: "✕ ", asks: "? "};
+const NARROW = 3; // pixels; of bars that are narrower, those side by side are drawn once
+const LEAST = 1.5; // pixels of a bar
+const MOST_TICKS = 200;
+const TICK = 90; // pixels between two words of the ruler
+
+/** Make the painter of a canvas: {paint(view, look), forget()}; `forget` reads the colours anew. */
+export function makePainter(canvas) {
+  const context = canvas.getContext("2d");
+  const hatches = new Map(); // patterns, by their colours
+  let colours = null;
+
+  /** Draw what can be seen; return how many bars. `look` is {width, top, selected, hovered}. */
+  function paint(view, look) {
+    colours ??= new Map([...NAMED, ...BAR_KINDS.map((kind) => `kind-${kind}`)].map(
+      (name) => [name, colourOf(canvas, name)],
+    ));
+    const tall = canvas.clientHeight;
+    const scale = devicePixelRatio || 1;
+    const size = [Math.round(canvas.clientWidth * scale), Math.round(tall * scale)];
+    if (canvas.width !== size[0]) canvas.width = size[0];
+    if (canvas.height !== size[1]) canvas.height = size[1];
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.clearRect(0, 0, canvas.clientWidth, tall);
+    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    paintWaits(view, look, tall);
+    const drawn = paintRows(view, look, tall);
+    paintRuler(view, look);
+    return drawn;
+  }
+
+  function paintRows(view, look, tall) {
+    const {rows} = view.layout;
+    const first = Math.max(0, Math.floor(look.top / ROW));
+    const last = Math.min(rows.length - 1, Math.ceil((look.top + tall - RULER) / ROW));
+    let drawn = 0;
+    context.save();
+    context.beginPath();
+    context.rect(0, RULER, look.width, tall - RULER);
+    context.clip();
+    for (let row = first; row <= last; row++) {
+      drawn += paintRow(view, look, rows[row], RULER + row * ROW - look.top);
+    }
+    context.restore();
+    return drawn;
+  }
+
+  function paintRow(view, look, items, y) {
+    let drawn = 0;
+    let covered = -1; // the pixel until which bars too narrow to be told apart have been drawn
+    for (let number = firstAt(items, view.toTime(0)); number < items.length; number++) {
+      const item = items[number];
+      const x = view.toX(item.began);
+      if (x > look.width) break;
+      const own = view.endOf(item);
+      const isSelected = item.bar.id === look.selected;
+      if (own < 0 || (own < covered && !isSelected)) continue;
+      const end = Math.max(Math.min(own, look.width + 20), x + LEAST);
+      paintBar(item, Math.max(x, -4), Math.min(end, look.width + 4), y);
+      if (isSelected) outline("accent", 2.5);
+      else if (item === look.hovered) outline("ink", 1);
+      if (end - Math.max(x, 0) > 24) paintLabel(item, Math.max(x, 0), end, y);
+      covered = end - x > NARROW ? -1 : Math.max(end, covered);
+      drawn += 1;
+    }
+    return drawn;
+  }
+
+  function paintBar(item, left, right, y) {
+    const isInner = item.kind !== "agent";
+    const kind = isInner ? item.kind : item.bar.place_kind ?? "function";
+    const colour = colours.get(`kind-${kind}`) ?? colours.get("kind-function");
+    const length = right - left;
+    const [top, height] = isInner ? [y + 3, ROW - 7] : [y + 1, ROW - 3];
+    context.beginPath();
+    context.roundRect(left, top, length, height, Math.min(4, length / 4));
+    context.fillStyle = colours.get("card");
+    context.fill();
+    context.fillStyle = fillOf(item, colour, left, right);
+    context.fill();
+    if (length <= 5) return;
+    const own = {failed: "bad", asks: "wait", void: "void"}[item.state];
+    context.setLineDash(item.state === "void" || item.state === "stopped" ? [3, 3] : []);
+    context.strokeStyle = own ? colours.get(own) : withAlpha(colour, 0.8);
+    context.lineWidth = item.state === "failed" ? 1.5 : 1;
+    context.stroke();
+    context.setLineDash([]);
+  }
+
+  function outline(name, width) {
+    context.strokeStyle = colours.get(name);
+    context.lineWidth = width;
+    context.stroke();
+  }
+
+  function fillOf(item, colour, left, right) {
+    const isAround = item.children.length > 0;
+    if (item.state === "void") return hatch(colours.get("void"));
+    if (item.kind === "question") return hatch(colours.get("wait"));
+    if (item.state === "asks" && !isAround) return hatch(colours.get("wait"));
+    if (item.state === "failed") return withAlpha(colours.get("bad"), 0.3);
+    const isOpen = item.state === "running" || (item.state === "stopped" && item.ended === Infinity);
+    if (isOpen) return fade(colour, isAround ? 0.16 : 0.45, left, right);
+    if (isAround) return withAlpha(colour, 0.12);
+    return withAlpha(colour, item.kind === "agent" ? 0.34 : 0.5);
+  }
+
+  /** What runs has no end: it fades to the right. */
+  function fade(colour, alpha, left, right) {
+    const length = Math.max(right - left, 1);
+    const gradient = context.createLinearGradient(left, 0, left + length, 0);
+    gradient.addColorStop(0, withAlpha(colour, alpha));
+    gradient.addColorStop(Math.max(0, 1 - 40 / Math.max(length, 41)), withAlpha(colour, alpha));
+    gradient.addColorStop(1, withAlpha(colour, 0));
+    return gradient;
+  }
+
+  function paintLabel(item, left, right, y) {
+    const start = left + 5;
+    const room = right - start - 3;
+    if (room < 12) return;
+    const text = `${PREFIXES[item.state] ?? ""}${shortText(item.label, 60)}`;
+    context.save();
+    context.beginPath();
+    context.rect(start, y, room, ROW);
+    context.clip();
+    context.fillStyle = colours.get(item.state === "void" ? "quiet" : "ink");
+    context.fillText(text.slice(0, Math.ceil(room / 4)), start, y + ROW / 2 - 0.5);
+    context.restore();
+  }
+
+  function hatch(colour) {
+    if (!hatches.has(colour)) hatches.set(colour, context.createPattern(hatchTile(colour), "repeat"));
+    return hatches.get(colour);
+  }
+
+  const placeOf = ({at, from, to, speed}, view) => [
+    (at - view.left) * view.scale, (to - from) * speed * view.scale,
+  ];
+
+  function paintWaits(view, look, tall) {
+    context.fillStyle = withAlpha(colours.get("quiet"), 0.12);
+    for (const wait of view.waits) {
+      const [x, length] = placeOf(wait, view);
+      if (x < look.width && x + length > 0) context.fillRect(x, RULER, length, tall - RULER);
+    }
+  }
+
+  function paintRuler(view, {width}) {
+    context.fillStyle = colours.get("card");
+    context.fillRect(0, 0, width, RULER);
+    context.fillStyle = colours.get("line");
+    context.fillRect(0, RULER - 1, width, 1);
+    context.fillStyle = colours.get("quiet");
+    const isLeftOut = (units) => view.waits.some(
+      ({at, from, to, speed}) => units >= at && units <= at + (to - from) * speed,
+    );
+    const step = niceStep(TICK / view.scale);
+    const first = Math.max(0, Math.ceil(view.left / step));
+    let free = -Infinity; // the pixel from which there is room for a word
+    for (let number = first; number < first + MOST_TICKS; number++) {
+      const x = (number * step - view.left) * view.scale;
+      if (x > width) break;
+      context.fillRect(x, RULER - 5, 1, 5);
+      if (x < free || isLeftOut(number * step)) continue;
+      const text = axisText(view.timeOf(number * step) - view.layout.begin, step);
+      context.fillText(text, x + 3, RULER / 2);
+      free = x + context.measureText(text).width + 12;
+    }
+    for (const wait of view.waits) {
+      const [x, length] = placeOf(wait, view);
+      const text = `⋯ ${durationText(wait.to - wait.from)}`;
+      if (length > context.measureText(text).width) context.fillText(text, x + 2, RULER / 2);
+    }
+  }
+
+  return {
+    paint,
+    forget() {
+      colours = null;
+      hatches.clear();
+    },
+  };
+}
+
+function hatchTile(colour) {
+  const tile = el("canvas", {width: 8, height: 8});
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = withAlpha(colour, 0.7);
+  pen.lineWidth = 1.6;
+  pen.beginPath();
+  for (const shift of [-8, 0, 8]) {
+    pen.moveTo(shift, 8);
+    pen.lineTo(shift + 8, 0);
+  }
+  pen.stroke();
+  return tile;
+}
+
+function withAlpha(colour, alpha) {
+  if (!colour.startsWith("rgb(")) return colour;
+  return colour.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
+}
+
+/** Return a round number of seconds that is at least so large. */
+function niceStep(least) {
+  const long = [60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
+  if (least > 30) return long.find((step) => step >= least) ?? Math.ceil(least / 86400) * 86400;
+  const power = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((each) => each * power).find((step) => step >= least);
+}
+
+function axisText(seconds, step) {
+  if (step < 0.001) return `${(seconds * 1000).toFixed(1)} ms`;
+  if (step < 1 && seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (step < 1) return `${seconds.toFixed(step < 0.01 ? 3 : step < 0.1 ? 2 : 1)} s`;
+  if (seconds < 60 && step < 60) return `${Math.round(seconds)} s`;
+  const whole = Math.round(seconds);
+  const two = (number) => String(number).padStart(2, "0");
+  const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
+  return hours ? `${hours}:${two(minutes)} h` : `${minutes}:${two(whole % 60)} min`;
+}

@@ -1,0 +1,140 @@
+// The picture of a tree: a box for each place, boxes in boxes, lit by what runs.
+
+import {countText, durationText, el, icon, setText, shortText} from "./elements.js";
+import {makeItems} from "./items.js";
+import {makePicker} from "./laps.js";
+import {STATE_WORDS, STATUS_MARKS} from "./states.js";
+
+export const KIND_WORDS = {
+  sequential: "one after the other", loop: "again and again", parallel: "at the same time",
+  workflow: "steps", each: "for each item", switch: "one of them", swarm: "hand over to each other",
+  chat: "a model", human: "a person", function: "code", graph: "a LangGraph graph",
+  node: "node of a graph",
+};
+
+/** Make the box of a place: {node, show(found, look), reopen()}; `found` is what `standings` returns.
+ *
+ * @param place as `placesOf` returns it
+ * @param acts {placeOf(id), isOpen(id), setOpen(id, isOpen), toggled(), select(bar), pick(id, count)}
+ */
+export function makeBox(place, acts) {
+  const {node: data} = place;
+  const isBig = data.children.length > 0;
+  const mark = el("span", {class: "mark"});
+  const name = el("bdi", {class: "box-name"}, shortText(data.name, 80));
+  const facts = el("span", {class: "box-facts"});
+  const open = el("button", {type: "button", class: "box-open"}, icon(data.kind), name, mark, facts);
+  const head = el("div", {class: "box-head"}, open);
+  const live = el("div", {class: "box-live", dir: "auto", hidden: true});
+  const node = el("div", {class: isBig ? "box big" : "box", role: "treeitem"}, head, live);
+  node.dataset.kind = data.kind;
+  node.dataset.place = data.id;
+  if (data.is_called) node.classList.add("called");
+  let last = null;
+  open.addEventListener("click", () => last && acts.select(last));
+
+  const picker = place.counter && place.counter !== "item" ? makePicker(place, acts) : null;
+  if (picker) head.append(picker.node);
+  const items = data.kind === "each" ? itemsOf(place, acts) : null;
+  if (items) node.append(items.node);
+  const inside = isBig ? makeInside(node, head, data, acts) : null;
+
+  function show(found, look) {
+    inside?.show(found, look);
+    const standing = found.get(data.id);
+    if (!standing) return;
+    last = standing.last;
+    node.dataset.state = standing.state;
+    mark.dataset.state = standing.state;
+    setText(mark, standing.state === "idle" ? "" : STATUS_MARKS[standing.state]);
+    setText(facts, factsText(standing));
+    node.classList.toggle("selected", look.selectedPlace === data.id);
+    const said = standing.state === "running" ? look.saying.get(data.id) : undefined;
+    live.hidden = !said;
+    setText(live, said ? shortText(said.slice(-120), 120) : "");
+    open.title = `${data.about || KIND_WORDS[data.kind] || data.kind}: ${STATE_WORDS[standing.state]}`;
+    open.setAttribute("aria-label", [
+      data.name.slice(0, 80), data.kind, STATE_WORDS[standing.state], facts.textContent,
+    ].filter(Boolean).join(", "));
+    picker?.show(standing, look.picks.get(data.id));
+    if (items) {
+      const child = data.children.find((each) => each.is_called);
+      items.show(found.get(child.id), look.picks.get(child.id));
+    }
+  }
+
+  return {node, show, reopen: () => inside?.reopen()};
+}
+
+/** The boxes in a box, made while it is open: {show(found, look), reopen()}. */
+function makeInside(node, head, data, acts) {
+  const toggle = el("button", {type: "button", class: "box-toggle"});
+  let place = null; // the element with the boxes
+  let boxes = [];
+  let shown = null; // what was shown last: boxes that open are shown the same
+
+  function setOpen(isOpen) {
+    node.classList.toggle("closed", !isOpen);
+    node.setAttribute("aria-expanded", String(isOpen));
+    toggle.textContent = isOpen ? "▾" : "▸";
+    toggle.setAttribute("aria-label", `${isOpen ? "Close" : "Open"} ${shortText(data.name, 80)}`);
+    place?.remove();
+    place = null;
+    boxes = isOpen ? data.children.map((child) => makeBox(acts.placeOf(child.id), acts)) : [];
+    if (!isOpen) return;
+    place = el("div", {class: "box-inside", role: "group"}, ...boxes.map((box) => box.node));
+    node.append(place);
+    if (shown) show(...shown);
+  }
+
+  function show(found, look) {
+    shown = [found, look];
+    for (const box of boxes) box.show(found, look);
+  }
+
+  /** Open and close it and what is inside as `acts.isOpen` says now. */
+  function reopen() {
+    const isOpen = acts.isOpen(data.id);
+    if (isOpen === node.classList.contains("closed")) setOpen(isOpen);
+    for (const box of boxes) box.reopen();
+  }
+
+  toggle.addEventListener("click", () => {
+    const isOpen = node.classList.contains("closed");
+    acts.setOpen(data.id, isOpen);
+    setOpen(isOpen);
+    acts.toggled();
+  });
+  head.prepend(toggle);
+  setOpen(acts.isOpen(data.id));
+  return {show, reopen};
+}
+
+function itemsOf(place, acts) {
+  const child = place.node.children.find((each) => each.is_called);
+  return child ? makeItems((count) => acts.pick(child.id, count)) : null;
+}
+
+function factsText({runs, seconds, tokens, state}) {
+  if (state === "idle") return "";
+  return [
+    runs > 1 ? `×${countText(runs)}` : "",
+    seconds ? durationText(seconds) : "",
+    tokens ? `${countText(tokens)} tok` : "",
+  ].filter(Boolean).join(" · ");
+}
+
+/** Make the picture: {node, build(about), show(standings, look)}. */
+export function makePicture(acts) {
+  const node = el("div", {class: "picture", role: "tree", "aria-label": "The tree of agents"});
+  let root = null;
+  return {
+    node,
+    build(rootPlace) {
+      root = makeBox(rootPlace, acts);
+      node.replaceChildren(root.node);
+    },
+    show: (found, look) => root?.show(found, look),
+    reopen: () => root?.reopen(),
+  };
+}

@@ -1,0 +1,173 @@
+// Where each bar of the timeline is: its row, by what it is inside of and what runs beside it.
+//
+// A bar is below the one that it is inside of. What runs at the same time is in rows of its own, and
+// what is inside of a bar stays together below it, as a block.
+
+const OPEN = new Set(["running", "asks", "stopped"]); // what may have no end; when a run died is not known
+const OVERLAP = 0.2; // of the shorter of two bars: clocks of two processes differ a little
+
+/** Lay bars out: {items, rows, begin, end, isOpen}.
+ *
+ * An item is {bar, label, kind, state, began, ended, row, children}; `ended` is Infinity for what still
+ * runs or waits, or was killed. `items` are in the order in which they began; `rows` has the items of each row in that
+ * order; `begin` and `end` are in seconds since 1970, `end` of what has ended.
+ */
+export function layOut(bars) {
+  const items = [...bars].sort(byBegin).map(itemOf);
+  const byId = new Map(items.map((item) => [item.bar.id, item]));
+  const top = {children: []};
+  for (const item of items) {
+    const around = byId.get(item.bar.inside);
+    (around && around !== item ? around : top).children.push(item);
+  }
+  pack(top);
+  const rows = rowsOf(top);
+  return {items, rows, ...boundsOf(items)};
+}
+
+function byBegin(a, b) {
+  return a.began - b.began || a.address.length - b.address.length || (a.id < b.id ? -1 : 1);
+}
+
+function itemOf(bar) {
+  const isOpen = bar.ended === null && OPEN.has(bar.state);
+  return {
+    bar, label: bar.label || bar.agent_name, kind: bar.kind, state: bar.state, began: bar.began,
+    ended: isOpen ? Infinity : Math.max(bar.ended ?? bar.began, bar.began), children: [], row: 0,
+  };
+}
+
+function boundsOf(items) {
+  let begin = Infinity;
+  let end = -Infinity;
+  let isOpen = false;
+  let isWaiting = false;
+  for (const {began, ended, state} of items) {
+    begin = Math.min(begin, began);
+    end = Math.max(end, Number.isFinite(ended) ? ended : began);
+    if (state === "running") isOpen = true;
+    if (state !== "running" && ended === Infinity) isWaiting = true;
+  }
+  return items.length ? {begin, end, isOpen, isWaiting} : {begin: 0, end: 1, isOpen, isWaiting};
+}
+
+/** Return how many rows the block of an item needs, and give each item inside its offset in it. */
+function pack(item) {
+  const ends = []; // of the last block in each row
+  for (const child of item.children) {
+    const height = pack(child);
+    child.offset = freeRows(ends, child, height);
+    const length = child.ended - child.began;
+    for (let row = child.offset; row < child.offset + height; row++) {
+      ends[row] = {ended: child.ended, length};
+    }
+  }
+  return 1 + ends.length;
+}
+
+function freeRows(ends, child, height) {
+  const length = child.ended - child.began;
+  let first = 0;
+  for (let row = 0; row < first + height && row < ends.length; row++) {
+    const slack = OVERLAP * Math.min(length, ends[row].length);
+    if (ends[row].ended > child.began + (Number.isFinite(slack) ? slack : 0)) first = row + 1;
+  }
+  return first;
+}
+
+function rowsOf(top) {
+  const rows = [];
+  const waiting = top.children.map((child) => [child, child.offset]);
+  while (waiting.length) {
+    const [item, row] = waiting.pop();
+    item.row = row;
+    while (rows.length <= row) rows.push([]);
+    rows[row].push(item);
+    for (const child of item.children) waiting.push([child, row + 1 + child.offset]);
+  }
+  for (const row of rows) {
+    row.sort((a, b) => a.began - b.began);
+    row.forEach((item, number) => {
+      item.number = number;
+    });
+  }
+  return rows;
+}
+
+// the axis of time
+
+const SHORTEST_WAIT = 1; // seconds that may be left out
+const WAIT_SHARE = 0.05; // of the time in which something ran
+const OPEN_SHARE = 0.08; // of all the time, as which a wait that goes on is drawn
+const SHOWN_SHARE = 0.02; // of that time, as which a wait is drawn
+
+/** Make the axis: {toUnits(time), toTime(units), lengthAt(now), waits}.
+ *
+ * Units are seconds since the beginning, in which long waits are short if they are left out. Its length
+ * is that until now, if something still runs.
+ */
+export function makeAxis({items, begin, end, isOpen, isWaiting}, isShort, now) {
+  const until = isWaiting ? end + Math.max(0.01, (end - begin) * OPEN_SHARE) : end;
+  const last = isOpen ? Math.max(until, now) : until;
+  const pieces = isShort ? shortPieces(items, begin, last, now) : [{from: begin, at: 0, speed: 1}];
+  const toUnits = (time) => {
+    const piece = lastBefore(pieces, time, "from");
+    return piece.at + (time - piece.from) * piece.speed;
+  };
+  return {
+    toUnits,
+    toTime(units) {
+      const piece = lastBefore(pieces, units, "at");
+      return piece.from + (units - piece.at) / piece.speed;
+    },
+    lengthAt: (time) => Math.max(toUnits(isOpen ? Math.max(until, time) : until), 0.001),
+    waits: pieces.filter((piece) => piece.speed < 1),
+  };
+}
+
+/** Return the last of some sorted entries of which a key is not larger than a value; or the first. */
+function lastBefore(entries, value, key) {
+  let low = 0;
+  let high = entries.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (entries[middle][key] <= value) low = middle;
+    else high = middle - 1;
+  }
+  return entries[low];
+}
+
+/** Return the number of the first item of a row that is not over at a time; items do not overlap. */
+export function firstAt(items, time) {
+  const found = items.length ? lastBefore(items, time, "began") : null;
+  return found ? Math.max(0, found.number - 1) : 0;
+}
+
+function shortPieces(items, begin, last, now) {
+  const active = [];
+  for (const item of items) {
+    const isWork = !item.children.length && item.kind !== "question" && item.state !== "asks";
+    const ended = Number.isFinite(item.ended) ? item.ended : now;
+    if (isWork && item.bar.place_kind !== "human") active.push([item.began, ended]);
+  }
+  const waits = [];
+  let worked = 0;
+  let until = begin;
+  const wait = (from, to) => to - from > SHORTEST_WAIT && waits.push([from, to]);
+  for (const [from, to] of active) {
+    if (from > until) wait(until, from);
+    worked += Math.max(0, to - Math.max(from, until));
+    until = Math.max(until, to);
+  }
+  wait(until, last);
+  const shown = Math.max(0.05, worked * SHOWN_SHARE);
+  const pieces = [{from: begin, at: 0, speed: 1}];
+  for (const [from, to] of waits) {
+    if (to - from < worked * WAIT_SHARE) continue;
+    const before = pieces.at(-1);
+    const at = before.at + (from - before.from) * before.speed;
+    pieces.push({from, at, speed: shown / (to - from), to});
+    pieces.push({from: to, at: at + shown, speed: 1});
+  }
+  return pieces;
+}

@@ -1,0 +1,11 @@
+// How threads and activations stand: in a sign, and in words.
+
+export const STATUS_MARKS = {
+  running: "●", paused: "?", asks: "?", failed: "✕", stopped: "■", done: "✓", void: "⊘", idle: "○",
+  new: "○",
+};
+
+export const STATE_WORDS = {
+  idle: "has not run", running: "runs", asks: "waits for an answer", failed: "failed",
+  stopped: "was stopped", done: "done", void: "was discarded",
+};

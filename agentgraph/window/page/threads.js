@@ -1,0 +1,164 @@
+// The threads: what each is called, how it stands, what it said last, what it cost, who waits for it.
+
+import {atNextFrame, countText, el, setText, shortText, timeText} from "./elements.js";
+import {STATUS_MARKS} from "./states.js";
+
+const STATUSES = ["running", "paused", "failed", "stopped", "done"];
+const SEARCH_WAIT = 200; // milliseconds after the last key
+
+export function makeThreads(store, backend) {
+  const {state} = store;
+  const search = el("input", {
+    type: "search", class: "thread-search", placeholder: "Search threads  ( / )",
+    "aria-label": "Search threads", autocomplete: "off", spellcheck: "false",
+  });
+  const filter = el("select", {class: "thread-filter", "aria-label": "Show threads that are"},
+    el("option", {value: ""}, "all"),
+    ...STATUSES.map((status) => el("option", {value: status}, status)),
+  );
+  const list = el("ul", {class: "thread-list", "aria-label": "Threads"});
+  const more = smallButton("thread-more quiet-button", "Show more", () => store.listMore());
+  const count = el("p", {class: "thread-count quiet", role: "status"});
+  const start = el("button", {type: "button", class: "new-run primary"}, "New run");
+  const node = el("section", {class: "threads", "aria-label": "Threads"},
+    el("div", {class: "threads-head"}, start, search, filter), list, count, more);
+  const rows = new Map(); // by thread id
+  let confirming = null; // the id of the thread that somebody may want to delete
+  let timer = 0;
+
+  search.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => store.find(search.value.trim()), SEARCH_WAIT);
+  });
+  search.addEventListener("keydown", (key) => {
+    if (key.key === "Enter") {
+      const [first] = state.threads?.threads ?? [];
+      if (first) store.open(first.thread_id);
+    }
+  });
+  filter.addEventListener("change", () => store.find(search.value.trim(), filter.value));
+  start.addEventListener("click", () => node.dispatchEvent(new CustomEvent("newrun", {bubbles: true})));
+
+  /** Ask whether a thread may be deleted. */
+  function ask(id) {
+    confirming = id;
+    show();
+  }
+
+  async function remove(id) {
+    confirming = null;
+    await store.want("delete", {thread_id: id});
+    if (!state.error && state.threadId === id) store.open(null);
+    store.refreshThreads();
+  }
+
+  async function copy(id) {
+    const known = new Set(state.threads.threads.map((each) => each.thread_id));
+    let to = `${id}-copy`;
+    for (let number = 2; known.has(to); number++) to = `${id}-copy-${number}`;
+    await store.want("copy", {thread_id: id, to});
+    if (state.error) return;
+    await store.refreshThreads();
+    store.open(to);
+  }
+
+  const show = atNextFrame(() => {
+    start.disabled = Boolean(state.about?.is_read_only);
+    if (!state.threads) return setText(count, "Loading …");
+    const {threads, total} = state.threads;
+    const ids = new Set(threads.map((each) => each.thread_id));
+    for (const [id, row] of rows) {
+      if (!ids.has(id)) {
+        row.node.remove();
+        rows.delete(id);
+      }
+    }
+    threads.forEach((thread, number) => {
+      const id = thread.thread_id;
+      if (!rows.has(id)) rows.set(id, threadRow(id));
+      const row = rows.get(id);
+      row.show(thread, id === state.threadId, id === confirming);
+      const there = list.children[number] ?? null;
+      if (there !== row.node) list.insertBefore(row.node, there);
+    });
+    more.hidden = threads.length >= total;
+    const isAll = !state.search && !state.status;
+    if (!threads.length) setText(count, isAll ? "No threads yet: begin a new run." : "No thread fits.");
+    else if (threads.length < total) setText(count, `${threads.length} of ${countText(total)} threads`);
+    else setText(count, "");
+    return undefined;
+  });
+
+  function threadRow(id) {
+    const mark = el("span", {class: "mark"});
+    const name = el("bdi", {class: "thread-name"}, shortText(id, 100));
+    const badge = el("span", {class: "badge", hidden: true});
+    const last = el("span", {class: "thread-last", dir: "auto"});
+    const facts = el("span", {class: "thread-facts quiet"});
+    const open = el("button", {type: "button", class: "thread-open", title: shortText(id, 300)},
+      el("span", {class: "thread-title"}, mark, name, badge), last, facts);
+    const tools = el("span", {class: "thread-tools"});
+    const row = el("li", {class: "thread"}, open, tools);
+    row.dataset.thread = shortText(id, 200);
+    open.addEventListener("click", () => {
+      confirming = null;
+      if (state.threadId !== id || state.line) store.open(id);
+    });
+    let shownTools = "";
+
+    function showTools(kind) {
+      if (kind === shownTools) return;
+      shownTools = kind;
+      tools.replaceChildren(...(kind === "own" ? own() : kind === "confirm" ? confirm() : []));
+    }
+
+    function own() {
+      return [
+        smallButton("thread-copy quiet-button", "Copy", () => copy(id)),
+        smallButton("thread-delete quiet-button", "Delete", () => ask(id)),
+      ];
+    }
+
+    function confirm() {
+      return [
+        el("span", {role: "alert"}, "Delete it for good?"),
+        smallButton("thread-really danger", "Delete", () => remove(id)),
+        smallButton("thread-keep quiet-button", "Keep", () => ask(null)),
+      ];
+    }
+
+    return {
+      node: row,
+      show(thread, isOpen, isConfirming) {
+        const status = thread.status ?? "new";
+        row.classList.toggle("is-open", isOpen);
+        if (isOpen) open.setAttribute("aria-current", "true");
+        else open.removeAttribute("aria-current");
+        mark.dataset.state = status;
+        setText(mark, STATUS_MARKS[status] ?? "○");
+        mark.title = status;
+        badge.hidden = !thread.pending;
+        setText(badge, thread.pending ? `${thread.pending} waiting` : "");
+        const words = thread.error || thread.last || thread.first;
+        setText(last, shortText(words, 160));
+        last.hidden = !words;
+        const tokens = thread.tokens ? [`${countText(thread.tokens)} tokens`] : [];
+        setText(facts, [status, timeText(thread.updated), ...tokens].filter(Boolean).join(" · "));
+        showTools(isConfirming ? "confirm" : isOpen ? "own" : "");
+      },
+    };
+  }
+
+  return {
+    node,
+    search,
+    update(_, changed) {
+      if (["threads", "threadId", "status", "error", "about"].some((key) => changed.has(key))) show();
+    },
+  };
+}
+
+/** Make a button of a row. */
+function smallButton(name, text, onclick) {
+  return el("button", {type: "button", class: name, onclick}, text);
+}

@@ -1,0 +1,230 @@
+// The timeline: a bar for each activation over time, with calls of models and tools inside.
+//
+// It is drawn on a canvas of the size of the panel. For keyboards and screen readers there is a list of
+// the bars around the selected one.
+
+import {placesOf} from "./activations.js";
+import {
+  atNextFrame, countText, durationText, el, newId, paced, setText, toolButton,
+} from "./elements.js";
+import {isLap, labelOf, optionText} from "./labels.js";
+import {makePainter} from "./painter.js";
+import {makePointing} from "./pointing.js";
+import {ROW, RULER, makeView} from "./view.js";
+
+const LIST_AROUND = 8; // bars before and after the selected one that the list has
+const ZOOM = 1.5;
+const GROWS = 100; // milliseconds between two pictures of what runs
+const GROWS_CALMLY = 1000; // the same, for who wants less motion
+const ABOUT = "Timeline: arrow keys move through the bars";
+
+export function makeTimeline(store) {
+  const {state} = store;
+  const canvas = el("canvas", {class: "timeline-canvas", "aria-hidden": "true"});
+  const high = el("div", {class: "timeline-high"});
+  const list = makeBarList();
+  const attributes = {class: "timeline-scroller", tabindex: 0, role: "listbox", "aria-label": ABOUT};
+  const scroller = el("div", attributes, high, list.node);
+  const view = makeView(() => Math.max(scroller.clientWidth, 50));
+  const painter = makePainter(canvas);
+  const acts = {
+    itemAt: (x, y) => view.itemAt(x, y, scroller.scrollTop),
+    select: (item) => store.select(item.bar.id),
+    pan: (pixels) => change(() => view.pan(pixels)),
+    zoom: (factor, x) => change(() => view.zoom(factor, x)),
+    draw: () => draw(),
+  };
+  const pointing = makePointing(scroller, canvas, acts);
+  const follow = toolButton("timeline-follow", "Keep what runs now in view (f)", "Follow", () => {
+    setMode(view.mode === "follow" ? "free" : "follow");
+  });
+  const short = toolButton("timeline-short", "Leave out long waits (w)", "Without waits", () => {
+    change(() => view.setShort(!view.isShort));
+  });
+  const loadOlder = () => store.loadOlder();
+  const older = toolButton("timeline-older", "Load what ran before", "Load older", loadOlder);
+  const facts = el("span", {class: "timeline-facts quiet", role: "status"});
+  const head = el("div", {class: "panel-head"},
+    el("h2", {}, "Timeline"), facts, el("span", {class: "spacer"}), older, short, follow,
+    toolButton("timeline-out", "Zoom out (−)", "−", () => acts.zoom(1 / ZOOM)),
+    toolButton("timeline-in", "Zoom in (+)", "+", () => acts.zoom(ZOOM)),
+    toolButton("timeline-fit", "Show all that ran (0)", "Fit", () => setMode("fit")),
+  );
+  const plot = el("div", {class: "timeline-plot"}, canvas, scroller, pointing.tip);
+  const empty = el("p", {class: "empty quiet"}, "Nothing has run yet.");
+  const node = el("section", {class: "timeline panel", "aria-label": "Timeline"}, head, empty, plot);
+  let byId = new Map();
+  let places = new Map();
+  let growing = 0;
+
+  const setMode = (mode) => change(() => {
+    view.mode = mode;
+  });
+
+  function change(act) {
+    act();
+    follow.setAttribute("aria-pressed", String(view.mode === "follow"));
+    short.setAttribute("aria-pressed", String(view.isShort));
+    draw();
+  }
+
+  function layBarsOut() {
+    const bars = [...state.bars.values()];
+    for (const bar of bars) bar.place_kind = places.get(bar.place)?.node.kind;
+    view.setBars(bars);
+    const {items, rows} = view.layout;
+    for (const item of items) item.label = labelOf(item.bar);
+    byId = new Map(items.map((item) => [item.bar.id, item]));
+    empty.hidden = bars.length > 0;
+    const isLoading = state.threadId && (!state.thread || state.thread.turns?.length);
+    setText(empty, isLoading ? "Loading …" : "Nothing has run yet.");
+    plot.hidden = !bars.length;
+    high.style.height = `${RULER + rows.length * ROW + 8}px`;
+    older.hidden = state.isWhole;
+    setText(facts, bars.length ? timelineFacts(view.layout) : "");
+    Object.assign(scroller.dataset, {bars: bars.length, rows: rows.length});
+    showList();
+    draw();
+  }
+
+  const layOutSoon = paced(layBarsOut);
+
+  const draw = atNextFrame(() => {
+    if (plot.hidden || !plot.clientWidth) return;
+    view.settle();
+    const drawn = painter.paint(view, {
+      width: Math.max(scroller.clientWidth, 50), top: scroller.scrollTop, selected: state.selected,
+      hovered: pointing.hovered,
+    });
+    Object.assign(scroller.dataset, {drawn, scale: view.scale, left: view.left});
+    if (view.layout.isOpen && document.visibilityState !== "hidden") drawAgain();
+  });
+
+  function drawAgain() {
+    const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    growing ||= setTimeout(() => {
+      growing = 0;
+      draw();
+    }, isCalm ? GROWS_CALMLY : GROWS);
+  }
+
+  scroller.addEventListener("scroll", draw);
+  new ResizeObserver(draw).observe(plot);
+
+  // keyboards and screen readers
+
+  const bindings = {
+    ArrowRight: () => move(1),
+    ArrowLeft: () => move(-1),
+    ArrowDown: () => moveRow(1),
+    ArrowUp: () => moveRow(-1),
+    Home: () => choose(view.layout.items[0]),
+    End: () => choose(view.layout.items.at(-1)),
+    Enter: () => node.dispatchEvent(new CustomEvent("openbar", {bubbles: true})),
+    "+": () => acts.zoom(ZOOM),
+    "=": () => acts.zoom(ZOOM),
+    "-": () => acts.zoom(1 / ZOOM),
+    0: () => setMode("fit"),
+    f: () => follow.click(),
+    w: () => short.click(),
+  };
+  scroller.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in bindings)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    bindings[event.key]();
+  });
+
+  function choose(item) {
+    if (!item) return;
+    store.select(item.bar.id);
+    const y = item.row * ROW;
+    const room = scroller.clientHeight - RULER - ROW - 8;
+    if (y < scroller.scrollTop) scroller.scrollTop = y;
+    else if (y > scroller.scrollTop + room) scroller.scrollTop = y - room;
+    change(() => view.show(item));
+  }
+
+  function move(by) {
+    const {items} = view.layout;
+    const at = items.indexOf(byId.get(state.selected));
+    if (at < 0) choose(items.at(by > 0 ? 0 : -1));
+    else choose(items[at + by]);
+  }
+
+  /** Go to the row below or above: to what is nearest there in time. */
+  function moveRow(by) {
+    const item = byId.get(state.selected);
+    if (!item) return move(by);
+    const row = view.layout.rows[item.row + by] ?? [];
+    const away = (each) => Math.max(each.began - item.began, item.began - each.ended, 0);
+    return choose(row.reduce((best, each) => (best && away(best) <= away(each) ? best : each), null));
+  }
+
+  function showList() {
+    const id = list.show(view.layout.items, byId.get(state.selected));
+    if (id) scroller.setAttribute("aria-activedescendant", id);
+    else scroller.removeAttribute("aria-activedescendant");
+  }
+
+  return {
+    node,
+    /** Select the activation "next" to the selected one, "before" it, the "first", or the "last". */
+    go(where) {
+      const agents = view.layout.items.filter((item) => item.kind === "agent");
+      const selected = byId.get(state.selected);
+      const isPast = (item) => item === selected || item.began < selected.began;
+      const at = selected ? agents.findLastIndex(isPast) : -1;
+      const before = agents[at] === selected ? at - 1 : at;
+      const last = agents.length - 1;
+      const next = {next: at + 1, before: selected ? before : last, first: 0, last}[where];
+      choose(agents[Math.min(Math.max(next, 0), last)]);
+    },
+    repaint() {
+      painter.forget();
+      draw();
+    },
+    update(_, changed) {
+      if (changed.has("about") && state.about) places = placesOf(state.about.tree);
+      if (changed.has("threadId")) {
+        setMode("fit");
+        scroller.scrollTop = 0;
+        layBarsOut();
+      }
+      const isFirst = changed.has("thread") && !view.layout.items.length;
+      if (isFirst || ["bars", "isWhole", "about"].some((key) => changed.has(key))) layOutSoon();
+      if (!changed.has("selected")) return;
+      showList();
+      draw();
+    },
+  };
+}
+
+function timelineFacts({items, begin, end, isOpen}) {
+  const count = items.filter((item) => item.kind === "agent" && !isLap(item.bar)).length;
+  const until = isOpen ? Math.max(end, Date.now() / 1000) : end;
+  return `${countText(count)} activations, ${durationText(until - begin)}`;
+}
+
+/** The bars around the selected one, as texts: {node, show(items, selected)}. */
+function makeBarList() {
+  const node = el("ul", {class: "sr", role: "presentation"});
+
+  /** Show them; return the id of the selected one, if there is one. */
+  function show(items, selected) {
+    const at = selected ? items.indexOf(selected) : 0;
+    const first = Math.max(0, at - LIST_AROUND);
+    let id = null;
+    node.replaceChildren(...items.slice(first, at + LIST_AROUND + 1).map((item, number) => {
+      const option = el("li", {
+        role: "option", id: newId("bar"), "aria-selected": String(item === selected),
+        "aria-posinset": first + number + 1, "aria-setsize": items.length,
+      }, optionText(item.bar));
+      if (item === selected) id = option.id;
+      return option;
+    }));
+    return id;
+  }
+
+  return {node, show};
+}

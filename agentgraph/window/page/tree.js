@@ -1,0 +1,166 @@
+// The tree, lit by the bars of a thread: which turn and which lap is shown, what is open, how large.
+
+import {placesOf, standings} from "./activations.js";
+import {atNextFrame, el, icon, paced, toolButton} from "./elements.js";
+import {KIND_WORDS, makePicture} from "./picture.js";
+
+const OPEN_AT_FIRST = 60; // places; a larger tree is closed below some depth
+const OPEN_AT_ONCE = 150; // places of a tree that is opened as a whole
+const SMALLEST = 0.4;
+const SMALLEST_FIT = 0.8;
+const LARGEST = 2;
+const ZOOM_STEP = 1.2;
+
+export function makeTree(store) {
+  const {state} = store;
+  let places = new Map();
+  let built = null; // the tree of which the boxes are
+  let zoom = 1;
+  let isFitting = true;
+  const open = new Map(); // what people opened and closed: by the place's id
+  let depthOpen = Infinity;
+  let unchosen = new Set(); // the places that a switch has not chosen: they are closed
+
+  const turns = el("select", {class: "turn-picker", "aria-label": "Turn", hidden: true});
+  const acts = {
+    placeOf: (id) => places.get(id),
+    isOpen: (id) => open.get(id) ?? (places.get(id).depth < depthOpen && !unchosen.has(id)),
+    setOpen: (id, isOpen) => open.set(id, isOpen),
+    toggled: () => fitSoon(),
+    select: (bar) => store.select(bar.id),
+    pick(id, count) {
+      const picks = new Map(state.picks);
+      if (count === null) picks.delete(id);
+      else picks.set(id, count);
+      store.set({picks});
+    },
+  };
+  const picture = makePicture(acts);
+  const legend = el("ul", {class: "legend", hidden: true, "aria-label": "Legend"});
+  const scroller = el("div", {class: "tree-scroller", tabindex: -1}, picture.node);
+  const legendButton = toolButton("tree-legend", "Legend", "Legend", () => {
+    legend.hidden = !legend.hidden;
+    legendButton.setAttribute("aria-pressed", String(!legend.hidden));
+  });
+  const tools = el("div", {class: "panel-head"},
+    el("h2", {}, "Tree"), turns, el("span", {class: "spacer"}),
+    toolButton("tree-close-all", "Close all boxes", "Collapse", () => openAll(1)),
+    toolButton("tree-open-all", "Open closed boxes", "Expand", () => openAll(nextDepth())),
+    legendButton,
+    toolButton("tree-smaller", "Smaller", "−", () => setZoom(zoom / ZOOM_STEP)),
+    toolButton("tree-larger", "Larger", "+", () => setZoom(zoom * ZOOM_STEP)),
+    toolButton("tree-fit", "Fit the tree into its place", "Fit", () => fit()),
+  );
+  const node = el("section", {class: "tree panel", "aria-label": "Tree"}, tools, legend, scroller);
+  turns.addEventListener("change", () => {
+    const turn = turns.value === "last" ? null : turns.value === "all" ? -1 : Number(turns.value);
+    store.set({turn, picks: new Map()});
+  });
+  scroller.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    setZoom(event.deltaY < 0 ? zoom * 1.1 : zoom / 1.1);
+  }, {passive: false});
+  const fitSoon = atNextFrame(() => isFitting && fit());
+  new ResizeObserver(fitSoon).observe(scroller);
+
+  function setZoom(wanted) {
+    isFitting = false;
+    zoom = Math.min(Math.max(wanted, SMALLEST), LARGEST);
+    picture.node.style.zoom = zoom;
+  }
+
+  function fit() {
+    picture.node.style.zoom = 1;
+    const {clientWidth, clientHeight} = scroller;
+    if (!clientWidth || !clientHeight) return;
+    const {scrollWidth, scrollHeight} = scroller;
+    const wanted = Math.min(1, clientWidth / scrollWidth, clientHeight / scrollHeight);
+    setZoom(Math.max(wanted, SMALLEST_FIT));
+    isFitting = true;
+  }
+
+  /** Return to which depth to open what is closed: all of a small tree, one level more of a large one. */
+  function nextDepth() {
+    return places.size <= OPEN_AT_ONCE ? Infinity : depthOpen + 1;
+  }
+
+  function openAll(depth) {
+    open.clear();
+    depthOpen = depth;
+    build();
+    show();
+  }
+
+  function build() {
+    const tree = state.about?.tree;
+    if (!tree) return;
+    places = placesOf(tree);
+    built = tree;
+    picture.build(places.get(tree.id));
+    const kinds = [...new Set([...places.values()].map((place) => place.node.kind))];
+    legend.replaceChildren(...kinds.map((kind) => {
+      const entry = el("li", {}, icon(kind), ` ${kind}: ${KIND_WORDS[kind] ?? kind}`);
+      entry.dataset.kind = kind;
+      return entry;
+    }));
+    fitSoon();
+  }
+
+  function firstDepth() {
+    const countTo = (depth) => [...places.values()].filter((place) => place.depth <= depth).length;
+    return [8, 7, 6, 5, 4, 3, 2].find((depth) => countTo(depth) <= OPEN_AT_FIRST) ?? 1;
+  }
+
+  const show = paced(() => {
+    if (!state.about) return;
+    if (built !== state.about.tree) {
+      places = placesOf(state.about.tree);
+      depthOpen = places.size > OPEN_AT_FIRST ? firstDepth() : Infinity;
+      build();
+    }
+    const bars = [...state.bars.values()].sort((a, b) => a.began - b.began);
+    const last = bars.length ? bars.reduce((most, bar) => Math.max(most, bar.turn ?? 0), 0) : 0;
+    showTurns(last);
+    const turn = state.turn === -1 ? null : state.turn ?? last;
+    const found = standings(places, bars, {turn, picks: state.picks});
+    closeUnchosen(found);
+    const selectedPlace = state.bars.get(state.selected)?.place;
+    picture.show(found, {selectedPlace, saying: state.saying, picks: state.picks});
+  });
+
+  function closeUnchosen(found) {
+    const now = new Set();
+    for (const {node: place} of places.values()) {
+      const idle = place.children.filter((each) => found.get(each.id).state === "idle");
+      const hasChosen = place.kind === "switch" && idle.length < place.children.length;
+      if (hasChosen) for (const each of idle) now.add(each.id);
+    }
+    if (now.size === unchosen.size && [...now].every((id) => unchosen.has(id))) return;
+    unchosen = now;
+    picture.reopen();
+    fitSoon();
+  }
+
+  function showTurns(last) {
+    turns.hidden = last < 1;
+    if (turns.children.length !== last + 2) {
+      const numbers = Array.from({length: Math.min(last, 200)}, (_, back) => last - 1 - back);
+      turns.replaceChildren(
+        el("option", {value: "last"}, `turn ${last + 1} (last)`),
+        ...numbers.map((number) => el("option", {value: number}, `turn ${number + 1}`)),
+        el("option", {value: "all"}, "all turns"),
+      );
+    }
+    turns.value = state.turn === null ? "last" : state.turn === -1 ? "all" : String(state.turn);
+  }
+
+  const KEYS = ["about", "bars", "turn", "picks", "selected", "texts"];
+  return {
+    node,
+    update(_, changed) {
+      if (KEYS.some((key) => changed.has(key))) show();
+      if (changed.has("threadId")) scroller.scrollTo(0, 0);
+    },
+  };
+}

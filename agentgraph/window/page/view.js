@@ -1,0 +1,116 @@
+// Which part of the time the timeline shows, and how large: {begin, scale} in units of the axis.
+
+import {firstAt, layOut, makeAxis} from "./rows.js";
+
+export const ROW = 22; // pixels of a row
+export const RULER = 24; // pixels of what is above the rows
+
+const MARGIN = 12; // pixels left and right of what ran
+const FOLLOWED = 48; // pixels to the right of what runs now
+const SHORTEST = 0.0005; // seconds as which the whole canvas may be shown
+const NEAR = 3; // pixels by which a click may miss
+
+/** Make the view; `widthOf()` is the width of the canvas. */
+export function makeView(widthOf) {
+  let axis = null;
+  let length = 1; // of the axis, now
+  const now = () => Date.now() / 1000;
+  const view = {
+    layout: layOut([]),
+    mode: "fit", // or "follow", or "free"
+    isShort: false, // whether long waits are left out
+    left: 0, // the unit at the left of the canvas
+    scale: 1, // pixels for a unit
+    get waits() {
+      return axis.waits;
+    },
+    get length() {
+      return length;
+    },
+    toX: (time) => (axis.toUnits(time) - view.left) * view.scale,
+    toTime: (x) => axis.toTime(view.left + x / view.scale),
+    timeOf: (units) => axis.toTime(units),
+    endOf,
+    setBars,
+    setShort,
+    settle,
+    zoom,
+    pan,
+    itemAt,
+    show,
+  };
+  axis = makeAxis(view.layout, false, now());
+
+  const fitting = () => (widthOf() - 2 * MARGIN) / length;
+
+  function setBars(bars) {
+    view.layout = layOut(bars);
+    axis = makeAxis(view.layout, view.isShort, now());
+  }
+
+  function setShort(isShort) {
+    const middle = view.toTime(widthOf() / 2);
+    view.isShort = isShort;
+    axis = makeAxis(view.layout, isShort, now());
+    length = axis.lengthAt(now());
+    if (view.mode !== "fit") view.left = axis.toUnits(middle) - widthOf() / 2 / view.scale;
+  }
+
+  /** Let the view follow time, if it is to. */
+  function settle() {
+    length = axis.lengthAt(now());
+    if (view.mode === "fit") {
+      view.scale = fitting();
+      view.left = -MARGIN / view.scale;
+    } else if (view.mode === "follow") {
+      view.left = length - (widthOf() - FOLLOWED) / view.scale;
+    }
+  }
+
+  /** Show all larger by a factor; what is at a place of the canvas stays there. */
+  function zoom(factor, x = widthOf() / 2) {
+    const at = view.left + x / view.scale;
+    const most = Math.max(widthOf() / Math.max(SHORTEST, length / 5e6), fitting());
+    view.scale = Math.min(Math.max(view.scale * factor, fitting() / 2), most);
+    view.left = at - x / view.scale;
+    if (view.mode === "fit") view.mode = "free";
+  }
+
+  function pan(pixels) {
+    view.left += pixels / view.scale;
+    view.mode = "free";
+  }
+
+  /** Return where a bar ends, in pixels: what runs ends now, what waits does not end. */
+  function endOf(item) {
+    if (Number.isFinite(item.ended)) return view.toX(item.ended);
+    return item.state === "running" ? view.toX(Math.max(now(), item.began)) : Infinity;
+  }
+
+  /** Return the item at a place of the canvas, or the nearest one; null if there is none. */
+  function itemAt(x, y, top) {
+    const items = y < RULER ? undefined : view.layout.rows[Math.floor((y - RULER + top) / ROW)];
+    if (!items) return null;
+    let best = null;
+    for (let number = firstAt(items, view.toTime(x - NEAR)); number < items.length; number++) {
+      const item = items[number];
+      const from = view.toX(item.began);
+      if (from > x + NEAR) break;
+      const to = endOf(item);
+      if (from <= x && x <= to) return item;
+      if (Math.max(to, from + 2) >= x - NEAR) best = item;
+    }
+    return best;
+  }
+
+  /** Move so that the beginning of an item can be seen. */
+  function show(item) {
+    if (view.mode === "fit") return;
+    const x = view.toX(item.began);
+    if (x >= 0 && x <= widthOf() - 40) return;
+    view.mode = "free";
+    view.left = axis.toUnits(item.began) - widthOf() / 3 / view.scale;
+  }
+
+  return view;
+}

@@ -1,0 +1,104 @@
+"""How a thread stands as text and as an HTML table: what a cell shows where no kernel runs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from agentgraph.safe_repr import cut
+from agentgraph.show.lines import one_line, tree_lines
+from agentgraph.window.calls import Window
+
+ROWS = 40
+"""The rows of a table, at most."""
+_LONGEST = 80
+"""Characters of a cell."""
+_VOID = "void"
+
+_OUTPUT = ".jp-OutputArea-child"
+_TABLE = f"{_OUTPUT}:has(.agentgraph-still)"
+HIDING = (
+    f"<style>{_TABLE} + {_OUTPUT}:has(> .lm-Panel.jp-OutputArea-output):not(:has(.agentgraph-window)),"
+    f"{_TABLE}:has(+ {_OUTPUT} .agentgraph-window){{display:none}}</style>"
+)
+"""Hides one of two outputs of JupyterLab: the window until it is there, then the table before it."""
+
+
+@dataclass(frozen=True)
+class Still:
+    """What is shown.
+
+    Attributes:
+        outline: The outline of the tree.
+        title: A line on the thread, or on all threads.
+        columns: The names of the columns.
+        rows: The cells of the rows.
+    """
+
+    outline: str
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+    def text(self) -> str:
+        """Return it as text."""
+        table = [self.columns, *self.rows] if self.rows else []
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+        return "\n".join([self.outline, "", self.title, *lines])
+
+    def html(self) -> str:
+        """Return it as HTML that holds nothing but elements and texts."""
+        head = f"<thead><tr>{_cells('th', self.columns)}</tr></thead>"
+        body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in self.rows)
+        table = f"<table>{head}<tbody>{body}</tbody></table>" if self.rows else ""
+        return (
+            f'<div class="agentgraph-still"><pre>{escape(self.outline)}</pre>'
+            f"<p>{escape(self.title)}</p>{table}</div>"
+        )
+
+
+def still(window: Window, thread_id: str | None) -> Still:
+    """Return how a thread stands, or without one which threads there are."""
+    outline = "\n".join(tree_lines(window.runner.agent))
+    return Still(outline, *(_threads(window) if thread_id is None else _thread(window, thread_id)))
+
+
+def _threads(window: Window) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
+    data = window.call("threads", {"limit": ROWS})
+    rows = [_row((each["thread_id"], each["status"])) for each in data["threads"]]
+    part = f", the last {len(rows)}" if len(rows) < data["total"] else ""
+    return f"threads: {data['total']}{part}", ("thread", "status"), rows
+
+
+def _thread(window: Window, thread_id: str) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:
+    thread = window.call("thread", {"thread_id": thread_id})
+    asks = "".join(f"; {each['address']} asks: {each['value']}" for each in thread["pending"])
+    bars, is_whole = _bars(window, thread) if thread["updated"] else ([], True)
+    rows = [_row(_bar(bar)) for bar in bars[-ROWS:]]
+    part = "" if is_whole and len(rows) == len(bars) else f"; the last {len(rows)} activations"
+    title = f"thread {thread_id!r}: {thread['status']}{asks}{part}"
+    return one_line(title), ("agent", "state", "time", "tokens", "text"), rows
+
+
+def _bars(window: Window, thread: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
+    """Return the bars of agents, and whether there are no others before."""
+    if thread["changed"]:
+        return [], True
+    data = window.call("timeline", {"thread_id": thread["thread_id"], "last": ROWS})
+    bars = [bar for bar in data["bars"] if bar["kind"] == "agent" and bar["state"] != _VOID]
+    return bars, data["is_whole"]
+
+
+def _bar(bar: dict[str, Any]) -> Iterable[str]:
+    seconds = "" if bar["ended"] is None else f"{bar['ended'] - bar['began']:.1f} s"
+    tokens = bar["tokens_in"] + bar["tokens_out"]
+    return bar["address"], bar["state"], seconds, str(tokens or ""), bar["text"]
+
+
+def _row(cells: Iterable[str]) -> tuple[str, ...]:
+    return tuple(cut(one_line(cell), _LONGEST) for cell in cells)
+
+
+def _cells(tag: str, cells: Iterable[str]) -> str:
+    return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)

@@ -1,0 +1,184 @@
+"""A server of the panels for tests: one tree that does what the first word of a message says."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+import agentgraph as ag
+from agentgraph.cli.reloading import TargetFiles
+from agentgraph.cli.target import Target
+from agentgraph.testing import ScriptedChatModel, call, calls
+from agentgraph.threads.savers import open_saver
+from agentgraph.window.app import make_app
+from agentgraph.window.calls import Window
+from agentgraph.window.reloading import Source
+
+HERE = Path(__file__).parent
+TOKEN = "token-of-the-tests"
+HOSTILE = (
+    "<img src=x onerror='window.hacked=1'></script><script>window.hacked=1</script>"
+    "<a href='javascript:window.hacked=1'>click</a>"
+)
+MEGABYTES = 5
+NUMBER = {"type": "object", "properties": {"Answer": {"type": "integer", "minimum": 1}}}
+
+
+def user_texts(messages: list[BaseMessage]) -> list[str]:
+    return [each.text for each in messages if each.type == "human" and not each.text.startswith("[")]
+
+
+def options_of(ctx: ag.Context) -> Any:
+    """Return the JSON after the first word of the user's message."""
+    return json.loads(user_texts(ctx.messages)[-1].partition(" ")[2])
+
+
+def ask(ctx: ag.Context) -> str | ag.Ask:
+    """Ask for what fits the schema in the message, and say the answer as JSON."""
+    if ctx.answered:
+        return f"Answered: {json.dumps(ctx.answer)}"
+    options = options_of(ctx)
+    return ag.Ask(options.get("value", "Well?"), options.get("schema"))
+
+
+def mail(to: str, copies: int) -> str:
+    """Send a letter."""
+    return f"{copies} to {to} sent"
+
+
+def count_words(text: str) -> str:
+    """Count the words of a text."""
+    return str(len(text.split()))
+
+
+def clerk_script(messages: list[BaseMessage]) -> str | AIMessage:
+    last = messages[-1]
+    if last.type == "tool":
+        return f"The tool said: {last.text}"
+    return calls(call("mail", f"mail-{len(messages)}", to=user_texts(messages)[-1], copies=2))
+
+
+def counter_script(messages: list[BaseMessage]) -> str | AIMessage:
+    last = messages[-1]
+    if last.type == "tool":
+        return f"There are {last.text} words."
+    return calls(call("count_words", f"count-{len(messages)}", text=user_texts(messages)[-1]))
+
+
+class GatedModel(ScriptedChatModel):
+    """Says what it has to say, then dots until a file exists."""
+
+    gates: str
+
+    def _stream(
+        self, messages: list[BaseMessage], *args: Any, **settings: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        gate = Path(self.gates) / str(sum(each.type == "ai" for each in messages) + 1)
+        *words, last = super()._stream(messages, *args, **settings)
+        yield from words
+        while not gate.exists():
+            time.sleep(0.05)
+            yield ChatGenerationChunk(message=AIMessageChunk(content=" ."))
+        yield last
+
+
+def draft_script(messages: list[BaseMessage]) -> str:
+    number = sum(each.type == "ai" for each in messages) + 1
+    return f"Draft {number} on {user_texts(messages)[-1]}:"
+
+
+def gates_of(folder: str, thread_id: str) -> Path:
+    """Return the folder of the files that let a thread go on: 1, 2, ..."""
+    gates = Path(folder) / "gates" / thread_id
+    gates.mkdir(parents=True, exist_ok=True)
+    return gates
+
+
+def letter(ctx: ag.Context) -> list[str | ag.SetValues]:
+    mood = ctx.values.get("mood", "kind")
+    text = f"Dear all,\nwe are {mood}.\nYours"
+    return [
+        f"A {mood} letter about {user_texts(ctx.messages)[-1]}",
+        ag.SetValues(letter=text, mood=mood),
+    ]
+
+
+def sender(ctx: ag.Context) -> str:
+    return f"Sent a {ctx.values['mood']} letter, as the boss says {ctx.values['verdict']}."
+
+
+def everything(folder: str) -> ag.Agent:
+    """Return the tree; what waits does so until a file is in the folder of its thread."""
+
+    def gates_in(ctx: ag.Context) -> Path:
+        return gates_of(folder, ctx.config["configurable"]["thread_id"])
+
+    def gated(ctx: ag.Context) -> GatedModel:
+        return GatedModel(responses=draft_script, gates=str(gates_in(ctx)))
+
+    def fail(ctx: ag.Context) -> str:
+        if not (gates_in(ctx) / "1").exists():
+            raise ValueError(HOSTILE)
+        return "Now it works."
+
+    writer = ag.chat_agent("writer", gated, instruction="Write, with care.", output_key="draft")
+    critic = ag.function_agent("critic", lambda ctx: "Once more.")
+    clerk = ag.chat_agent(
+        "clerk", ScriptedChatModel(responses=clerk_script), tools=[mail], approve=["mail"]
+    )
+    counter = ag.chat_agent("counter", ScriptedChatModel(responses=counter_script), tools=[count_words])
+    post = ag.sequential(
+        "post",
+        [
+            ag.function_agent("author", letter),
+            ag.human("boss", "May it be sent?", output_key="verdict"),
+            ag.function_agent("sender", sender),
+        ],
+    )
+    steps = [ag.function_agent(f"step{number}", lambda ctx: "Done.") for number in range(5)]
+    return ag.switch(
+        "does",
+        lambda ctx: user_texts(ctx.messages)[-1].split()[0],
+        {
+            "ask": ag.function_agent("ask", ask),
+            "fail": ag.function_agent("fail", fail),
+            "shout": ag.function_agent("shout", lambda ctx: [HOSTILE, ag.SetValues(shouted=HOSTILE)]),
+            "long": ag.function_agent("long", lambda ctx: "long words " * (MEGABYTES * 2**20 // 11)),
+            "write": ag.loop("refine", [writer, critic], max_iterations=3),
+            "mail": clerk,
+            "count": counter,
+            "post": post,
+            "steps": ag.sequential("steps", steps),
+            "two": ag.parallel(
+                "two", [ag.human(name, f"{name}?", response_schema=NUMBER) for name in ("one", "other")]
+            ),
+            "both": ag.parallel("both", [ag.human("left", "Left?"), ag.human("right", "Right?")]),
+        },
+        otherwise=ag.function_agent("nobody", lambda ctx: "Nobody knows what that means."),
+    )
+
+
+async def panels_page(request: Request) -> Response:
+    """Return the page of the tests, which has the panels and nothing else."""
+    return FileResponse(HERE / f"panel_page{Path(request.url.path).suffix}")
+
+
+if __name__ == "__main__":
+    _, name, folder, port = sys.argv
+    files = TargetFiles(Target(name=f"{folder}/tree.py:tree")) if name == "file" else None
+    with open_saver(f"{folder}/runs.db") as saver:
+        runner = ag.Runner(files.load() if files else everything(folder), checkpointer=saver)
+        source = files and Source(lambda: ag.Runner(files.load(), checkpointer=saver), files.files)
+        app = make_app(Window(runner, "the tests", source), TOKEN)
+        names = ("/page/panels.html", "/page/panels.js")  # where pages may be opened
+        app.router.routes[:0] = [Route(name, panels_page) for name in names]
+        uvicorn.run(app, port=int(port), log_level="warning", timeout_graceful_shutdown=1)

@@ -1,0 +1,231 @@
+"""The time machine: again with changes, variants side by side, older lines, comparisons."""
+
+import json
+
+from panel_pages import Panels
+from panel_trees import HOSTILE
+
+MACHINE = ".machine"
+OTHER_LINE = """
+const [, other] = document.querySelectorAll('.compare-form select');
+return other.selectedOptions[0]?.text ?? ''
+"""
+
+
+def posts(panels: Panels, answer: str = "yes") -> None:
+    """Run a letter to its end."""
+    panels.run("post on bees", until="paused")
+    questions = panels.server.call("thread", thread_id=panels.thread_id)["pending"]
+    panels.server.call("answer", thread_id=panels.thread_id, answers={questions[0]["id"]: answer})
+    panels.waits_for_status("done")
+    assert panels.last == f"Sent a kind letter, as the boss says {answer}."
+
+
+def opens_again(panels: Panels, address: str) -> None:
+    panels.unfold("Again from here", MACHINE)
+    panels.select(address)
+    panels.wait_for(lambda: panels.text(".again > p") == f"From {address}")
+    panels.wait_for(lambda: panels.texts(".again .changes"))
+
+
+def fills_values(panels: Panels, values: object, variant: int = 0) -> None:
+    boxes = panels.driver.find_elements("css selector", ".again textarea.code")
+    boxes[variant].clear()
+    boxes[variant].send_keys(json.dumps(values))
+
+
+def answers(panels: Panels, text: str) -> None:
+    panels.wait_for(lambda: panels.texts(".questions .card"))
+    panels.fill(".questions .card", Answer=text)
+    panels.press("Answer", ".questions .card")
+
+
+def lines(panels: Panels) -> int:
+    return len(panels.server.call("lines", thread_id=panels.thread_id)["lines"])
+
+
+def test_again_with_other_values(panels: Panels) -> None:
+    posts(panels)
+    opens_again(panels, "does/post/author")
+    fills_values(panels, {"mood": "sad"})
+    panels.press("Run again from here", MACHINE)
+    panels.waits_for_status("paused")
+    assert panels.last == "A sad letter about post on bees"
+    assert lines(panels) == 2
+
+
+def test_only_the_values_that_changed_are_set(panels: Panels) -> None:
+    posts(panels)
+    opens_again(panels, "does/post/sender")
+    box = panels.find(".again textarea.code")
+    values = json.loads(box.get_attribute("value") or "")
+    assert values["mood"] == "kind"
+    assert values["verdict"] == "yes"
+    fills_values(panels, {"mood": "glad"})
+    panels.press("Run again from here", MACHINE)
+    panels.wait_for(lambda: "cannot be taken away" in panels.text(".again .fault"))
+    fills_values(panels, {**values, "mood": "glad"})
+    panels.press("Run again from here", MACHINE)
+    panels.wait_for(lambda: panels.last == "Sent a glad letter, as the boss says yes.")
+
+
+def test_again_with_a_message(panels: Panels) -> None:
+    panels.run("count one two")
+    opens_again(panels, "does/counter")
+    panels.fill(".again", **{"A message": "now only this"})
+    panels.press("Run again from here", MACHINE)
+    panels.wait_for(lambda: panels.last == "There are 3 words." and lines(panels) == 2)
+
+
+def test_again_from_a_later_step(panels: Panels) -> None:
+    panels.run("count one two")
+    opens_again(panels, "does/counter")
+    panels.fill(".again", From="its step 3 of 3")
+    panels.press("Run again from here", MACHINE)
+    panels.wait_for(lambda: lines(panels) == 2)
+    panels.waits_for_status("done")
+    assert panels.last == "There are 3 words."
+
+
+def test_again_with_another_answer(panels: Panels) -> None:
+    posts(panels)
+    opens_again(panels, "does/post/boss")
+    assert "answered: yes" in panels.text(".other-answer")
+    panels.fill(".again", **{"Give another answer": True})
+    panels.fill(".other-answer", Answer="no")
+    panels.press("Run again from here", MACHINE)
+    panels.wait_for(lambda: panels.last == "Sent a kind letter, as the boss says no.")
+
+
+def test_another_answer_that_does_not_fit_is_refused_at_its_field(panels: Panels) -> None:
+    panels.run("two", until="paused")
+    questions = panels.server.call("thread", thread_id=panels.thread_id)["pending"]
+    every = {each["id"]: {"Answer": 3} for each in questions}
+    panels.server.call("answer", thread_id=panels.thread_id, answers=every)
+    panels.waits_for_status("done")
+    opens_again(panels, "does/two/one")
+    panels.fill(".again", **{"Give another answer": True})
+    panels.fill(".other-answer", Answer="0")
+    panels.press("Run again from here", MACHINE)
+    panels.wait_for(lambda: "greater than or equal to 1" in panels.text(".other-answer .at-field"))
+    panels.fill(".other-answer", Answer="5")
+    panels.fill(".again", **{"What ran side by side": "runs again"})
+    panels.press("Run again from here", MACHINE)
+    panels.waits_for_status("paused")
+    assert [
+        each["agent_name"]
+        for each in panels.server.call("thread", thread_id=panels.thread_id)["pending"]
+    ] == ["other"]
+
+
+def test_variants_run_side_by_side_and_are_compared(panels: Panels) -> None:
+    posts(panels)
+    opens_again(panels, "does/post/sender")
+    panels.fill(".again", **{"as variants": True})
+    panels.wait_for(lambda: len(panels.texts(".variant")) == 2)
+    panels.press("Add a variant", MACHINE)
+    for number, mood in enumerate(["sad", "glad", "odd"]):
+        boxes = panels.driver.find_elements("css selector", ".again textarea.code")
+        values = json.loads(boxes[number].get_attribute("value") or "")
+        fills_values(panels, {**values, "mood": mood}, number)
+    panels.press("Run 3 variants", MACHINE)
+    panels.wait_for(lambda: len(panels.texts(".column")) == 3)
+    panels.wait_for(lambda: all("done" in each for each in panels.texts(".column")))
+    moods = [each.partition("Sent a ")[2].partition(" ")[0] for each in panels.texts(".column")]
+    assert moods == ["sad", "glad", "odd"]
+    assert lines(panels) == 1
+    panels.press("Compare b", MACHINE)
+    panels.wait_for(lambda: panels.texts(".compared .differs"))
+    assert panels.texts(".compared.heads span")[1:] == [panels.thread_id, f"{panels.thread_id}-b"]
+    panels.find(".compared .differs").click()
+    panels.wait_for(lambda: "glad" in panels.text(".difference:not([hidden])"))
+    panels.press("Open c", MACHINE)
+    panels.wait_for(lambda: panels.thread_shown == f"{panels.thread_id}-c")
+    panels.wait_for(lambda: "odd" in panels.last)
+    assert len(panels.texts(".column")) == 3
+
+
+def test_variants_need_names_of_their_own(panels: Panels) -> None:
+    posts(panels)
+    opens_again(panels, "does/post/sender")
+    panels.fill(".again", **{"as variants": True})
+    panels.fill(".variant:nth-child(2)", Name="a")
+    panels.press("Run 2 variants", MACHINE)
+    panels.wait_for(lambda: "the same name" in panels.text(".again .fault"))
+
+
+def test_what_is_typed_stays_when_another_activation_is_looked_at(panels: Panels) -> None:
+    posts(panels)
+    opens_again(panels, "does/post/sender")
+    panels.fill(".again", **{"A message": "half a thou"})
+    opens_again(panels, "does/post/author")
+    assert panels.labelled("A message", ".again").get_attribute("value") == ""
+    opens_again(panels, "does/post/sender")
+    assert panels.labelled("A message", ".again").get_attribute("value") == "half a thou"
+
+
+def rewinds(panels: Panels) -> None:
+    """Make a second line, with a sad letter that was not sent."""
+    posts(panels)
+    panels.server.call(
+        "rewind", thread_id=panels.thread_id, at="does/post/author", values={"mood": "sad"}
+    )
+    panels.wait_for(
+        lambda: panels.last == "A sad letter about post on bees" and panels.status == "paused"
+    )
+
+
+def test_an_older_line_is_looked_at_and_gone_back_to(panels: Panels) -> None:
+    rewinds(panels)
+    panels.unfold("Lines of the thread", MACHINE)
+    panels.wait_for(lambda: len(panels.texts(".lines li")) == 2)
+    panels.press("Look at older line 1, parts in turn 1", MACHINE)
+    panels.wait_for(lambda: panels.script("return store.state.line"))
+    panels.select("does/post/sender")
+    panels.wait_for(lambda: "Sent a kind letter" in panels.text(".detail .message"))
+    assert "older line" in panels.text(".actions .hint")
+    assert not panels.texts(".questions .card")
+    panels.press("Look at the present line", MACHINE)
+    panels.wait_for(lambda: panels.script("return store.state.line") is None)
+    panels.press("Go back to older line 1, parts in turn 1", MACHINE)
+    panels.wait_for(lambda: panels.last == "Sent a kind letter, as the boss says yes.")
+    panels.waits_for_status("done")
+
+
+def test_two_lines_are_compared_and_what_differs_is_marked(panels: Panels) -> None:
+    rewinds(panels)
+    panels.unfold("Compare", MACHINE)
+    panels.wait_for(lambda: "older line" in panels.script(OTHER_LINE))
+    panels.press("Compare", ".compare-form")
+    panels.wait_for(lambda: "4 activations" in panels.text(".result"))
+    marked = panels.texts(".compared[data-same=false]")
+    assert len(marked) == 3
+    assert "only right" in marked[-1]
+    panels.fill(".comparison", **{"Only what differs": True})
+    panels.wait_for(lambda: len(panels.texts(".compared:not(.heads)")) == 3)
+    panels.click(".compared[data-where=right] .cell[data-side=right]")
+    panels.wait_for(lambda: panels.script("return store.state.line"))
+    panels.wait_for(lambda: "Sent a kind letter" in panels.text(".detail .message"))
+    panels.click(".compared[data-where=both][data-same=false] .cell[data-side=left]")
+    panels.wait_for(lambda: panels.script("return store.state.line") is None)
+    panels.wait_for(lambda: "A sad letter" in panels.text(".detail .message"))
+
+
+def test_two_threads_are_compared(panels: Panels) -> None:
+    panels.server.run("shout", f"{panels.thread_id}-other")
+    panels.run("count one two")
+    panels.unfold("Compare", MACHINE)
+    panels.wait_for(lambda: panels.texts(".compare-form option"))
+    panels.fill(".compare-form", **{"with thread": f"{panels.thread_id}-other"})
+    panels.press("Compare", ".compare-form")
+    panels.wait_for(lambda: panels.texts(".compared .differs"))
+    assert HOSTILE[:60] in panels.text(".comparison")
+    panels.wait_for(lambda: not panels.is_hacked)
+
+
+def test_a_thread_that_is_not_there_is_refused(panels: Panels) -> None:
+    panels.run("steps")
+    panels.unfold("Compare", MACHINE)
+    panels.fill(".compare-form", **{"with thread": "nowhere"})
+    panels.press("Compare", ".compare-form")
+    panels.wait_for(lambda: "nowhere" in panels.text(".comparison .fault"))
