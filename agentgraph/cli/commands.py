@@ -19,6 +19,7 @@ from rich.text import Text
 
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.inspecting import inspect
+from agentgraph.cli.options import JsonObject, json_object
 from agentgraph.cli.session import (
     PAUSED,
     STOPPED,
@@ -35,7 +36,6 @@ from agentgraph.events.events import Interrupt
 from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.safe_repr import as_json as as_text
-from agentgraph.safe_repr import cut
 from agentgraph.show.drawing import picture
 from agentgraph.show.lines import one_line, print_event, tree_lines, without_controls
 from agentgraph.show.screens import Lines, text_console
@@ -50,10 +50,6 @@ from agentgraph.threads.runner import Runner
 from agentgraph.threads.siblings import Siblings
 from agentgraph.threads.urls import is_database_url, without_password
 from agentgraph.threads.visits import Visit
-
-JsonObject = dict[str, Any]
-_SHOWN = 200
-"""How many characters of a wrong option are repeated."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,22 +67,6 @@ class Refusal(click.ClickException):
 def options(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Return one decorator that adds several options in order."""
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
-
-
-def json_object(text: str) -> JsonObject:
-    """Return the JSON object that an option is.
-
-    Raises:
-        click.BadParameter: It is none.
-    """
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"{cut(text, _SHOWN)!r} is not JSON ({error}).") from None
-    if not isinstance(values, dict):
-        start = cut(text, _SHOWN)
-        raise click.BadParameter(f'{start!r} is not a JSON object such as {{"topic": "bees"}}.')
-    return values
 
 
 thread_argument = click.argument("thread", metavar="THREAD")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentgraph.agents.agents import Agent
+from agentgraph.cli.options import json_object
 from agentgraph.cli.reloading import TargetFiles
 from agentgraph.cli.session import STOPPED
 from agentgraph.cli.target import Target, takes_target
@@ -44,12 +45,6 @@ class InspectError(AgentGraphError):
     """The window cannot be served: a package is missing, or the port is taken."""
 
 
-def _object(_: click.Context, __: click.Parameter, text: str | None) -> Any:
-    from agentgraph.cli.commands import json_object  # which imports this module
-
-    return None if text is None else json_object(text)
-
-
 @click.command()
 @takes_target
 @click.option(
@@ -65,9 +60,9 @@ def _object(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     type=click.IntRange(1, 65535),
     help=f"The port; by default {PORT}, or a free one if that is taken.",
 )
-@click.option("--config", metavar="JSON", callback=_object, help="LangGraph's config of all runs.")
+@click.option("--config", metavar="JSON", type=json_object, help="LangGraph's config of all runs.")
 @click.option(
-    "--context", metavar="JSON", callback=_object, help="LangGraph's runtime context of runs."
+    "--context", metavar="JSON", type=json_object, help="LangGraph's runtime context of runs."
 )
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 def inspect(
