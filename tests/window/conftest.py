@@ -44,7 +44,7 @@ def tab(chromium: Chrome) -> Iterator[Callable[..., WindowPage]]:
         return WindowPage(chromium, server, thread_id).opens()
 
     yield opened
-    faults = [each["message"] for each in chromium.get_log("browser")]  # type: ignore[no-untyped-call]
+    faults = [each["message"] for each in chromium.get_log("browser")]
     for handle in chromium.window_handles:
         if handle != first:
             chromium.switch_to.window(handle)
@@ -72,7 +72,6 @@ def new_panels(chromium: Chrome) -> Iterator[Callable[[PanelServer, str], Panels
         return Panels(chromium, server, thread_id)
 
     yield opened
-    faults = [each["message"] for each in chromium.get_log("browser")]  # type: ignore[no-untyped-call]
     for handle in chromium.window_handles:
         if handle != first:
             chromium.switch_to.window(handle)

@@ -105,6 +105,7 @@ def test_hostile_names_and_texts_are_only_text(server: WindowServer, tab: Open, 
     page.waits_for_status("done")
     page.wait_for(lambda: HOSTILE in page.text(".summary-said"))
     page.wait_for(lambda: len(page.texts(".thread.is-open")) == 1)
+    page.wait_for(lambda: page.boxes["shout"] == "done")
     page.click(f"{page.box('shout')} .box-open")
     page.wait_for(lambda: HOSTILE in page.text(".tab-detail"))
     assert page.script("return window.hacked ?? null") is None
@@ -122,6 +123,7 @@ def test_a_text_of_megabytes_is_cut_until_all_is_wanted(server: WindowServer, ta
     page.wait_for(lambda: page.text(".summary-said"))
     most = page.script("return document.body.textContent.length")
     assert most < 100_000
+    page.wait_for(lambda: page.boxes["huge"] == "done")
     page.click(f"{page.box('huge')} .box-open")
     page.wait_for(lambda: "Show all" in page.text(".tab-detail"))
     assert page.script("return document.body.textContent.length") < 200_000
