@@ -44,6 +44,11 @@ def tab(chromium: Chrome) -> Iterator[Callable[..., WindowPage]]:
         return WindowPage(chromium, server, thread_id).opens()
 
     yield opened
+    closes_tabs(chromium, first)
+
+
+def closes_tabs(chromium: Chrome, first: str) -> None:
+    """Close all tabs but the first; nothing may have gone wrong in their scripts."""
     faults = [each["message"] for each in chromium.get_log("browser")]
     for handle in chromium.window_handles:
         if handle != first:
@@ -72,11 +77,7 @@ def new_panels(chromium: Chrome) -> Iterator[Callable[[PanelServer, str], Panels
         return Panels(chromium, server, thread_id)
 
     yield opened
-    for handle in chromium.window_handles:
-        if handle != first:
-            chromium.switch_to.window(handle)
-            chromium.close()
-    chromium.switch_to.window(first)
+    closes_tabs(chromium, first)
 
 
 @pytest.fixture

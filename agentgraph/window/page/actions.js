@@ -1,19 +1,17 @@
 // What people want of a thread: a new run or turn, a message to the run, stop, resume, reload.
 
-import {el, longText, newId, setText, shortText} from "./elements.js";
-import {actionButton, putEntries, readObject, refusal} from "./entries.js";
+import {el, longText, newId, setText} from "./elements.js";
+import {actionButton, putEntries, refusal} from "./entries.js";
+import {limitHit, limitsForm, valuesForm} from "./limits.js";
 
-const LIMITS = {
-  steps: "Steps",
-  model_calls: "Model calls",
-  tokens: "Tokens",
-  seconds: "Seconds",
-  transfers: "Transfers",
-};
 const MOST_DRAFTS = 100;
 const SAID_SECONDS = 4; // for which news leave what was said
 const FILES_SECONDS = 3; // between two looks at the files of the tree
+const OLD_LINE = "This is an older line of the thread: go back to it to run on from it.";
+const READ_ONLY = "The threads can only be read: their file may not be written.";
 const HINTS = {
+  new: "A message begins a run.",
+  done: "A message begins the next turn.",
   running:
     "It is running. Steer: the agents under way read the message next. Queue: it begins the next turn.",
   paused: "Questions wait for answers. A message begins the next turn only if they are dropped.",
@@ -209,10 +207,10 @@ export function makeActions(store, backend) {
 
   function showControls() {
     const now = status();
-    const {threadId, line} = store.state;
-    const isOld = line !== null;
+    const {threadId, line, about} = store.state;
+    const why = about?.is_read_only ? READ_ONLY : line !== null ? OLD_LINE : "";
     const isResumable = ["failed", "stopped"].includes(now);
-    for (const each of Object.values(controls)) each.disabled = isOld;
+    for (const each of Object.values(controls)) each.disabled = Boolean(why);
     setText(controls.send, now === "running" ? "Steer" : threadId ? "Send" : "Start a run");
     controls.send.classList.toggle("primary", !isResumable);
     controls.send.hidden = now === "paused";
@@ -221,13 +219,8 @@ export function makeActions(store, backend) {
     controls.fresh.hidden = !threadId || now === "running" || !text.value.trim();
     controls.resume.hidden = !isResumable;
     limits.node.hidden = !isResumable;
-    text.disabled = isOld;
-    setText(
-      hint,
-      isOld
-        ? "This is an older line of the thread: go back to it to run on from it."
-        : (HINTS[now] ?? ""),
-    );
+    text.disabled = Boolean(why);
+    setText(hint, why || (HINTS[now] ?? ""));
     hint.hidden = !hint.textContent;
   }
 
@@ -277,102 +270,4 @@ function changedView(changed) {
     longText(first, {tag: "span"}),
   );
   return el("div", {}, told, lines.length ? el("div", {class: "diff"}, ...lines) : null);
-}
-
-/** Return which limit a thread has hit, as its failed bars say: {name, value, of}, or null. */
-function limitHit(state) {
-  const failed = [...state.bars.values()].filter((each) => each.state === "failed");
-  for (const {text = ""} of failed.reverse()) {
-    const [, name, of, value] =
-      /Limits\.(\w+)(?: of '([^']*)')?, which is ([\d.]+) for a turn/.exec(text) ?? [];
-    if (name in LIMITS) return {name, value: Number(value), of};
-  }
-  return null;
-}
-
-function limitsForm() {
-  const inputs = new Map(
-    Object.keys(LIMITS).map((name) => [
-      name,
-      el("input", {
-        type: "number",
-        min: 1,
-        step: name === "seconds" ? "any" : 1,
-        placeholder: "as before",
-      }),
-    ]),
-  );
-  const fields = [...inputs].map(([name, input]) => el("label", {}, LIMITS[name], input));
-  const note = el("p", {class: "limit-note", hidden: true});
-  const node = el(
-    "details",
-    {class: "limits", hidden: true},
-    el("summary", {}, "Limits of the turn"),
-    note,
-    el("div", {class: "fields"}, ...fields),
-  );
-  let shown = "";
-  let proposed = null; // [input, value]
-  return {
-    node,
-    read() {
-      const set = [...inputs].filter(([, input]) => input.value !== "");
-      return set.length
-        ? Object.fromEntries(set.map(([name, input]) => [name, Number(input.value)]))
-        : null;
-    },
-    clear() {
-      for (const input of inputs.values()) input.value = "";
-      node.open = false;
-    },
-    /** Say which limit was hit, and propose twice as much; once for each hit. */
-    show(hit) {
-      const now = hit ? JSON.stringify(hit) : "";
-      if (now === shown) return;
-      shown = now;
-      note.hidden = !hit;
-      if (proposed && proposed[0].value === proposed[1]) proposed[0].value = "";
-      proposed = null;
-      if (!hit) return;
-      const reached = `It reached its limit of ${hit.value} ${LIMITS[hit.name].toLowerCase()}.`;
-      note.textContent = hit.of
-        ? `${reached} It is of ${shortText(hit.of, 60)}: raise it in the tree's file, and reload.`
-        : `${reached} Resume with a higher one:`;
-      const input = inputs.get(hit.name);
-      if (!hit.of && input.value === "") {
-        proposed = [input, String(2 * hit.value)];
-        input.value = proposed[1];
-      }
-      node.open = true;
-    },
-  };
-}
-
-function valuesForm() {
-  const id = newId("values");
-  const input = el("textarea", {
-    id,
-    rows: 3,
-    class: "code",
-    spellcheck: "false",
-    placeholder: '{"topic": "bees"}',
-  });
-  const node = el(
-    "details",
-    {class: "values"},
-    el("summary", {}, "Values"),
-    el("label", {for: id}, "Values to set before, as JSON"),
-    input,
-  );
-  return {
-    node,
-    clear() {
-      input.value = "";
-      node.open = false;
-    },
-    read() {
-      if (!input.value.trim()) return {values: null};
-      return readObject(input.value);
-    },
-  };
 }

@@ -1,11 +1,11 @@
 // One activation: what it saw and said, its tools, values, questions and attempts.
 
-import {durationText, el, icon, longText, newId, setText, shortText, timeText} from "./elements.js";
-import {actionButton, foldable, putEntries, tokensText} from "./entries.js";
-import {changeView, valueChanges} from "./diff.js";
-import {questionRest, questionText} from "./forms.js";
-import {activationBar, lookAt, lookedAt, selectTarget} from "./looking.js";
+import {el, icon, longText, newId, setText} from "./elements.js";
+import {putEntries} from "./entries.js";
+import {factEntries} from "./facts.js";
+import {activationBar, lookedAt, selectTarget} from "./looking.js";
 import {dataView, messageEntries} from "./messages.js";
+import {attemptView, errorView, questionView, toolView, valueEntries} from "./parts.js";
 
 const SECONDS_BETWEEN = 0.4; // of two looks at an activation that changes
 const NOTHING = "Select something that ran: a node of the tree, or a bar of the timeline.";
@@ -153,7 +153,7 @@ export function makeDetail(store, backend) {
     const bar = activationBar(state);
     const facts = bar || data ? {...bar, ...withoutEmpty(data)} : null;
     heading.replaceChildren(...(facts ? [icon(facts.kind), ` ${facts.agent_name}`] : ["Activation"]));
-    putEntries(head, facts ? headEntries(store, facts, bar) : []);
+    putEntries(head, facts ? factEntries(store, facts, bar) : []);
   }
 
   return {node, update};
@@ -180,226 +180,5 @@ function printOf(bar) {
 function withoutEmpty(facts) {
   return Object.fromEntries(
     Object.entries(facts ?? {}).filter(([, each]) => each !== null && each !== ""),
-  );
-}
-
-// the head
-
-function headEntries(store, facts, bar) {
-  const state = bar?.state ?? facts.status ?? "";
-  const step = bar?.step ?? facts.steps?.at(-1);
-  const tokens = facts.usage ?? {input: facts.tokens_in, output: facts.tokens_out};
-  const took = facts.began && facts.ended ? facts.ended - facts.began : null;
-  const words = [
-    facts.turn === undefined ? "" : `turn ${facts.turn + 1}`,
-    facts.iteration === null || facts.iteration === undefined ? "" : `iteration ${facts.iteration + 1}`,
-    timeText(facts.began),
-    took === null ? "" : `took ${durationText(took)}`,
-    tokensText(tokens),
-  ].filter(Boolean);
-  const steps = (facts.steps?.length ?? 0) > 1 ? ` (${facts.steps.length} steps)` : "";
-  const status = [state, words, steps];
-  const entries = [
-    ["address", facts.address, () => el("code", {class: "address"}, facts.address)],
-    [
-      "status",
-      status,
-      () =>
-        el(
-          "p",
-          {class: "facts"},
-          el("span", {class: "pill", "data-state": state}, state),
-          ` ${words.join(" · ")}${steps}`,
-        ),
-    ],
-  ];
-  if (step) entries.push(["step", step, () => stepView(step)]);
-  return [...entries, ...voidEntries(store, bar), ...lapEntries(store, bar)];
-}
-
-function stepView(step) {
-  const said = el("span", {role: "status", class: "quiet"});
-  const code = el("code", {tabindex: "0"}, step);
-  const copy = actionButton(
-    "Copy",
-    async () => {
-      try {
-        await navigator.clipboard.writeText(step);
-        said.textContent = "copied";
-      } catch {
-        getSelection().selectAllChildren(code);
-        said.textContent = "selected: press Ctrl+C";
-      }
-    },
-    {"aria-label": "Copy the step", class: "small"},
-  );
-  return el("p", {class: "step"}, "step ", code, " ", copy, " ", said);
-}
-
-function voidEntries(store, bar) {
-  if (bar?.state !== "void") return [];
-  const {state} = store;
-  const valid = [...state.bars.values()].find(
-    (each) =>
-      each.kind === "agent" &&
-      each.state !== "void" &&
-      each.address === bar.address &&
-      each.turn === bar.turn,
-  );
-  const go = () => store.select(valid.id);
-  return [
-    [
-      "void",
-      valid?.id,
-      () =>
-        el(
-          "p",
-          {class: "note"},
-          "This attempt was thrown away. ",
-          valid ? actionButton("Go to the one that counts", go) : null,
-        ),
-    ],
-  ];
-}
-
-/** Return the way to the other laps, items or calls of the same place. */
-function lapEntries(store, bar) {
-  if (!bar) return [];
-  const laps = [...store.state.bars.values()]
-    .filter(
-      (each) =>
-        each.kind === "agent" &&
-        each.place === bar.place &&
-        each.turn === bar.turn &&
-        (each.state !== "void" || each.id === bar.id),
-    )
-    .sort((a, b) => a.began - b.began);
-  if (laps.length < 2) return [];
-  const print = [bar.id, laps.map((each) => [each.id, each.state])];
-  return [["laps", print, () => lapsView(store, bar, laps)]];
-}
-
-function lapsView(store, bar, laps) {
-  const at = laps.findIndex((each) => each.id === bar.id);
-  const options = laps.map((each, i) =>
-    el(
-      "option",
-      {value: each.id, selected: i === at},
-      `${shortText(each.address, 80)} (${each.state})`,
-    ),
-  );
-  const choose = el(
-    "select",
-    {"aria-label": "Other times that it ran", onchange: () => goTo(choose.selectedIndex)},
-    ...options,
-  );
-  const goTo = (index) => {
-    const panel = node.closest(".detail");
-    const label = panel?.ownerDocument.activeElement?.getAttribute("aria-label");
-    store.select(laps[index].id);
-    panel?.querySelector(`.laps [aria-label="${CSS.escape(label ?? "")}"]`)?.focus();
-  };
-  const node = el(
-    "p",
-    {class: "laps"},
-    "ran ",
-    `${laps.length} times `,
-    actionButton("‹", () => goTo(at - 1), {"aria-label": "The time before", disabled: at <= 0}),
-    choose,
-    actionButton("›", () => goTo(at + 1), {
-      "aria-label": "The time after",
-      disabled: at >= laps.length - 1,
-    }),
-  );
-  return node;
-}
-
-// the parts
-
-function errorView(error) {
-  return longText(typeof error === "string" ? error : JSON.stringify(error, null, 2), {
-    tag: "pre",
-    most: 3000,
-  });
-}
-
-function questionView({question, answer, is_answered: isAnswered = answer !== null}) {
-  const asked = question?.value ?? question;
-  const requests = asked?.action_requests ?? (asked?.type === "tool_approval" ? [asked] : []);
-  const rest = questionRest(asked);
-  return el(
-    "div",
-    {class: "asked"},
-    longText(questionText(asked), {most: 1500}),
-    ...requests.map(({name, args}) => el("div", {}, el("b", {}, shortText(name, 80)), dataView(args))),
-    rest === undefined ? null : dataView(rest),
-    !isAnswered
-      ? el("p", {class: "quiet"}, "no answer yet")
-      : el("div", {}, el("span", {class: "quiet"}, "answer "), dataView(answer)),
-  );
-}
-
-function toolView(tool) {
-  const {name, args, result, status, began, ended} = tool;
-  const took = began && ended ? durationText(ended - began) : "";
-  const title = [
-    el("b", {}, shortText(name, 60)),
-    " ",
-    status ? el("span", {class: "pill", "data-state": status}, status) : "",
-    el("span", {class: "quiet"}, ` ${took}`),
-  ];
-  const body = () =>
-    el(
-      "div",
-      {class: "inside"},
-      el("span", {class: "quiet"}, "arguments"),
-      dataView(args),
-      result === null || result === undefined ? null : el("span", {class: "quiet"}, "result"),
-      result === null || result === undefined ? null : dataView(result),
-    );
-  return foldable(title, body, {open: true, class: "tool-call"});
-}
-
-function valueEntries(before, after) {
-  const changes = valueChanges(before, after);
-  const changed = changes.filter(([, how]) => how !== "same");
-  const same = changes.filter(([, how]) => how === "same");
-  const entries = changed.map(([name, how, old, now]) => [
-    `value-${name}`,
-    [how, old, now],
-    () =>
-      foldable([el("b", {}, shortText(name, 80)), ` ${how}`], () => changeView(how, old, now), {
-        open: true,
-        class: "value",
-        "data-how": how,
-      }),
-  ]);
-  if (!same.length) return entries;
-  const rest = () =>
-    el(
-      "div",
-      {},
-      ...same.map(([name, , , now]) =>
-        foldable(el("b", {}, shortText(name, 80)), () => dataView(now), {class: "value"}),
-      ),
-    );
-  const title = changed.length ? `${same.length} unchanged` : `nothing changed: ${same.length} values`;
-  return [...entries, ["same", same, () => foldable(title, rest, {class: "same"})]];
-}
-
-function attemptView(store, address, {step, status, error, text, line}) {
-  const {threadId, bars} = store.state;
-  const own = [...bars.values()].find(
-    (bar) =>
-      bar.kind === "agent" && bar.state === "void" && bar.address === address && bar.step === step,
-  );
-  const look = () => (line ? lookAt(store, {threadId, line, step, address}) : store.select(own.id));
-  return el(
-    "div",
-    {class: "attempt"},
-    status ? el("span", {class: "pill", "data-state": status}, status) : null,
-    line ? el("span", {class: "quiet"}, " on an older line ") : " ",
-    line || own ? actionButton("Look at it", look, {class: "small"}) : null,
-    error || (text && text !== status) ? longText(error || text, {most: 400}) : null,
   );
 }

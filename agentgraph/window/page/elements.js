@@ -26,11 +26,12 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+const RUN = Math.random().toString(36).slice(2, 8); // a document may have several copies of this module
 let idCount = 0;
 
 /** Return an id that no other element of the document has. */
 export function newId(word) {
-  return `agentgraph-${word}-${++idCount}`;
+  return `agentgraph-${RUN}-${word}-${++idCount}`;
 }
 
 // icons: paths in a square of 16

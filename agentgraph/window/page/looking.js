@@ -42,6 +42,6 @@ export function selectTarget(store) {
     (!address || bar.address === address) &&
     (step || turn === undefined || bar.turn === turn);
   const found = [...state.bars.values()].filter(isIt);
-  const inmost = found.reduce((a, b) => (a && a.address.length >= b.address.length ? a : b), null);
-  if (inmost) store.select(inmost.id);
+  const inmost = found.reduce((a, b) => (a && a.address.length > b.address.length ? a : b), null);
+  if (inmost) store.set({selected: inmost.id, target: null});
 }

@@ -21,7 +21,7 @@ export function makeQuestions(store, backend) {
   const sendMany = actionButton("", () => send(chosen()), {class: "primary", hidden: true});
   const node = el(
     "section",
-    {class: "questions", "aria-labelledby": headingId, hidden: true},
+    {class: "questions", "aria-labelledby": headingId},
     heading,
     count,
     list,
@@ -113,19 +113,11 @@ export function makeQuestions(store, backend) {
       if (card.isTouched && !card.isSent() && line === null) wanted.push(card);
     }
     for (const card of wanted) if (ids.has(card)) card.setPending(status);
-    const hadFocus = list.contains(document.activeElement);
+    const hadFocus = list.contains(node.getRootNode().activeElement);
     place(wanted);
-    if (hadFocus && !list.contains(document.activeElement)) heading.focus();
+    if (hadFocus && !list.contains(node.getRootNode().activeElement)) heading.focus();
     const waiting = pending.length;
-    setText(
-      count,
-      waiting === 0
-        ? ""
-        : waiting === 1
-          ? "A question waits for an answer."
-          : `${waiting} questions wait for answers.`,
-    );
-    node.hidden = wanted.length === 0;
+    setText(count, waitingText(waiting));
     showSendMany();
     forget();
   }
@@ -157,6 +149,13 @@ export function makeQuestions(store, backend) {
   }
 
   return {node, update};
+}
+
+function waitingText(number) {
+  if (number === 0) return "No question waits for an answer.";
+  return number === 1
+    ? "A question waits for an answer."
+    : `${number} questions wait for answers.`;
 }
 
 function makeCard(store, threadId, question, close) {

@@ -1,0 +1,134 @@
+// The facts of an activation: its address, how it stands, its step, and the ways to its other laps.
+
+import {durationText, el, shortText, timeText} from "./elements.js";
+import {actionButton, tokensText} from "./entries.js";
+
+/** Return the entries (see `putEntries`) for the facts of an activation; `bar` is its bar, if known. */
+export function factEntries(store, facts, bar) {
+  const state = bar?.state ?? facts.status ?? "";
+  const step = bar?.step ?? facts.steps?.at(-1);
+  const tokens = facts.usage ?? {input: facts.tokens_in, output: facts.tokens_out};
+  const took = facts.began && facts.ended ? facts.ended - facts.began : null;
+  const words = [
+    facts.turn === undefined ? "" : `turn ${facts.turn + 1}`,
+    facts.iteration === null || facts.iteration === undefined ? "" : `iteration ${facts.iteration + 1}`,
+    timeText(facts.began),
+    took === null ? "" : `took ${durationText(took)}`,
+    tokensText(tokens),
+  ].filter(Boolean);
+  const steps = (facts.steps?.length ?? 0) > 1 ? ` (${facts.steps.length} steps)` : "";
+  const status = [state, words, steps];
+  const entries = [
+    ["address", facts.address, () => el("code", {class: "address"}, facts.address)],
+    [
+      "status",
+      status,
+      () =>
+        el(
+          "p",
+          {class: "facts"},
+          el("span", {class: "pill", "data-state": state}, state),
+          ` ${words.join(" · ")}${steps}`,
+        ),
+    ],
+  ];
+  if (step) entries.push(["step", step, () => stepView(step)]);
+  return [...entries, ...voidEntries(store, bar), ...lapEntries(store, bar)];
+}
+
+function stepView(step) {
+  const said = el("span", {role: "status", class: "quiet"});
+  const code = el("code", {tabindex: "0"}, step);
+  const copy = actionButton(
+    "Copy",
+    async () => {
+      try {
+        await navigator.clipboard.writeText(step);
+        said.textContent = "copied";
+      } catch {
+        getSelection().selectAllChildren(code);
+        said.textContent = "selected: press Ctrl+C";
+      }
+    },
+    {"aria-label": "Copy the step", class: "small"},
+  );
+  return el("p", {class: "step"}, "step ", code, " ", copy, " ", said);
+}
+
+function voidEntries(store, bar) {
+  if (bar?.state !== "void") return [];
+  const {state} = store;
+  const valid = [...state.bars.values()].find(
+    (each) =>
+      each.kind === "agent" &&
+      each.state !== "void" &&
+      each.address === bar.address &&
+      each.turn === bar.turn,
+  );
+  const go = () => store.select(valid.id);
+  return [
+    [
+      "void",
+      valid?.id,
+      () =>
+        el(
+          "p",
+          {class: "note"},
+          "This attempt was thrown away. ",
+          valid ? actionButton("Go to the one that counts", go) : null,
+        ),
+    ],
+  ];
+}
+
+/** Return the way to the other laps, items or calls of the same place. */
+function lapEntries(store, bar) {
+  if (!bar) return [];
+  const laps = [...store.state.bars.values()]
+    .filter(
+      (each) =>
+        each.kind === "agent" &&
+        each.place === bar.place &&
+        each.turn === bar.turn &&
+        (each.state !== "void" || each.id === bar.id),
+    )
+    .sort((a, b) => a.began - b.began);
+  if (laps.length < 2) return [];
+  const print = [bar.id, laps.map((each) => [each.id, each.state])];
+  return [["laps", print, () => lapsView(store, bar, laps)]];
+}
+
+function lapsView(store, bar, laps) {
+  const at = laps.findIndex((each) => each.id === bar.id);
+  const options = laps.map((each, i) =>
+    el(
+      "option",
+      {value: each.id, selected: i === at},
+      `${shortText(each.address, 80)} (${each.state})`,
+    ),
+  );
+  const choose = el(
+    "select",
+    {"aria-label": "Other times that it ran", onchange: () => goTo(choose.selectedIndex)},
+    ...options,
+  );
+  const goTo = (index) => {
+    const panel = node.closest(".detail");
+    const label = panel?.getRootNode().activeElement?.getAttribute("aria-label");
+    store.select(laps[index].id);
+    panel?.querySelector(`.laps [aria-label="${CSS.escape(label ?? "")}"]`)?.focus();
+  };
+  const node = el(
+    "p",
+    {class: "laps"},
+    "ran ",
+    `${laps.length} times `,
+    actionButton("‹", () => goTo(at - 1), {"aria-label": "The time before", disabled: at <= 0}),
+    choose,
+    actionButton("›", () => goTo(at + 1), {
+      "aria-label": "The time after",
+      disabled: at >= laps.length - 1,
+    }),
+  );
+  return node;
+}

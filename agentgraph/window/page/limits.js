@@ -1,0 +1,112 @@
+// The limits and values with which a turn begins or goes on, as forms.
+
+import {el, newId, shortText} from "./elements.js";
+import {readObject} from "./entries.js";
+
+const LIMITS = {
+  steps: "Steps",
+  model_calls: "Model calls",
+  tokens: "Tokens",
+  seconds: "Seconds",
+  transfers: "Transfers",
+};
+
+/** Return which limit a thread has hit, as its failed bars say: {name, value, of}, or null. */
+export function limitHit(state) {
+  const failed = [...state.bars.values()].filter((each) => each.state === "failed");
+  for (const {text = ""} of failed.reverse()) {
+    const [, name, of, value] =
+      /Limits\.(\w+)(?: of '([^']*)')?, which is ([\d.]+) for a turn/.exec(text) ?? [];
+    if (name in LIMITS) return {name, value: Number(value), of};
+  }
+  return null;
+}
+
+/** Make the form for limits: {node, read, clear, show}. */
+export function limitsForm() {
+  const inputs = new Map(
+    Object.keys(LIMITS).map((name) => [
+      name,
+      el("input", {
+        type: "number",
+        min: 1,
+        step: name === "seconds" ? "any" : 1,
+        placeholder: "as before",
+      }),
+    ]),
+  );
+  const fields = [...inputs].map(([name, input]) => el("label", {}, LIMITS[name], input));
+  const note = el("p", {class: "limit-note", hidden: true});
+  const node = el(
+    "details",
+    {class: "limits", hidden: true},
+    el("summary", {}, "Limits of the turn"),
+    note,
+    el("div", {class: "fields"}, ...fields),
+  );
+  let shown = "";
+  let proposed = null; // [input, value]
+  return {
+    node,
+    read() {
+      const set = [...inputs].filter(([, input]) => input.value !== "");
+      return set.length
+        ? Object.fromEntries(set.map(([name, input]) => [name, Number(input.value)]))
+        : null;
+    },
+    clear() {
+      for (const input of inputs.values()) input.value = "";
+      node.open = false;
+    },
+    /** Say which limit was hit, and propose twice as much; once for each hit. */
+    show(hit) {
+      const now = hit ? JSON.stringify(hit) : "";
+      if (now === shown) return;
+      shown = now;
+      note.hidden = !hit;
+      if (proposed && proposed[0].value === proposed[1]) proposed[0].value = "";
+      proposed = null;
+      if (!hit) return;
+      const reached = `It reached its limit of ${hit.value} ${LIMITS[hit.name].toLowerCase()}.`;
+      note.textContent = hit.of
+        ? `${reached} It is of ${shortText(hit.of, 60)}: raise it in the tree's file, and reload.`
+        : `${reached} Resume with a higher one:`;
+      const input = inputs.get(hit.name);
+      if (!hit.of && input.value === "") {
+        proposed = [input, String(2 * hit.value)];
+        input.value = proposed[1];
+      }
+      node.open = true;
+    },
+  };
+}
+
+/** Make the form for values: {node, read, clear}. */
+export function valuesForm() {
+  const id = newId("values");
+  const input = el("textarea", {
+    id,
+    rows: 3,
+    class: "code",
+    spellcheck: "false",
+    placeholder: '{"topic": "bees"}',
+  });
+  const node = el(
+    "details",
+    {class: "values"},
+    el("summary", {}, "Values"),
+    el("label", {for: id}, "Values to set before, as JSON"),
+    input,
+  );
+  return {
+    node,
+    clear() {
+      input.value = "";
+      node.open = false;
+    },
+    read() {
+      if (!input.value.trim()) return {values: null};
+      return readObject(input.value);
+    },
+  };
+}

@@ -1,0 +1,96 @@
+// The parts of an activation: its error, questions, tools, values and attempts.
+
+import {durationText, el, longText, shortText} from "./elements.js";
+import {actionButton, foldable} from "./entries.js";
+import {changeView, valueChanges} from "./diff.js";
+import {questionRest, questionText} from "./forms.js";
+import {lookAt} from "./looking.js";
+import {dataView} from "./messages.js";
+
+export function errorView(error) {
+  return longText(typeof error === "string" ? error : JSON.stringify(error, null, 2), {
+    tag: "pre",
+    most: 3000,
+  });
+}
+
+export function questionView({question, answer, is_answered: isAnswered = answer !== null}) {
+  const asked = question?.value ?? question;
+  const requests = asked?.action_requests ?? (asked?.type === "tool_approval" ? [asked] : []);
+  const rest = questionRest(asked);
+  return el(
+    "div",
+    {class: "asked"},
+    longText(questionText(asked), {most: 1500}),
+    ...requests.map(({name, args}) => el("div", {}, el("b", {}, shortText(name, 80)), dataView(args))),
+    rest === undefined ? null : dataView(rest),
+    !isAnswered
+      ? el("p", {class: "quiet"}, "no answer yet")
+      : el("div", {}, el("span", {class: "quiet"}, "answer "), dataView(answer)),
+  );
+}
+
+export function toolView(tool) {
+  const {name, args, result, status, began, ended} = tool;
+  const took = began && ended ? durationText(ended - began) : "";
+  const title = [
+    el("b", {}, shortText(name, 60)),
+    " ",
+    status ? el("span", {class: "pill", "data-state": status}, status) : "",
+    el("span", {class: "quiet"}, ` ${took}`),
+  ];
+  const body = () =>
+    el(
+      "div",
+      {class: "inside"},
+      el("span", {class: "quiet"}, "arguments"),
+      dataView(args),
+      result === null || result === undefined ? null : el("span", {class: "quiet"}, "result"),
+      result === null || result === undefined ? null : dataView(result),
+    );
+  return foldable(title, body, {open: true, class: "tool-call"});
+}
+
+export function valueEntries(before, after) {
+  const changes = valueChanges(before, after);
+  const changed = changes.filter(([, how]) => how !== "same");
+  const same = changes.filter(([, how]) => how === "same");
+  const entries = changed.map(([name, how, old, now]) => [
+    `value-${name}`,
+    [how, old, now],
+    () =>
+      foldable([el("b", {}, shortText(name, 80)), ` ${how}`], () => changeView(how, old, now), {
+        open: true,
+        class: "value",
+        "data-how": how,
+      }),
+  ]);
+  if (!same.length) return entries;
+  const rest = () =>
+    el(
+      "div",
+      {},
+      ...same.map(([name, , , now]) =>
+        foldable(el("b", {}, shortText(name, 80)), () => dataView(now), {class: "value"}),
+      ),
+    );
+  const title = changed.length ? `${same.length} unchanged` : `nothing changed: ${same.length} values`;
+  return [...entries, ["same", same, () => foldable(title, rest, {class: "same"})]];
+}
+
+export function attemptView(store, address, {step, status, error, text, line}) {
+  const {threadId, bars} = store.state;
+  const own = [...bars.values()].find(
+    (bar) =>
+      bar.kind === "agent" && bar.state === "void" && bar.address === address && bar.step === step,
+  );
+  const look = () => (line ? lookAt(store, {threadId, line, step, address}) : store.select(own.id));
+  return el(
+    "div",
+    {class: "attempt"},
+    status ? el("span", {class: "pill", "data-state": status}, status) : null,
+    line ? el("span", {class: "quiet"}, " on an older line ") : " ",
+    line || own ? actionButton("Look at it", look, {class: "small"}) : null,
+    error || (text && text !== status) ? longText(error || text, {most: 400}) : null,
+  );
+}
