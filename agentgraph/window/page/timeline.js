@@ -4,9 +4,8 @@
 // the bars around the selected one.
 
 import {placesOf} from "./activations.js";
-import {
-  atNextFrame, countText, durationText, el, newId, paced, setText, toolButton,
-} from "./elements.js";
+import {atNextFrame, countText, durationText, el} from "./elements.js";
+import {newId, paced, setText, toolButton} from "./elements.js";
 import {isLap, labelOf, optionText} from "./labels.js";
 import {makePainter} from "./painter.js";
 import {makePointing} from "./pointing.js";
