@@ -25,7 +25,7 @@ POLICIES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("history", POLICIES, ids=str)
+@pytest.mark.parametrize("history", POLICIES, ids=lambda each: str(each)[:16])
 def test_a_report_tells_what_each_call_of_a_model_got(told: Told, history: Any) -> None:
     team = Team()
     writer = team.chat(
