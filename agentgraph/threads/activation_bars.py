@@ -32,6 +32,7 @@ from agentgraph.threads.bars import (
 )
 from agentgraph.threads.checkpoints import (
     COPIED,
+    first_time_of,
     namespace_of,
     parent_id,
     position_of,
@@ -177,7 +178,7 @@ class _Chart:
             return self._leaf(spot, runs)
         is_past = any(_is_in(namespace_of(saved), each) for each in self._past)
         if spot.after is not None and _has_ended(spot.after):
-            return Part(began, max(time_of(spot.after), began), "void" if is_past else "done")
+            return Part(began, max(first_time_of(spot.after), began), "void" if is_past else "done")
         over = self._over(spot)
         error = self._error(spot, runs)
         if over is not None or is_past:

@@ -24,12 +24,12 @@ from agentgraph.threads.activation_steps import (
     find_activation,
 )
 from agentgraph.threads.changed_trees import open_thread
-from agentgraph.threads.checkpoints import is_foreign, namespace_of
+from agentgraph.threads.checkpoints import first_time_of, is_foreign, namespace_of
 from agentgraph.threads.replay import entries_of
 from agentgraph.threads.seen import seen_by
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.views import Views
-from agentgraph.threads.visits import Spot, Wanted, is_step
+from agentgraph.threads.visits import Spot, Wanted, is_step, last_start
 from agentgraph.tree.addresses import iteration
 
 _SIGNALS = ("exit", "break_loop", "transfer_to", "chosen")
@@ -48,7 +48,7 @@ class ActivationReport:
         iteration: The iteration of the nearest loop; None outside all loops.
         steps: Its steps, in order; of a composite those of all inside it. From the first one it can be
             run again.
-        began: When it began, in seconds since 1970.
+        began: When it began, in seconds since 1970; the last attempt, if a run resumed it.
         ended: When it ended, in seconds since 1970; None if it has not.
         status: "running", "asks" (a question waits), "failed", "done", or "stopped" (it has not ended,
             and nothing runs it).
@@ -169,7 +169,10 @@ def _report(
     first, last = found.spots[0], found.ends[1]
     said = [e for e in entries if isinstance(e, BaseMessage) and not is_steered(e)]
     kept = said[-1:] if found.is_composite else said
+    until = None if first.after is None else first_time_of(first.after)
     began = first.visit.time
+    if not found.is_composite:
+        began = last_start(first.place, first.root, began, until)
     return ActivationReport(
         address=found.at,
         agent_name=found.place.home.name,
@@ -207,6 +210,8 @@ def _ended(
     found: Found, last: Spot, entries: Sequence[Entry], status: ActivationStatus
 ) -> float | None:
     """Return when an activation ended; None if it has not."""
+    if status == "done" and last.task is None and last.after is not None:
+        return first_time_of(last.after)
     if status == "done" and last.visit.duration is not None:
         return last.visit.time + last.visit.duration
     failed = [e.moment.time for e in entries if isinstance(e, Note) and e.kind == "error" and e.moment]

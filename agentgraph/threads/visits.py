@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import UnknownAddressError
 from agentgraph.graph.internals import RETURN
-from agentgraph.graph.stamps import step_name
+from agentgraph.graph.stamps import number_of, step_name
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
@@ -24,6 +24,7 @@ from agentgraph.threads.changed_trees import open_thread
 from agentgraph.threads.checkpoints import (
     address_at,
     begins_turn,
+    first_time_of,
     is_by_hand,
     is_foreign,
     leading_checkpoints,
@@ -71,7 +72,8 @@ class Visit:
         step: The name of the step, as in `AgentEvent.step`. Lanes that are one leaf share the step of
             what runs them.
         time: When it began, in seconds since 1970; of a lane that is one leaf when what runs it began.
-        duration: How long it took, in seconds; None if it has not ended.
+        duration: How long it took, in seconds, from where a run resumed it if one did; None if it has
+            not ended.
         tokens: The tokens that its models reported.
     """
 
@@ -163,16 +165,27 @@ def _spots_at(
         return
     at = address(place, cursor)
     turn, began = clock_in(position_of(root))[0], time_of(saved)
-    ended = time_of(next_) if next_ is not None else None
+    ended = first_time_of(next_) if next_ is not None else None
     step = step_name(saved.checkpoint["id"], node)
     said = [each for writes in writes_by_task(saved).values() for each in _said_in(writes)]
     round_ = iteration(place, cursor)
-    duration = None if ended is None else ended - began
+    duration = None if ended is None else max(ended - last_start(place, root, began, ended), 0.0)
     visit = Visit(at, place.home.name, node, turn, round_, step, began, duration, tokens_of(said))
     spot = Spot(visit, place, cursor, saved, root, next_)
     yield spot
     if lanes := frozenset(lane.node for lane in tree.lanes(place)):
         yield from _leaves_at(tree, spot, lanes)
+
+
+def last_start(place: Place, root: CheckpointTuple, began: float, ended: float | None) -> float:
+    """Return when a step began for the last time: a run that resumed it began it anew.
+
+    What runs others goes on, and who asks a person waits meanwhile: they begin once.
+    """
+    if place.kind.is_fork or place.kind.runs_agents or place.kind.asks:
+        return began
+    resumed = (number_of(note) / 1e6 for note in notes_at(root) if note.kind == "resumed")
+    return max((at for at in resumed if began < at and (ended is None or at < ended)), default=began)
 
 
 def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]:
