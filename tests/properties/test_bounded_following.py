@@ -50,7 +50,7 @@ class Followed(Thread):
         )
 
 
-@share(0.5)
+@share(0.15)
 @given(
     case=cases(texts=TEXTS),
     drive=DRIVES,

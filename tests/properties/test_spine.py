@@ -23,7 +23,7 @@ from trees import trees
 
 import agentgraph as ag
 
-EXAMPLES = int(os.environ.get("AGENTGRAPH_EXAMPLES", "7"))
+EXAMPLES = int(os.environ.get("AGENTGRAPH_EXAMPLES", "5"))
 """How many trees the tests of runs in this file run, in all; those of other files run a share."""
 DRIVES = st.sampled_from((Sync, Async))
 

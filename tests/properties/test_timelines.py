@@ -54,7 +54,7 @@ class Timed(Thread):
         assert self.timeline(since=whole.upto).upto == whole.upto
 
 
-@share(0.6)
+@share(0.3)
 @given(case=cases(texts=TEXTS), drive=DRIVES, is_kept=st.booleans())
 def test_a_timeline_is_sound_after_each_call(
     file: Path, case: Case, drive: Drive, is_kept: bool

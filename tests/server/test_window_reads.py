@@ -129,24 +129,25 @@ def test_what_several_pages_lack_is_read_once(path: Path, monkeypatch: pytest.Mo
 
 def test_what_a_branch_saves_in_memory_is_noticed() -> None:
     """The root has no new checkpoint before all branches have ended."""
-    opened = threading.Event()
-    slow = ag.function_agent("slow", lambda ctx: str(opened.wait(30)))
-    steps = ag.sequential(
-        "steps", [ag.function_agent(name, lambda ctx: "Hi.") for name in ("ann", "bob")]
-    )
+    opened, asked = threading.Event(), threading.Event()
+    slow = ag.function_agent("slow", lambda ctx: str(opened.wait(60)))
+    ann = ag.function_agent("ann", lambda ctx: "Hi.")
+    bob = ag.function_agent("bob", lambda ctx: str(asked.wait(60)))
+    steps = ag.sequential("steps", [ann, bob, ag.function_agent("last", lambda ctx: "Bye.")])
     with ag.Runner(ag.parallel("both", [slow, steps])) as runner:
         window = Window(runner, "both")
         runner.start("Go.", thread_id="t")
-        seen = {window.look("t")}
 
         def bars() -> list[str]:
-            seen.add(window.look("t"))
             thread = window.call("thread", {"thread_id": "t"})
             told = window.call("timeline", {"thread_id": "t"})["bars"] if thread["updated"] else []
             return [bar["address"] for bar in told]
 
         wait_until(lambda: "both/steps/bob" in bars())
-        assert len(seen) > 2
+        before = window.look("t")
+        asked.set()
+        wait_until(lambda: "both/steps/last" in bars())
+        assert window.look("t") != before
         assert window.call("thread", {"thread_id": "t"})["status"] == "running"
         opened.set()
         wait_until(lambda: window.call("thread", {"thread_id": "t"})["status"] == "done")
