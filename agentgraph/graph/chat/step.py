@@ -211,7 +211,8 @@ class Step:
         self._edits_before = edits_in(activation.view.record)
         self.edits = self._edits_before if keeps_edits or activation.view.progress else Edits()
         self.own = own_state(activation, channels)
-        self.messages = as_edited(self._visible, self.edits, is_open=is_open)
+        seen = self._visible
+        self.messages = as_edited(seen, self.edits, is_open=is_open) if self.edits else [*seen]
         self._seen = list(self.messages)
         self._written: set[str] = set()
         self._removed: dict[str | None, None] = {}
