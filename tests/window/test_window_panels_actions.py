@@ -73,10 +73,15 @@ def test_a_run_is_stopped_and_resumed(panels: Panels) -> None:
     panels.waits_for_status("running")
     panels.wait_for(lambda: panels.script("return store.state.texts.size"))
     panels.press("Stop", ACTIONS)
+    panels.wait_for(lambda: "Stopping…" in panels.texts(".actions .stop"))
+    assert "what is under way: writer" in panels.text(".actions .stops")
     panels.server.gate(panels.thread_id, 1, 2, 3)
     panels.waits_for_status("stopped")
+    assert "Goes on with the step" in panels.text(".actions .resume")
+    assert "Begin a new turn" in panels.texts(".actions form button")
     panels.press("Resume", ACTIONS)
     panels.waits_for_status("done")
+    panels.wait_for(lambda: "It goes on." not in panels.text(ACTIONS))
 
 
 def test_a_failed_run_is_resumed(panels: Panels) -> None:

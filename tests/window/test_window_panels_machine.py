@@ -7,9 +7,14 @@ from panel_trees import HOSTILE
 
 MACHINE = ".machine"
 OTHER_LINE = """
-const [, other] = document.querySelectorAll('.compare-form select');
+const [, , other] = document.querySelectorAll('.compare-form select');
 return other.selectedOptions[0]?.text ?? ''
 """
+
+OFFERED = """
+return [...document.querySelectorAll('.compare-form select')[1].options].map(each => each.text)
+"""
+CHOSEN = "return document.querySelectorAll('.compare-form select')[1].value"
 
 
 def posts(panels: Panels, answer: str = "yes") -> None:
@@ -22,7 +27,7 @@ def posts(panels: Panels, answer: str = "yes") -> None:
 
 
 def opens_again(panels: Panels, address: str) -> None:
-    panels.unfold("Again from here", MACHINE)
+    panels.unfold("Again from", MACHINE)
     panels.select(address)
     panels.wait_for(lambda: panels.text(".again > p") == f"From {address}")
     panels.wait_for(lambda: panels.texts(".again .changes"))
@@ -109,7 +114,7 @@ def test_another_answer_that_does_not_fit_is_refused_at_its_field(panels: Panels
     panels.press("Run again from here", MACHINE)
     panels.wait_for(lambda: "greater than or equal to 1" in panels.text(".other-answer .at-field"))
     panels.fill(".other-answer", Answer="5")
-    panels.fill(".again", **{"What ran side by side": "runs again"})
+    panels.fill(".again", **{"What ran at the same time": "runs again"})
     panels.press("Run again from here", MACHINE)
     panels.waits_for_status("paused")
     assert [
@@ -136,6 +141,7 @@ def test_variants_run_side_by_side_and_are_compared(panels: Panels) -> None:
     assert lines(panels) == 1
     panels.press("Compare b", MACHINE)
     panels.wait_for(lambda: panels.texts(".compared .differs"))
+    assert panels.script(CHOSEN) == f"{panels.thread_id}-b"
     assert panels.texts(".compared.heads span")[1:] == [panels.thread_id, f"{panels.thread_id}-b"]
     panels.find(".compared .differs").click()
     panels.wait_for(lambda: "glad" in panels.text(".difference:not([hidden])"))
@@ -143,6 +149,19 @@ def test_variants_run_side_by_side_and_are_compared(panels: Panels) -> None:
     panels.wait_for(lambda: panels.thread_shown == f"{panels.thread_id}-c")
     panels.wait_for(lambda: "odd" in panels.last)
     assert len(panels.texts(".column")) == 3
+    assert not panels.texts(".compared")
+    assert panels.script(CHOSEN) == panels.thread_id
+
+
+def test_one_variant_runs_alone(panels: Panels) -> None:
+    posts(panels)
+    opens_again(panels, "does/post/sender")
+    panels.fill(".again", **{"as variants": True})
+    panels.press("Remove the variant", MACHINE)
+    panels.wait_for(lambda: len(panels.texts(".variant")) == 1)
+    panels.press("Run 1 variant", MACHINE)
+    panels.wait_for(lambda: [each for each in panels.texts(".column") if "done" in each])
+    assert len(panels.texts(".column")) == 1
 
 
 def test_variants_need_names_of_their_own(panels: Panels) -> None:
@@ -215,17 +234,44 @@ def test_two_threads_are_compared(panels: Panels) -> None:
     panels.server.run("shout", f"{panels.thread_id}-other")
     panels.run("count one two")
     panels.unfold("Compare", MACHINE)
-    panels.wait_for(lambda: panels.texts(".compare-form option"))
-    panels.fill(".compare-form", **{"with thread": f"{panels.thread_id}-other"})
+    other = f"{panels.thread_id}-other"
+    panels.wait_for(lambda: other in panels.script(OFFERED))
+    assert panels.thread_id not in panels.script(OFFERED)
+    assert not panels.find(".compare-form button").is_enabled()
+    panels.fill(".compare-form", **{"with thread": other})
     panels.press("Compare", ".compare-form")
     panels.wait_for(lambda: panels.texts(".compared .differs"))
     assert HOSTILE[:60] in panels.text(".comparison")
     panels.wait_for(lambda: not panels.is_hacked)
 
 
-def test_a_thread_that_is_not_there_is_refused(panels: Panels) -> None:
+def test_a_thread_that_is_not_there_is_refused_until_another_is_opened(panels: Panels) -> None:
+    other = f"{panels.thread_id}-other"
+    panels.server.run("steps", other)
     panels.run("steps")
     panels.unfold("Compare", MACHINE)
-    panels.fill(".compare-form", **{"with thread": "nowhere"})
+    panels.wait_for(lambda: other in panels.script(OFFERED))
+    panels.fill(".compare-form", **{"with thread": other})
+    panels.server.call("delete", thread_id=other)
     panels.press("Compare", ".compare-form")
-    panels.wait_for(lambda: "nowhere" in panels.text(".comparison .fault"))
+    panels.wait_for(lambda: other in panels.text(".comparison .fault"))
+    panels.script("store.open('elsewhere')")
+    panels.wait_for(lambda: not panels.text(".comparison .fault"))
+
+
+def test_a_line_is_not_compared_with_itself(panels: Panels) -> None:
+    rewinds(panels)
+    panels.unfold("Compare", MACHINE)
+    panels.wait_for(lambda: "older line" in panels.script(OTHER_LINE))
+    assert panels.find(".compare-form button").is_enabled()
+    panels.fill(".compare-form", line="the present line")
+    panels.wait_for(lambda: "the same line on both sides" in panels.text(".compare-form small"))
+    assert not panels.find(".compare-form button").is_enabled()
+
+
+def test_the_detail_leads_to_the_time_machine(panels: Panels) -> None:
+    panels.run("count one two")
+    panels.select("does/counter")
+    panels.press("Again from here", ".detail")
+    panels.wait_for(lambda: panels.texts(".again .changes"))
+    assert panels.text(".machine summary") == "Again from counter"

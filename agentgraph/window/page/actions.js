@@ -15,8 +15,12 @@ const HINTS = {
   running:
     "It is running. Steer: the agents under way read the message next. Queue: it begins the next turn.",
   paused: "Questions wait for answers. A message begins the next turn only if they are dropped.",
-  failed: "It failed. Resume tries the failed step again; what had finished stays.",
-  stopped: "It was stopped, or its process ended. Resume goes on with the step that was not finished.",
+  failed: "It failed.",
+  stopped: "It was stopped, or its process ended.",
+};
+const RESUMES = {
+  failed: "Tries the failed step again; what had finished stays.",
+  stopped: "Goes on with the step that was not finished.",
 };
 
 /** Make the panel of the actions on the thread that is open. */
@@ -28,6 +32,7 @@ export function makeActions(store, backend) {
   const queued = el("div", {class: "queued"});
   const limits = limitsForm();
   const values = valuesForm();
+  const resumeValues = valuesForm();
   const text = el("textarea", {
     id,
     rows: 2,
@@ -45,20 +50,31 @@ export function makeActions(store, backend) {
     stop: actionButton("Stop", stop, {class: "stop"}),
     resume: actionButton("Resume", resume, {class: "primary"}),
   };
+  const {resume: resumeButton, ...sending} = controls;
+  const resumeText = el("span");
+  const resumePart = el(
+    "div",
+    {class: "resume", role: "group", "aria-label": "Resume", hidden: true},
+    el("div", {class: "row"}, resumeButton, resumeText),
+    limits.node,
+    resumeValues.node,
+  );
   const form = el(
     "form",
     {novalidate: true, onsubmit: submit},
     el("label", {for: id}, "Message"),
     text,
     values.node,
-    limits.node,
-    fault.node,
-    el("div", {class: "row"}, ...Object.values(controls)),
-    said,
+    el("div", {class: "row"}, ...Object.values(sending)),
   );
-  const node = el("section", {class: "actions", "aria-label": "Actions"}, banner, queued, hint, form);
+  const stops = el("p", {class: "quiet stops", role: "status", hidden: true});
+  const ends = [stops, fault.node, said];
+  const parts = [banner, queued, hint, resumePart, form, ...ends];
+  const node = el("section", {class: "actions", "aria-label": "Actions"}, ...parts);
   const drafts = new Map(); // what was typed and not sent, by thread
   let saidAt = 0; // when something was said last
+  let isSaidOfRun = false; // which is only true as long as it runs
+  let stopping = null; // {threadId, turns} of the run that was asked to stop
 
   function status() {
     const {threadId, thread} = store.state;
@@ -87,6 +103,8 @@ export function makeActions(store, backend) {
       answer = await backend.call(name, args);
       setText(said, done);
       saidAt = Date.now();
+      isSaidOfRun = ["start", "resume"].includes(name);
+      if (isSaidOfRun) setTimeout(forgetSaid, SAID_SECONDS * 1000);
     } catch (error) {
       fault.say(error.message);
     }
@@ -137,22 +155,33 @@ export function makeActions(store, backend) {
     showControls();
   }
 
-  function stop() {
-    return want(
-      "stop",
-      {thread_id: store.state.threadId},
-      "It stops after what is under way in its steps.",
-    );
+  /** Take away what was said of a run that has ended. */
+  function forgetSaid() {
+    if (isSaidOfRun && status() !== "running") setText(said, "");
+  }
+
+  async function stop() {
+    const {threadId, thread} = store.state;
+    if (!(await want("stop", {thread_id: threadId}, ""))) return;
+    stopping = {threadId, turns: thread?.turns?.length};
+    showControls();
+  }
+
+  function isStopping() {
+    const {threadId, thread} = store.state;
+    if (threadId !== stopping?.threadId) return false;
+    if (status() !== "running" || thread.turns?.length !== stopping.turns) stopping = null;
+    return stopping !== null;
   }
 
   async function resume() {
     const raised = limits.read();
-    const given = values.read();
+    const given = resumeValues.read();
     if (given.error) return fault.say(given.error);
     const more = {...(raised ? {limits: raised} : {}), ...(given.values ? {values: given.values} : {})};
     if (await want("resume", {thread_id: store.state.threadId, ...more}, "It goes on.")) {
       limits.clear();
-      values.clear();
+      resumeValues.clear();
     }
     return undefined;
   }
@@ -188,6 +217,7 @@ export function makeActions(store, backend) {
     showQueued(state);
     const isOld = Date.now() - saidAt > SAID_SECONDS * 1000;
     if (changed.has("threadId") || (changed.has("thread") && isOld)) setText(said, "");
+    if (changed.has("thread")) forgetSaid();
     limits.show(status() === "failed" ? limitHit(state) : null);
     showControls();
   }
@@ -211,17 +241,28 @@ export function makeActions(store, backend) {
     const why = about?.is_read_only ? READ_ONLY : line !== null ? OLD_LINE : "";
     const isResumable = ["failed", "stopped"].includes(now);
     for (const each of Object.values(controls)) each.disabled = Boolean(why);
-    setText(controls.send, now === "running" ? "Steer" : threadId ? "Send" : "Start a run");
+    setText(controls.send, sendText(now, threadId));
     controls.send.classList.toggle("primary", !isResumable);
     controls.send.hidden = now === "paused";
     controls.queue.hidden = controls.stop.hidden = now !== "running";
     controls.drop.hidden = now !== "paused";
     controls.fresh.hidden = !threadId || now === "running" || !text.value.trim();
-    controls.resume.hidden = !isResumable;
+    resumePart.hidden = !isResumable;
     limits.node.hidden = !isResumable;
+    setText(resumeText, RESUMES[now] ?? "");
+    showStop();
     text.disabled = Boolean(why);
     setText(hint, why || (HINTS[now] ?? ""));
     hint.hidden = !hint.textContent;
+  }
+
+  function showStop() {
+    const isAsked = isStopping();
+    if (isAsked) controls.stop.disabled = true;
+    setText(controls.stop, isAsked ? "Stopping…" : "Stop");
+    stops.hidden = !isAsked;
+    const names = runningNames(store.state);
+    setText(stops, isAsked ? `It waits for what is under way${names ? `: ${names}` : "."}` : "");
   }
 
   function showBanner(state) {
@@ -254,6 +295,22 @@ export function makeActions(store, backend) {
   }
 
   return {node, update};
+}
+
+function sendText(status, threadId) {
+  if (status in RESUMES) return "Begin a new turn";
+  if (status === "running") return "Steer";
+  return threadId ? "Send" : "Start a run";
+}
+
+/** Return the names of the agents under way that have none under way inside. */
+function runningNames(state) {
+  const bars = [...state.bars.values()].filter(
+    (each) => each.kind === "agent" && each.state === "running",
+  );
+  const isInmost = ({address}) =>
+    !bars.some((other) => other.address !== address && other.address.startsWith(address));
+  return [...new Set(bars.filter(isInmost).map((each) => each.agent_name))].slice(0, 8).join(", ");
 }
 
 /** Return what a changed tree means for a thread, and how its outline differs. */

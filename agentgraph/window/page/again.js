@@ -10,7 +10,13 @@ const LONGEST_VALUES = 200000; // characters that the editor of values is filled
 function changesForm(activation) {
   const {values_before: before = {}, questions = []} = activation;
   const ids = {text: newId("again"), values: newId("again")};
-  const text = el("textarea", {id: ids.text, rows: 2, placeholder: "none"});
+  const hintId = newId("again");
+  const text = el("textarea", {
+    id: ids.text,
+    rows: 2,
+    placeholder: "none",
+    "aria-describedby": hintId,
+  });
   const json = JSON.stringify(before, null, 2);
   const isLong = json.length > LONGEST_VALUES;
   const start = isLong ? "{}" : json;
@@ -27,7 +33,13 @@ function changesForm(activation) {
   const node = el(
     "div",
     {class: "changes"},
-    el("div", {class: "field"}, el("label", {for: ids.text}, "A message of the user to add"), text),
+    el(
+      "div",
+      {class: "field"},
+      el("label", {for: ids.text}, "A message of the user to add"),
+      text,
+      el("small", {id: hintId}, "It is added behind the request and what was said since."),
+    ),
     el(
       "div",
       {class: "field"},
@@ -107,10 +119,10 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     el("option", {value: "keep"}, "stays"),
     el("option", {value: "rerun"}, "runs again"),
   );
-  const beside = el("label", {class: "beside"}, "What ran side by side with it ", siblings);
+  const beside = el("label", {class: "beside"}, "What ran at the same time ", siblings);
   const from = fromSelect(activation);
   const list = el("div", {class: "variants"});
-  const more = actionButton("Add a variant", () => addVariant().name.focus());
+  const more = actionButton("Add a variant", () => addVariant().name.focus(), {class: "add"});
   const go = el("button", {class: "primary"}, "Run again from here");
   const form = el(
     "form",
@@ -131,6 +143,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     said,
   );
   const variants = [];
+  let hasForked = false; // whether two variants were proposed
 
   function addVariant() {
     const changes = changesForm(activation);
@@ -160,16 +173,20 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     return variant;
   }
 
+  /** Return a name that no variant has, and of which there is no thread. */
   function freeName() {
     const names = new Set(variants.map((each) => each.name.value));
-    return (
-      [..."abcdefghijklmnopqrstuvwxyz"].find((each) => !names.has(each)) ?? `v${variants.length + 1}`
-    );
+    const threads = new Set((store.state.threads?.threads ?? []).map((each) => each.thread_id));
+    const isFree = (each) => !names.has(each) && !threads.has(`${wanted.thread_id}-${each}`);
+    return [..."abcdefghijklmnopqrstuvwxyz"].find(isFree) ?? `v${variants.length + 1}`;
   }
 
   function show() {
     const isForked = forked.checked;
-    if (isForked && variants.length < 2) return addVariant();
+    if (isForked && !hasForked) {
+      hasForked = true;
+      return addVariant();
+    }
     variants.forEach(({node, title, remove}, i) => {
       node.hidden = !isForked && i > 0;
       title.hidden = !isForked;
@@ -177,7 +194,8 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     });
     more.hidden = !isForked;
     beside.hidden = isForked;
-    go.textContent = isForked ? `Run ${variants.length} variants` : "Run again from here";
+    const number = variants.length === 1 ? "1 variant" : `${variants.length} variants`;
+    go.textContent = isForked ? `Run ${number}` : "Run again from here";
     return undefined;
   }
 

@@ -7,8 +7,17 @@ import {lookAt} from "./looking.js";
 
 const ROWS_AT_ONCE = 200;
 const SIDES = ["left", "right"];
+const DIFFERENCES = {
+  said: "text differs",
+  called: "tool calls differ",
+  values: "values differ",
+  signal: "signal differs",
+  asked: "question differs",
+  error: "error differs",
+};
+const CHOOSE = "choose a thread …";
 
-/** Make the comparison: {node, compare}. */
+/** Make the comparison: {node, compare, leave, other}. */
 export function makeComparison(store, backend) {
   const only = el("input", {type: "checkbox", onchange: show});
   const title = el("p", {class: "result", role: "status"});
@@ -19,10 +28,11 @@ export function makeComparison(store, backend) {
   filter.hidden = true;
   let rows = [];
   let sides = {};
+  let asked = 0; // how many comparisons were asked for
 
   /** Compare two lines, each {threadId, line}. */
   async function compare(left, right) {
-    fault.say("");
+    const number = clear();
     title.textContent = "Comparing …";
     const lines = {
       ...(left.line ? {line: left.line} : {}),
@@ -34,15 +44,39 @@ export function makeComparison(store, backend) {
         other: right.threadId,
         ...lines,
       });
+      if (number !== asked) return;
       rows = answer.rows;
       sides = {left, right};
     } catch (error) {
+      if (number !== asked) return;
       title.textContent = "";
       fault.say(error.message);
       return;
     }
     show();
-    node.scrollIntoView({block: "nearest"});
+    node.parentNode.scrollIntoView({block: "nearest"});
+  }
+
+  function clear() {
+    fault.say("");
+    title.textContent = "";
+    table.replaceChildren();
+    filter.hidden = true;
+    [rows, sides] = [[], {}];
+    return ++asked;
+  }
+
+  /** Return the thread that a thread is compared with here, if it is. */
+  function other(threadId) {
+    const {left, right} = sides;
+    if (left?.threadId === threadId) return right.threadId;
+    return right?.threadId === threadId ? left.threadId : null;
+  }
+
+  /** Forget what was compared when another thread is opened that is not part of it. */
+  function leave(threadId) {
+    if (other(threadId) === null) clear();
+    else fault.say("");
   }
 
   function show() {
@@ -77,7 +111,8 @@ export function makeComparison(store, backend) {
 
   function rowView(row) {
     const {where = "both", same} = row;
-    const kinds = where === "both" ? differences(row) : [`only ${where}`];
+    const named = (row.differs ?? []).map((each) => DIFFERENCES[each] ?? each);
+    const kinds = where === "both" ? named : [`only ${where}`];
     const place = el("div", {class: "difference", hidden: true});
     const toggle = actionButton(
       kinds.join(", ") || "differs",
@@ -110,7 +145,8 @@ export function makeComparison(store, backend) {
     const {text, error, tokens, seconds, step} = cell;
     const facts = [tokensText(tokens), durationText(seconds)].filter(Boolean).join(" · ");
     const open = () => lookAt(store, {...sides[side], step, address: row.address, turn: row.turn});
-    const gist = el("span", {class: error ? "bad" : ""}, shortText(error || text || "(no text)", 160));
+    const said = shortText(error || text || withoutText(row, cell), 160);
+    const gist = el("span", {class: error ? "bad" : ""}, said);
     const button = actionButton(gist, open, {
       class: "cell",
       "data-side": side,
@@ -120,20 +156,27 @@ export function makeComparison(store, backend) {
     return button;
   }
 
-  return {node, compare};
+  /** Return what is said of an activation that said nothing. */
+  function withoutText({place, differs = []}, {seconds}) {
+    if (seconds !== null) return "(no text)";
+    const asks = differs.includes("asked") || placeOf(store.state.about?.tree, place)?.kind === "human";
+    return asks ? "waits for an answer" : "has not ended";
+  }
+
+  return {node, compare, leave, other};
+}
+
+function placeOf(tree, id) {
+  if (!tree || tree.id === id) return tree;
+  for (const child of tree.children) {
+    const found = placeOf(child, id);
+    if (found) return found;
+  }
+  return null;
 }
 
 function sideName({threadId, line}) {
   return line ? `${threadId}, an older line` : threadId;
-}
-
-/** Return what differs between the two sides of a row. */
-function differences({left, right}) {
-  const kinds = [];
-  if ((left?.text ?? "") !== (right?.text ?? "")) kinds.push("text");
-  if (valueChanges(left?.values, right?.values).some(([, how]) => how !== "same")) kinds.push("values");
-  if ((left?.error ?? "") !== (right?.error ?? "")) kinds.push("error");
-  return kinds;
 }
 
 function differenceView(row) {
@@ -156,13 +199,17 @@ function differenceView(row) {
   return el("div", {}, ...parts);
 }
 
-/** Make the choice of what is compared: {node, update}; `chosen(left, right)` is told. */
-export function makeCompareForm(store, backend, chosen) {
-  const ids = [newId("compare"), newId("compare"), newId("compare"), newId("compare")];
-  const own = el("select", {id: ids[0]});
-  const thread = el("input", {id: ids[1], list: ids[3], autocomplete: "off", onchange: readLines});
-  const other = el("select", {id: ids[2]});
-  const names = el("datalist", {id: ids[3]});
+/**
+ * Make the choice of what is compared: {node, update, setLines, choose}; `compare(left, right)` is
+ * told, and `proposed(threadId)` returns which threads it is likely compared with, the likeliest first.
+ */
+export function makeCompareForm(store, backend, compare, proposed) {
+  const ids = [newId("compare"), newId("compare"), newId("compare")];
+  const own = el("select", {id: ids[0], onchange: showButton});
+  const thread = el("select", {id: ids[1], onchange: readLines});
+  const other = el("select", {id: ids[2], onchange: showButton});
+  const button = el("button", {}, "Compare");
+  const hint = el("small", {role: "status"});
   const form = el(
     "form",
     {class: "compare-form", onsubmit: submit},
@@ -170,60 +217,115 @@ export function makeCompareForm(store, backend, chosen) {
     own,
     el("label", {for: ids[1]}, "with thread"),
     thread,
-    names,
     el("label", {for: ids[2]}, "line"),
     other,
-    el("button", {}, "Compare"),
+    el("div", {class: "row"}, button, hint),
   );
   let ownLines = [];
   let threadId = null;
+  let options = ""; // of the threads, as they are shown
+  let wantedLine = null; // of the other thread, until its lines are known
 
   function put(select, lines, pick) {
     const before = select.value;
-    select.replaceChildren(
-      ...lines.map((each, i) =>
-        el("option", {value: each.is_present ? "" : each.head}, lineName(each, i)),
-      ),
-    );
     const values = lines.map((each) => (each.is_present ? "" : each.head));
-    select.value = pick ?? (values.includes(before) ? before : (values[0] ?? ""));
+    select.replaceChildren(
+      ...lines.map((each, i) => el("option", {value: values[i]}, lineName(each, i))),
+    );
+    select.value = values.includes(pick) ? pick : values.includes(before) ? before : (values[0] ?? "");
+  }
+
+  function older(lines) {
+    return lines.find((each) => !each.is_present)?.head;
   }
 
   /** Show the lines of the thread; an older one is proposed to be compared with the present one. */
   function setLines(id, lines) {
-    const isOther = id !== threadId;
-    threadId = id;
+    if (id !== store.state.threadId) return;
+    const hadOlder = older(ownLines);
     ownLines = lines;
     put(own, lines);
-    if (isOther) thread.value = id ?? "";
-    if (thread.value === id)
-      put(other, lines, isOther ? lines.find((each) => !each.is_present)?.head : undefined);
+    showThreads(store.state);
+    if (!thread.value && older(lines)) thread.value = id;
+    if (thread.value === id) put(other, lines, wantedLine ?? (hadOlder ? undefined : older(lines)));
+    if (lines.length) wantedLine = null;
+    showButton();
   }
 
   async function readLines() {
-    const id = thread.value.trim();
-    if (id === threadId) return put(other, ownLines);
-    const answer = await backend
-      .call("lines", {thread_id: id})
-      .catch(() => ({lines: [{is_present: true}]}));
-    return thread.value.trim() === id && put(other, answer.lines);
+    const id = thread.value;
+    other.replaceChildren();
+    showButton();
+    if (!id) return;
+    if (id === threadId) {
+      if (!ownLines.length) return; // they are being read
+      put(other, ownLines, wantedLine ?? older(ownLines));
+    } else {
+      const answer = await backend
+        .call("lines", {thread_id: id})
+        .catch(() => ({lines: [{is_present: true}]}));
+      if (thread.value !== id) return;
+      put(other, answer.lines, wantedLine ?? undefined);
+    }
+    wantedLine = null;
+    showButton();
+  }
+
+  function showButton() {
+    const isItself = thread.value === threadId && own.value === other.value;
+    hint.textContent = !thread.value
+      ? "Choose the other thread."
+      : isItself
+        ? "It is the same line on both sides: choose another."
+        : "";
+    button.disabled = Boolean(hint.textContent);
+    other.disabled = !thread.value;
   }
 
   function submit(event) {
     event.preventDefault();
-    const id = thread.value.trim() || threadId;
-    chosen({threadId, line: own.value || null}, {threadId: id, line: other.value || null});
+    if (button.disabled) return;
+    compare({threadId, line: own.value || null}, {threadId: thread.value, line: other.value || null});
+  }
+
+  /** Show what is compared with the thread that is open. */
+  function choose(right) {
+    own.value = "";
+    wantedLine = right.line ?? "";
+    showThreads(store.state, right.threadId);
+    thread.value = right.threadId;
+    readLines();
+  }
+
+  /** Offer the threads that are known; what was chosen stays. */
+  function showThreads(state, wanted = thread.value) {
+    const listed = (state.threads?.threads ?? []).map((each) => each.thread_id);
+    const known = new Set([...proposed(threadId), ...listed, wanted].filter(Boolean));
+    known.delete(threadId);
+    const isOwn = ownLines.length > 1 || wanted === threadId;
+    const now = JSON.stringify([threadId, isOwn, [...known].sort()]);
+    if (now === options) return;
+    options = now;
+    thread.replaceChildren(
+      el("option", {value: ""}, CHOOSE),
+      ...(isOwn && threadId ? [el("option", {value: threadId}, "this thread")] : []),
+      ...[...known].map((each) => el("option", {value: each}, each)),
+    );
+    thread.value = wanted;
   }
 
   function update(state) {
-    const known = (state.threads?.threads ?? []).map((each) => each.thread_id);
-    if (known.join() !== names.dataset.known) {
-      names.dataset.known = known.join();
-      names.replaceChildren(...known.map((each) => el("option", {value: each})));
-    }
+    if (state.threadId !== threadId) {
+      ({threadId} = state);
+      ownLines = [];
+      wantedLine = null;
+      put(own, [{is_present: true}]);
+      showThreads(state, proposed(threadId)[0] ?? "");
+      readLines();
+    } else showThreads(state);
   }
 
-  return {node: form, update, setLines};
+  return {node: form, update, setLines, choose};
 }
 
 /** Return what a line is called. */

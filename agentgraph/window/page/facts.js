@@ -1,23 +1,23 @@
 // The facts of an activation: its address, how it stands, its step, and the ways to its other laps.
 
-import {durationText, el, shortText, timeText} from "./elements.js";
-import {actionButton, tokensText} from "./entries.js";
+import {countText, durationText, el, shortText, timeText} from "./elements.js";
+import {actionButton} from "./entries.js";
+
+const COMPOSITES = new Set(["sequential", "loop", "parallel", "workflow", "each", "switch", "swarm"]);
 
 /** Return the entries (see `putEntries`) for the facts of an activation; `bar` is its bar, if known. */
 export function factEntries(store, facts, bar) {
   const state = bar?.state ?? facts.status ?? "";
   const step = bar?.step ?? facts.steps?.at(-1);
-  const tokens = facts.usage ?? {input: facts.tokens_in, output: facts.tokens_out};
   const took = facts.began && facts.ended ? facts.ended - facts.began : null;
   const words = [
     facts.turn === undefined ? "" : `turn ${facts.turn + 1}`,
     facts.iteration === null || facts.iteration === undefined ? "" : `iteration ${facts.iteration + 1}`,
     timeText(facts.began),
-    took === null ? "" : `took ${durationText(took)}`,
-    tokensText(tokens),
+    took === null ? "" : `took ${durationText(took)}${stepsText(facts.steps)}`,
+    ownTokensText(facts, state),
   ].filter(Boolean);
-  const steps = (facts.steps?.length ?? 0) > 1 ? ` (${facts.steps.length} steps)` : "";
-  const status = [state, words, steps];
+  const status = [state, words];
   const entries = [
     ["address", facts.address, () => el("code", {class: "address"}, facts.address)],
     [
@@ -28,12 +28,34 @@ export function factEntries(store, facts, bar) {
           "p",
           {class: "facts"},
           el("span", {class: "pill", "data-state": state}, state),
-          ` ${words.join(" · ")}${steps}`,
+          ` ${words.join(" · ")}`,
         ),
     ],
   ];
   if (step) entries.push(["step", step, () => stepView(step)]);
+  entries.push(...againEntries(store));
   return [...entries, ...voidEntries(store, bar), ...lapEntries(store, bar)];
+}
+
+function stepsText(steps) {
+  return (steps?.length ?? 0) > 1 ? ` in ${steps.length} steps` : "";
+}
+
+function ownTokensText({kind, usage, tokens_in: tokensIn, tokens_out: tokensOut}, state) {
+  const input = usage?.input ?? tokensIn ?? 0;
+  const output = usage?.output ?? tokensOut ?? 0;
+  const ofChat = kind === "chat" ? " (of its own)" : "";
+  const whose = COMPOSITES.has(kind) ? " (of all in it)" : ofChat;
+  const [into, out] = [countText(input), countText(output)];
+  if (input || output) return `tokens: ${into} in, ${out} out${whose}`;
+  return kind === "chat" && state === "done" ? "tokens: not reported" : "";
+}
+
+/** Return the way to the time machine, which `wantsAgain` opens. */
+function againEntries({state, set}) {
+  if (state.about?.is_read_only) return [];
+  const go = () => set({wantsAgain: true});
+  return [["again", 1, () => el("p", {class: "again-here"}, actionButton("Again from here", go))]];
 }
 
 function stepView(step) {
@@ -52,7 +74,8 @@ function stepView(step) {
     },
     {"aria-label": "Copy the step", class: "small"},
   );
-  return el("p", {class: "step"}, "step ", code, " ", copy, " ", said);
+  const label = el("span", {class: "nowrap"}, "step");
+  return el("p", {class: "step"}, label, " ", code, " ", copy, " ", said);
 }
 
 function voidEntries(store, bar) {
@@ -121,8 +144,8 @@ function lapsView(store, bar, laps) {
   const node = el(
     "p",
     {class: "laps"},
-    "ran ",
-    `${laps.length} times `,
+    el("span", {class: "nowrap"}, `ran ${laps.length} times`),
+    " ",
     actionButton("‹", () => goTo(at - 1), {"aria-label": "The time before", disabled: at <= 0}),
     choose,
     actionButton("›", () => goTo(at + 1), {

@@ -1,10 +1,10 @@
 // The time machine: again from here, the lines of a thread, and what differs between two of them.
 
-import {el, newId, setText, timeText} from "./elements.js";
+import {el, newId, setText, shortText, timeText} from "./elements.js";
 import {actionButton, putEntries, refusal} from "./entries.js";
 import {lineName, makeCompareForm, makeComparison} from "./comparison.js";
 import {makeAgain} from "./again.js";
-import {lookedAt} from "./looking.js";
+import {activationBar, lookedAt} from "./looking.js";
 import {makeVariants} from "./variants.js";
 
 const MOST_FORMS = 50; // that are kept with what was typed in them
@@ -13,18 +13,13 @@ const MOST_FORMS = 50; // that are kept with what was typed in them
 export function makeMachine(store, backend) {
   const headingId = newId("machine");
   const comparison = makeComparison(store, backend);
-  const compareForm = makeCompareForm(store, backend, comparison.compare);
-  const variants = makeVariants(store, backend, (left, right) => {
-    parts.compare.open = true;
-    comparison.compare({threadId: left, line: null}, {threadId: right, line: null});
-  });
+  const compareForm = makeCompareForm(store, backend, comparison.compare, proposed);
+  const variants = makeVariants(store, backend, (other) => compareWith({threadId: other, line: null}));
   const again = againPart(store, backend, variants.add);
-  const lines = linesPart(store, backend, compareForm, (left, right) => {
-    parts.compare.open = true;
-    comparison.compare(left, right);
-  });
+  const lines = linesPart(store, backend, compareForm, compareWith);
+  const againTitle = el("span", {}, againText(store.state));
   const parts = {
-    again: partOf("Again from here", again.node, variants.node),
+    again: partOf(againTitle, again.node, variants.node),
     lines: partOf("Lines of the thread", lines.node),
     compare: partOf("Compare", compareForm.node, comparison.node),
   };
@@ -34,16 +29,47 @@ export function makeMachine(store, backend) {
     el("h2", {id: headingId}, "Time machine"),
     ...Object.values(parts),
   );
+  let threadId = null;
+
+  function openAgain() {
+    parts.again.open = true;
+    parts.again.scrollIntoView({block: "nearest"});
+    parts.again.querySelector("summary").focus();
+  }
+
+  /** Return the threads with which one is likely compared. */
+  function proposed(id) {
+    return [comparison.other(id), ...variants.related(id)].filter(Boolean);
+  }
+
+  /** Compare the present line of the thread that is open with another one. */
+  function compareWith(right) {
+    parts.compare.open = true;
+    compareForm.choose(right);
+    comparison.compare({threadId: store.state.threadId, line: null}, right);
+  }
+
   const refresh = () => update(store.state, new Set(["threadId"]));
   for (const part of Object.values(parts)) part.addEventListener("toggle", refresh);
 
   function update(state, changed) {
+    if (state.threadId !== threadId) {
+      ({threadId} = state);
+      comparison.leave(threadId);
+      variants.show();
+    }
+    setText(againTitle, againText(state));
+    if (changed.has("wantsAgain")) openAgain();
     again.update(state, changed, parts.again.open);
-    lines.update(state, parts.lines.open || parts.compare.open);
     compareForm.update(state);
+    lines.update(state, parts.lines.open || parts.compare.open);
   }
 
   return {node, update};
+}
+
+function againText(state) {
+  return `Again from ${shortText(activationBar(state)?.agent_name ?? "here", 60)}`;
 }
 
 function partOf(title, ...children) {
@@ -144,7 +170,7 @@ function linesPart(store, backend, compareForm, compare) {
     });
     const differs = actionButton(
       "Compare",
-      () => compare({threadId, line: null}, {threadId, line: line.head}),
+      () => compare({threadId, line: line.head}),
       {"aria-label": `Compare ${name}`},
     );
     row.append(back, differs);

@@ -27,9 +27,12 @@ export function messageView(message, isOpen = true) {
   const {role, name, text = "", tool_calls: toolCalls = [], extra} = message;
   const called = toolCalls.map((each) => each.name).join(", ");
   const gist = shortText(text, 90) || (called ? `calls ${called}` : "(empty)");
+  const isForwarded = role === "user" && Boolean(name); // what another agent or a tool said
+  const spokenBy = `User message, from ${shortText(name ?? "", 40)}`;
+  const speaker = isForwarded ? spokenBy : (ROLES[role] ?? String(role));
   const title = [
-    el("b", {class: "role"}, ROLES[role] ?? String(role)),
-    name ? el("span", {class: "name"}, shortText(name, 40)) : "",
+    el("b", {class: "role"}, speaker),
+    name && !isForwarded ? el("span", {class: "name"}, shortText(name, 40)) : "",
     el("span", {class: "gist"}, gist),
   ];
   const body = () =>

@@ -7,18 +7,32 @@ const SECONDS_RUNNING = 1; // between two looks
 const SECONDS_AT_REST = 4;
 const MOST_GROUPS = 20;
 
-/** Make the list of variants: {node, add}. */
+/** Make the list of variants: {node, add, show, related}; `compare(threadId)` compares with one. */
 export function makeVariants(store, backend, compare) {
   const node = el("div", {class: "variant-groups"});
   const groups = []; // {point, threads: {name: id}, stands: {name: thread}}
   let timer = 0;
 
   /** Show the threads of variants of what came after a point of a thread. */
-  function add(point, threads) {
+  async function add(point, threads) {
     groups.unshift({point, threads, stands: {}});
     groups.splice(MOST_GROUPS);
     show();
-    look();
+    await look();
+    node.scrollIntoView({block: "nearest"});
+  }
+
+  /** Return the threads that a thread came from, or that came from it, the latest first. */
+  function related(threadId) {
+    const of = groups.filter((each) => isIn(each, threadId));
+    return of.flatMap(({point, threads}) => {
+      const all = [point.thread_id, ...Object.values(threads)];
+      return all.filter((each) => each !== threadId);
+    });
+  }
+
+  function isIn({point, threads}, threadId) {
+    return point.thread_id === threadId || Object.values(threads).includes(threadId);
   }
 
   async function look() {
@@ -38,10 +52,11 @@ export function makeVariants(store, backend, compare) {
     if (node.isConnected && groups.length) timer = setTimeout(look, seconds * 1000);
   }
 
+  /** Show the variants of the thread that is open. */
   function show() {
     putEntries(
       node,
-      groups.map((group) => {
+      groups.filter((each) => isIn(each, store.state.threadId)).map((group) => {
         const {point, threads} = group;
         const key = Object.values(threads).join(" ");
         const stands = Object.keys(threads).map((name) => {
@@ -72,7 +87,7 @@ export function makeVariants(store, backend, compare) {
           "div",
           {class: "row"},
           actionButton("Open", () => store.open(id), {"aria-label": `Open ${name}`}),
-          actionButton("Compare", () => compare(point.thread_id, id), {
+          actionButton("Compare", () => compareTo(point, id), {
             "aria-label": `Compare ${name}`,
           }),
         ),
@@ -86,5 +101,10 @@ export function makeVariants(store, backend, compare) {
     );
   }
 
-  return {node, add};
+  /** Compare the open thread with a variant; a variant itself with the thread that it came from. */
+  function compareTo(point, id) {
+    compare(id === store.state.threadId ? point.thread_id : id);
+  }
+
+  return {node, add, show, related};
 }

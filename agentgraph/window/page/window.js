@@ -135,6 +135,7 @@ function makeSide(store, backend) {
     if (changed.has("threadId")) waiting = 0;
     if (changed.has("threadId") && !state.threadId) tabs.show("actions");
     if (changed.has("selected") && state.selected && tabs.shown !== "machine") tabs.show("detail");
+    if (changed.has("wantsAgain")) tabs.show("machine");
     if (!changed.has("thread")) return;
     const now = state.thread?.pending?.length ?? 0;
     tabs.badge("questions", now ? String(now) : "");
