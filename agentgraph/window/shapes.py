@@ -162,9 +162,11 @@ def _usage_data(tally: Tally | None) -> JsonObject:
 def row_data(thread_id: str, glance: Glance) -> JsonObject:
     """Return a thread as a row of a list."""
     first = glance.turns[0].texts[0] if glance.turns and glance.turns[0].texts else ""
+    began = glance.turns[0].began if glance.turns and glance.turns[0].number == 0 else None
     return {
         "thread_id": thread_id,
         "status": glance.status,
+        "began": began,
         "updated": glance.updated,
         "first": cut(first, _IN_A_ROW),
         "last": cut(glance.last, _IN_A_ROW),
@@ -176,5 +178,5 @@ def row_data(thread_id: str, glance: Glance) -> JsonObject:
 
 def unreadable_row(thread_id: str, error: Exception) -> JsonObject:
     """Return the row of a thread that cannot be read."""
-    empty = {"updated": 0.0, "first": "", "last": "", "pending": 0, "tokens": None}
+    empty = {"began": None, "updated": 0.0, "first": "", "last": "", "pending": 0, "tokens": None}
     return {"thread_id": thread_id, "status": "unreadable", **empty, "error": reason(error)}

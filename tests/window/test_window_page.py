@@ -23,11 +23,30 @@ def test_a_failure_says_what_failed_and_why(server: WindowServer, tab: Open) -> 
     page.click(".notice.bad button")
     page.wait_for(lambda: page.selected.startswith("printer, does/printer, failed"))
     assert page.tab_shown == "detail"
+    page.click(".notice.bad button:last-child")
+    page.wait_for(lambda: page.text(".notice.bad").startswith("printer failed again at "))
     server.gate("failing", "mended")
-    server.call("resume", thread_id="failing")
+    page.click(".notice.bad button:last-child")
     page.waits_for_status("done")
     page.wait_for(lambda: page.boxes["printer"] == "done")
     assert page.texts(".notice") == []
+
+
+def test_a_stop_is_under_way_until_the_step_has_ended(server: WindowServer, tab: Open) -> None:
+    page = tab(server, "stopping")
+    server.call("start", text="gated", thread_id="stopping")
+    page.wait_for(lambda: page.boxes["walk"] == "running")
+    page.wait_for(lambda: page.text(f"{page.box('walk')} .box-facts").endswith(" s"))
+    page.leave_fields()
+    page.keys("3")
+    page.click(".tab-actions .stop")
+    page.wait_for(lambda: "stopping…" in page.text(".head .pill"))
+    server.gate("stopping", "walk0")
+    page.waits_for_status("stopped")
+    assert page.texts(".notice.stopped button") == ["Resume", "More in Run"]
+    server.gate("stopping", *(f"walk{lap}" for lap in range(1, 5)), "rest")
+    page.click(".notice.stopped button")
+    page.waits_for_status("done")
 
 
 def test_a_question_that_waits_is_shown_and_answered(server: WindowServer, tab: Open) -> None:
@@ -150,6 +169,7 @@ def test_help_theme_and_tabs_by_keys(server: WindowServer, tab: Open) -> None:
     page.leave_fields()
     page.keys("t")
     page.wait_for(lambda: page.script(ground) == before)
+    assert "into the timeline" in page.script("return document.querySelector('.help').textContent")
     for key, name in [("1", "detail"), ("2", "questions"), ("4", "machine"), ("3", "actions")]:
         page.keys(key)
         page.wait_for(lambda name=name: page.tab_shown == name)

@@ -24,7 +24,8 @@ def test_each_thread_says_how_it_stands(server: WindowServer, tab: Open) -> None
         page.wait_for(lambda row=row, name=name: name in page.text(f"{row} .thread-facts"))
     assert page.text(f"{page.thread_row('listed-paused')} .badge") == "1 waiting"
     assert "was here" in page.text(f"{page.thread_row('listed-paused')} .thread-last")
-    assert page.text(f"{page.thread_row('listed-failed')} .thread-last") == "fail"
+    assert page.text(f"{page.thread_row('listed-failed')} .thread-first") == "fail"
+    assert all("began" in each for each in page.texts(".thread-facts"))
     page.click(f"{page.thread_row('listed-paused')} .thread-open")
     page.waits_for_status("paused")
     assert page.search == "?thread=listed-paused"

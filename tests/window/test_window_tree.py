@@ -140,6 +140,7 @@ def test_boxes_are_closed_and_opened(server: WindowServer, tab: Open) -> None:
     page.wait_for(lambda: len(page.boxes) == every)
     page.click(".tree-legend")
     page.wait_for(lambda: "loop: again and again" in page.text(".legend"))
+    assert "✕ failed" in page.text(".legend")
     page.click(".tree-larger")
     page.click(".tree-larger")
     zoom = page.script("return Number(document.querySelector('.picture').style.zoom)")

@@ -10,7 +10,7 @@ const BAR_KINDS = [
   "chat", "function", "human", "graph", "node", "loop", "parallel", "workflow", "each", "switch",
   "swarm", "sequential", "model", "tool", "hook", "question",
 ];
-const PREFIXES = {failed: "✕ ", asks: "? "};
+const MARKS = {failed: "✕", asks: "?", stopped: "■"};
 const NARROW = 3; // pixels; of bars that are narrower, those side by side are drawn once
 const LEAST = 1.5; // pixels of a bar
 const MOST_TICKS = 200;
@@ -61,6 +61,16 @@ export function makePainter(canvas) {
   function paintRow(view, look, items, y) {
     let drawn = 0;
     let covered = -1; // the pixel until which bars too narrow to be told apart have been drawn
+    let marked = -Infinity; // the pixel until which the last short bar with a mark is
+    const above = []; // short bars with marks lie above their neighbours
+    const paintItem = (item, x, end) => {
+      paintBar(item, Math.max(x, -4), Math.min(end, look.width + 4), y);
+      if (item.bar.id === look.selected) outline("accent", 2.5);
+      else if (item === look.hovered) outline("ink", 1);
+      if (end - Math.max(x, 0) > 24) paintLabel(item, Math.max(x, 0), end, y);
+      else if (item.state in MARKS) paintMark(item, x, end, y);
+      drawn += 1;
+    };
     for (let number = firstAt(items, view.toTime(0)); number < items.length; number++) {
       const item = items[number];
       const x = view.toX(item.began);
@@ -69,13 +79,16 @@ export function makePainter(canvas) {
       const isSelected = item.bar.id === look.selected;
       if (own < 0 || (own < covered && !isSelected)) continue;
       const end = Math.max(Math.min(own, look.width + 20), x + LEAST);
-      paintBar(item, Math.max(x, -4), Math.min(end, look.width + 4), y);
-      if (isSelected) outline("accent", 2.5);
-      else if (item === look.hovered) outline("ink", 1);
-      if (end - Math.max(x, 0) > 24) paintLabel(item, Math.max(x, 0), end, y);
+      if (item.state in MARKS && end - x <= 24) {
+        if (x < marked && !isSelected) continue;
+        marked = end;
+        above.push([item, x, end]);
+        continue;
+      }
+      paintItem(item, x, end);
       covered = end - x > NARROW ? -1 : Math.max(end, covered);
-      drawn += 1;
     }
+    for (const each of above) paintItem(...each);
     return drawn;
   }
 
@@ -112,8 +125,7 @@ export function makePainter(canvas) {
     if (item.kind === "question") return hatch(colours.get("wait"));
     if (item.state === "asks" && !isAround) return hatch(colours.get("wait"));
     if (item.state === "failed") return withAlpha(colours.get("bad"), 0.3);
-    const isOpen = item.state === "running" || (item.state === "stopped" && item.ended === Infinity);
-    if (isOpen) return fade(colour, isAround ? 0.16 : 0.45, left, right);
+    if (item.state === "running") return fade(colour, isAround ? 0.16 : 0.45, left, right);
     if (isAround) return withAlpha(colour, 0.12);
     return withAlpha(colour, item.kind === "agent" ? 0.34 : 0.5);
   }
@@ -132,7 +144,8 @@ export function makePainter(canvas) {
     const start = left + 5;
     const room = right - start - 3;
     if (room < 12) return;
-    const text = `${PREFIXES[item.state] ?? ""}${shortText(item.label, 60)}`;
+    const mark = item.state in MARKS ? `${MARKS[item.state]} ` : "";
+    const text = `${mark}${shortText(item.label, 60)}`;
     context.save();
     context.beginPath();
     context.rect(start, y, room, ROW);
@@ -140,6 +153,13 @@ export function makePainter(canvas) {
     context.fillStyle = colours.get(item.state === "void" ? "quiet" : "ink");
     context.fillText(text.slice(0, Math.ceil(room / 4)), start, y + ROW / 2 - 0.5);
     context.restore();
+  }
+
+  function paintMark(item, left, right, y) {
+    const {width} = context.measureText(MARKS[item.state]);
+    if (width > right - left) return;
+    context.fillStyle = colours.get("ink");
+    context.fillText(MARKS[item.state], (left + right - width) / 2, y + ROW / 2 - 0.5);
   }
 
   function hatch(colour) {
@@ -168,6 +188,8 @@ export function makePainter(canvas) {
     const isLeftOut = (units) => view.waits.some(
       ({at, from, to, speed}) => units >= at && units <= at + (to - from) * speed,
     );
+    const words = waitWords(view);
+    for (const {text, from} of words) context.fillText(text, from, RULER / 2);
     const step = niceStep(TICK / view.scale);
     const first = Math.max(0, Math.ceil(view.left / step));
     let free = -Infinity; // the pixel from which there is room for a word
@@ -177,14 +199,21 @@ export function makePainter(canvas) {
       context.fillRect(x, RULER - 5, 1, 5);
       if (x < free || isLeftOut(number * step)) continue;
       const text = axisText(view.timeOf(number * step) - view.layout.begin, step);
+      const until = x + 3 + context.measureText(text).width;
+      if (until > width || words.some(({from, to}) => x < to + 6 && until + 6 > from)) continue;
       context.fillText(text, x + 3, RULER / 2);
-      free = x + context.measureText(text).width + 12;
+      free = until + 9;
     }
-    for (const wait of view.waits) {
+  }
+
+  /** Return how long the waits were that are left out, where there is room to say it. */
+  function waitWords(view) {
+    return view.waits.map((wait) => {
       const [x, length] = placeOf(wait, view);
       const text = `⋯ ${durationText(wait.to - wait.from)}`;
-      if (length > context.measureText(text).width) context.fillText(text, x + 2, RULER / 2);
-    }
+      const {width} = context.measureText(text);
+      return {text, from: x + 2, to: x + 2 + width, fits: length > width};
+    }).filter(({fits}) => fits);
   }
 
   return {

@@ -47,7 +47,9 @@ export function makeBox(place, acts) {
     node.dataset.state = standing.state;
     mark.dataset.state = standing.state;
     setText(mark, standing.state === "idle" ? "" : STATUS_MARKS[standing.state]);
-    setText(facts, factsText(standing));
+    setText(facts, factsText(standing, data.id));
+    const isAround = isBig && standing.tokens > 0;
+    facts.title = isAround ? `${countText(standing.tokens)} tokens with the agents inside` : "";
     node.classList.toggle("selected", look.selectedPlace === data.id);
     const said = standing.state === "running" ? look.saying.get(data.id) : undefined;
     live.hidden = !said;
@@ -115,11 +117,14 @@ function itemsOf(place, acts) {
   return child ? makeItems((count) => acts.pick(child.id, count)) : null;
 }
 
-function factsText({runs, seconds, tokens, state}) {
+function factsText({runs, seconds, tokens, state, last}, id) {
   if (state === "idle") return "";
+  const isRunning = state === "running" && last?.place === id && last.ended === null;
+  const running = isRunning ? Math.max(0, Date.now() / 1000 - last.began) : 0;
+  const time = Math.floor(seconds + running);
   return [
     runs > 1 ? `×${countText(runs)}` : "",
-    seconds ? durationText(seconds) : "",
+    isRunning ? (time < 60 ? `${time} s` : durationText(time)) : seconds ? durationText(seconds) : "",
     tokens ? `${countText(tokens)} tok` : "",
   ].filter(Boolean).join(" · ");
 }

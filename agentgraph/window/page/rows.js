@@ -125,6 +125,13 @@ export function makeAxis({items, begin, end, isOpen, isWaiting}, isShort, now) {
   };
 }
 
+/** Return whether long waits are more than half of all the time. */
+export function isMostlyWaits(layout, now) {
+  const axis = makeAxis(layout, true, now);
+  const waited = axis.waits.reduce((sum, {from, to}) => sum + to - from, 0);
+  return waited > (axis.toTime(axis.lengthAt(now)) - layout.begin) / 2;
+}
+
 /** Return the last of some sorted entries of which a key is not larger than a value; or the first. */
 function lastBefore(entries, value, key) {
   let low = 0;

@@ -21,6 +21,7 @@ export function makeStore(backend) {
     status: "", // of the threads that are listed; empty for all
     threadId: null,
     line: null, // an older line of the thread that is looked at; null for the present one
+    stopping: null, // the id of a thread that was told to stop and still runs
     thread: null, // what "thread" returned: {thread_id, status, pending, queued, ...}
     bars: new Map(), // by id, as "timeline" returns them
     isWhole: true, // whether all that ran is in `bars`
@@ -65,7 +66,9 @@ export function makeStore(backend) {
 
   function hearThread(thread) {
     const isOther = thread.status !== state.thread?.status;
-    set(thread.status === "new" ? {thread, bars: new Map(), isWhole: true} : {thread});
+    const stopping = thread.status === "running" ? state.stopping : null;
+    const empty = thread.status === "new" ? {bars: new Map(), isWhole: true} : {};
+    set({thread, stopping, ...empty});
     if (isOther) refreshThreads();
   }
 
@@ -82,7 +85,9 @@ export function makeStore(backend) {
     for (const id of gone) state.bars.delete(id);
     let hasEnded = false;
     for (const bar of bars) {
-      bar.began = Math.min(bar.began, state.bars.get(bar.id)?.began ?? bar.began);
+      const known = state.bars.get(bar.id);
+      const isRetry = known && known.ended !== null && bar.began >= known.ended;
+      if (known && !isRetry) bar.began = Math.min(bar.began, known.began);
       if (bar.text?.length > MOST_TEXT) bar.text = `${bar.text.slice(0, MOST_TEXT)}…`;
       bar.place ??= paths.get(pathOf(bar.address)) ?? null;
       state.bars.set(bar.id, bar);
@@ -147,7 +152,7 @@ export function makeStore(backend) {
 
   function open(threadId, line = null) {
     leave();
-    const empty = {thread: null, bars: new Map(), texts: new Map(), saying: new Map()};
+    const empty = {thread: null, stopping: null, bars: new Map(), texts: new Map(), saying: new Map()};
     Object.assign(empty, {selected: null, isWhole: true});
     set({threadId, line, turn: null, picks: new Map(), error: null, ...empty});
     leave = () => {};
@@ -169,9 +174,18 @@ export function makeStore(backend) {
     }
   }
 
+  /** Make a call as the backend does; note that a thread was told to stop. */
+  async function call(name, args) {
+    const answer = await backend.call(name, args);
+    const isOpen = args?.thread_id === state.threadId && state.thread?.status === "running";
+    if (name === "stop" && isOpen) set({stopping: state.threadId});
+    return answer;
+  }
+
   return {
     state,
     set,
+    backend: {...backend, call}, // for the panels
     add: (panel) => panels.push(panel),
     /** Look at a thread, or at one of its older lines. */
     open,
@@ -198,7 +212,7 @@ export function makeStore(backend) {
     /** Make a call that a person wants; show why it was refused. Returns the answer, or undefined. */
     async want(name, args) {
       try {
-        const answer = await backend.call(name, args);
+        const answer = await call(name, args);
         set({error: null});
         return answer;
       } catch (error) {

@@ -1,6 +1,6 @@
 // The thread in short: what was asked and said last, why it failed, what it waits for.
 
-import {atNextFrame, el, longText} from "./elements.js";
+import {atNextFrame, el, longText, timeText} from "./elements.js";
 
 const MOST_WORDS = 300; // characters of a text that are shown until all is wanted
 const MOST_NOTICE = 600;
@@ -14,12 +14,19 @@ export function makeSummary(store) {
   const node = el("section", {class: "summary", "aria-label": "The thread in short", hidden: true});
   node.append(asked, said, notices);
   let shown = "";
+  let before = null; // which bar of the thread was seen to fail last, and when
+  let failedAgain = false; // whether it failed once more since then
 
   const show = atNextFrame(() => {
     const {thread} = state;
     const texts = thread?.turns?.at(-1)?.texts ?? [];
     const fault = thread?.status === "failed" ? lastFailed(state.bars) : null;
-    const facts = thread && [thread.last, thread.status, thread.changed, thread.pending, thread.queued];
+    noteFault(fault);
+    const {about, stopping} = state;
+    const facts = thread && [
+      thread.last, thread.status, thread.changed, thread.pending, thread.queued, about?.is_read_only,
+      stopping, failedAgain,
+    ];
     const key = JSON.stringify([state.threadId, state.line, texts, fault, facts]);
     if (key === shown) return;
     shown = key;
@@ -28,7 +35,7 @@ export function makeSummary(store) {
     showWords(asked, "asked", texts.join("\n"));
     showWords(said, "last said", thread.last ?? "");
     notices.replaceChildren(...[
-      failureNotice(thread, fault), questionNotice(thread), changeNotice(thread), lineNotice(),
+      failureNotice(thread, fault), stopNotice(thread), questionNotice(thread), changeNotice(thread), lineNotice(),
       ...(thread.queued ?? []).map(queueNotice),
     ].filter(Boolean));
   });
@@ -37,15 +44,44 @@ export function makeSummary(store) {
     node.dispatchEvent(new CustomEvent("showtab", {bubbles: true, detail: name}));
   }
 
+  /** Note whether it is the failure of before, or the same that came anew when it was tried again. */
+  function noteFault(fault) {
+    const {threadId, line} = state;
+    if (before?.threadId !== threadId || before.line !== line) before = null;
+    if (!before) failedAgain = false;
+    if (!fault) return;
+    const {address, turn} = fault;
+    const now = {threadId, line, address, turn, time: fault.ended ?? fault.began};
+    const isSame = before?.address === address && before.turn === turn;
+    if (!isSame) failedAgain = false;
+    else if (now.time > before.time) failedAgain = true;
+    before = now;
+  }
+
+  function resumeButton(text) {
+    if (state.about?.is_read_only || state.line) return null;
+    return noticeButton(text, () => store.want("resume", {thread_id: state.threadId}));
+  }
+
+  function stopNotice({status}) {
+    if (status !== "stopped") return null;
+    const text = "The run was stopped, or its process ended. ";
+    return notice("stopped", text, resumeButton("Resume"),
+      noticeButton("More in Run", () => showTab("actions")));
+  }
+
   function failureNotice(thread, fault) {
     if (thread.status !== "failed") return null;
-    if (!fault) return notice("bad", el("b", {}, "The run failed."));
+    const again = resumeButton("Try again");
+    if (!fault) return notice("bad", el("b", {}, "The run failed. "), again);
     const look = () => {
       store.select(fault.id);
       showTab("detail");
     };
-    const name = el("b", {}, el("bdi", {}, fault.agent_name), " failed. ");
-    return notice("bad", name, words(fault.text), noticeButton("Look at it", look));
+    const time = timeText(fault.ended ?? fault.began);
+    const how = failedAgain ? ` failed again at ${time}. ` : " failed. ";
+    const name = el("b", {}, el("bdi", {}, fault.agent_name), how);
+    return notice("bad", name, words(fault.text), noticeButton("Look at it", look), again);
   }
 
   function questionNotice({pending = []}) {
@@ -68,7 +104,7 @@ export function makeSummary(store) {
   return {
     node,
     update(_, changed) {
-      if (["thread", "bars", "threadId", "line"].some((key) => changed.has(key))) show();
+      if (["thread", "bars", "threadId", "line", "about"].some((key) => changed.has(key))) show();
     },
   };
 }

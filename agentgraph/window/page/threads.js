@@ -91,12 +91,13 @@ export function makeThreads(store, backend) {
 
   function threadRow(id) {
     const mark = el("span", {class: "mark"});
-    const name = el("bdi", {class: "thread-name"}, shortText(id, 100));
+    const name = el("bdi", {class: "thread-name"}, shortId(id));
     const badge = el("span", {class: "badge", hidden: true});
-    const last = el("span", {class: "thread-last", dir: "auto"});
+    const first = el("span", {class: "thread-first", dir: "auto"});
+    const last = el("span", {class: "thread-last quiet", dir: "auto"});
     const facts = el("span", {class: "thread-facts quiet"});
     const open = el("button", {type: "button", class: "thread-open", title: shortText(id, 300)},
-      el("span", {class: "thread-title"}, mark, name, badge), last, facts);
+      el("span", {class: "thread-title"}, mark, name, badge), first, last, facts);
     const tools = el("span", {class: "thread-tools"});
     const row = el("li", {class: "thread"}, open, tools);
     row.dataset.thread = shortText(id, 200);
@@ -139,11 +140,14 @@ export function makeThreads(store, backend) {
         mark.title = status;
         badge.hidden = !thread.pending;
         setText(badge, thread.pending ? `${thread.pending} waiting` : "");
-        const words = thread.error || thread.last || thread.first;
+        setText(first, shortText(thread.first, 160));
+        first.hidden = !thread.first;
+        const words = thread.error || thread.last;
         setText(last, shortText(words, 160));
         last.hidden = !words;
         const tokens = thread.tokens ? [`${countText(thread.tokens)} tokens`] : [];
-        setText(facts, [status, timeText(thread.updated), ...tokens].filter(Boolean).join(" · "));
+        setText(facts, [status, beganText(thread), ...tokens].filter(Boolean).join(" · "));
+        facts.title = thread.updated ? `Its last step was saved ${timeText(thread.updated)}` : "";
         showTools(isConfirming ? "confirm" : isOpen ? "own" : "");
       },
     };
@@ -156,6 +160,18 @@ export function makeThreads(store, backend) {
       if (["threads", "threadId", "status", "error", "about"].some((key) => changed.has(key))) show();
     },
   };
+}
+
+const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
+
+/** Return what a row calls its thread: of an id that was drawn by lot the beginning is enough. */
+function shortId(id) {
+  return UUID.test(id) ? `${id.slice(0, 8)}…` : shortText(id, 100);
+}
+
+/** Return when a thread began: those that began last are listed first. */
+function beganText({began, updated}) {
+  return began ? `began ${timeText(began)}` : timeText(updated);
 }
 
 /** Make a button of a row. */

@@ -9,6 +9,7 @@ import {newId, paced, setText, toolButton} from "./elements.js";
 import {isLap, labelOf, optionText} from "./labels.js";
 import {makePainter} from "./painter.js";
 import {makePointing} from "./pointing.js";
+import {isMostlyWaits} from "./rows.js";
 import {ROW, RULER, makeView} from "./view.js";
 
 const LIST_AROUND = 8; // bars before and after the selected one that the list has
@@ -38,11 +39,12 @@ export function makeTimeline(store) {
     setMode(view.mode === "follow" ? "free" : "follow");
   });
   const short = toolButton("timeline-short", "Leave out long waits (w)", "Without waits", () => {
+    isShortChosen = true;
     change(() => view.setShort(!view.isShort));
   });
   const loadOlder = () => store.loadOlder();
   const older = toolButton("timeline-older", "Load what ran before", "Load older", loadOlder);
-  const facts = el("span", {class: "timeline-facts quiet", role: "status"});
+  const facts = el("span", {class: "timeline-facts quiet"});
   const head = el("div", {class: "panel-head"},
     el("h2", {}, "Timeline"), facts, el("span", {class: "spacer"}), older, short, follow,
     toolButton("timeline-out", "Zoom out (−)", "−", () => acts.zoom(1 / ZOOM)),
@@ -55,7 +57,9 @@ export function makeTimeline(store) {
   let byId = new Map();
   let places = new Map();
   let growing = 0;
+  let isShortChosen = false; // by a person, for the thread that is open
 
+  const setShort = (isShort) => change(() => view.setShort(isShort));
   const setMode = (mode) => change(() => {
     view.mode = mode;
   });
@@ -71,6 +75,8 @@ export function makeTimeline(store) {
     const bars = [...state.bars.values()];
     for (const bar of bars) bar.place_kind = places.get(bar.place)?.node.kind;
     view.setBars(bars);
+    const isChosen = isShortChosen || view.isShort;
+    if (!isChosen && isMostlyWaits(view.layout, Date.now() / 1000)) setShort(true);
     const {items, rows} = view.layout;
     for (const item of items) item.label = labelOf(item.bar);
     byId = new Map(items.map((item) => [item.bar.id, item]));
@@ -91,6 +97,7 @@ export function makeTimeline(store) {
   const draw = atNextFrame(() => {
     if (plot.hidden || !plot.clientWidth) return;
     view.settle();
+    if (view.layout.isOpen) setText(facts, timelineFacts(view.layout));
     const drawn = painter.paint(view, {
       width: Math.max(scroller.clientWidth, 50), top: scroller.scrollTop, selected: state.selected,
       hovered: pointing.hovered,
@@ -179,6 +186,7 @@ export function makeTimeline(store) {
       const next = {next: at + 1, before: selected ? before : last, first: 0, last}[where];
       choose(agents[Math.min(Math.max(next, 0), last)]);
     },
+    focus: () => scroller.focus(),
     repaint() {
       painter.forget();
       draw();
@@ -186,6 +194,8 @@ export function makeTimeline(store) {
     update(_, changed) {
       if (changed.has("about") && state.about) places = placesOf(state.about.tree);
       if (changed.has("threadId")) {
+        isShortChosen = false;
+        if (view.isShort) setShort(false);
         setMode("fit");
         scroller.scrollTop = 0;
         layBarsOut();

@@ -3,6 +3,7 @@
 import {placesOf, standings} from "./activations.js";
 import {atNextFrame, el, icon, paced, toolButton} from "./elements.js";
 import {KIND_WORDS, makePicture} from "./picture.js";
+import {STATE_WORDS, STATUS_MARKS} from "./states.js";
 
 const OPEN_AT_FIRST = 60; // places; a larger tree is closed below some depth
 const OPEN_AT_ONCE = 150; // places of a tree that is opened as a whole
@@ -10,6 +11,13 @@ const SMALLEST = 0.4;
 const SMALLEST_FIT = 0.8;
 const LARGEST = 2;
 const ZOOM_STEP = 1.2;
+const ELAPSED = 1000; // milliseconds between two looks at how long something runs
+const SIGNS = [
+  ["→", "then"], ["⇄", "may hand over to each other"],
+  ["dashed box", "called by the agent around it, or for each item"], ["dotted box", "a switch"],
+  ["hatched bar", "waits for an answer, or was discarded"], ["dashed bar", "was stopped, or discarded"],
+  ["fading bar", "runs"], ["grey band ⋯", "a wait that is left out"],
+];
 
 export function makeTree(store) {
   const {state} = store;
@@ -19,6 +27,7 @@ export function makeTree(store) {
   let isFitting = true;
   const open = new Map(); // what people opened and closed: by the place's id
   let depthOpen = Infinity;
+  let elapsing = 0; // the timer while something runs
   let unchosen = new Set(); // the places that a switch has not chosen: they are closed
 
   const turns = el("select", {class: "turn-picker", "aria-label": "Turn", hidden: true});
@@ -103,7 +112,7 @@ export function makeTree(store) {
       const entry = el("li", {}, icon(kind), ` ${kind}: ${KIND_WORDS[kind] ?? kind}`);
       entry.dataset.kind = kind;
       return entry;
-    }));
+    }), ...stateEntries(), ...signEntries());
     fitSoon();
   }
 
@@ -126,8 +135,18 @@ export function makeTree(store) {
     const found = standings(places, bars, {turn, picks: state.picks});
     closeUnchosen(found);
     const selectedPlace = state.bars.get(state.selected)?.place;
-    picture.show(found, {selectedPlace, saying: state.saying, picks: state.picks});
+    const {saying, picks} = state;
+    const showPicture = () => picture.show(found, {selectedPlace, saying, picks});
+    showPicture();
+    clearInterval(elapsing);
+    const isRunning = [...found.values()].some((standing) => standing.state === "running");
+    if (isRunning && state.isConnected) elapsing = setInterval(showElapsed, ELAPSED, showPicture);
   });
+
+  function showElapsed(showPicture) {
+    if (!node.isConnected) clearInterval(elapsing);
+    else if (document.visibilityState !== "hidden") showPicture();
+  }
 
   function closeUnchosen(found) {
     const now = new Set();
@@ -163,4 +182,17 @@ export function makeTree(store) {
       if (changed.has("threadId")) scroller.scrollTo(0, 0);
     },
   };
+}
+
+/** Return the entries of the legend that say how activations stand. */
+function stateEntries() {
+  return Object.entries(STATE_WORDS).filter(([state]) => state !== "idle").map(([state, words]) => {
+    const mark = el("span", {class: "mark"}, STATUS_MARKS[state]);
+    mark.dataset.state = state;
+    return el("li", {}, mark, ` ${words}`);
+  });
+}
+
+function signEntries() {
+  return SIGNS.map(([sign, what]) => el("li", {}, el("b", {}, sign), `: ${what}`));
 }

@@ -5,10 +5,13 @@ import {firstAt, layOut, makeAxis} from "./rows.js";
 export const ROW = 22; // pixels of a row
 export const RULER = 24; // pixels of what is above the rows
 
-const MARGIN = 12; // pixels left and right of what ran
+const MARGIN = 12; // pixels left of what ran
+const END_MARGIN = 28; // pixels right of what ran: a short bar at the end is drawn whole
 const FOLLOWED = 48; // pixels to the right of what runs now
 const SHORTEST = 0.0005; // seconds as which the whole canvas may be shown
 const NEAR = 3; // pixels by which a click may miss
+const MARKED = new Set(["failed", "asks"]); // bars that are never too short for their mark
+const MARK_ROOM = 14; // pixels of such a bar, at least
 
 /** Make the view; `widthOf()` is the width of the canvas. */
 export function makeView(widthOf) {
@@ -41,7 +44,7 @@ export function makeView(widthOf) {
   };
   axis = makeAxis(view.layout, false, now());
 
-  const fitting = () => (widthOf() - 2 * MARGIN) / length;
+  const fitting = () => (widthOf() - MARGIN - END_MARGIN) / length;
 
   function setBars(bars) {
     view.layout = layOut(bars);
@@ -81,10 +84,13 @@ export function makeView(widthOf) {
     view.mode = "free";
   }
 
-  /** Return where a bar ends, in pixels: what runs ends now, what waits does not end. */
+  /** Return where a bar ends, in pixels: what runs ends now, what waits or was killed with the axis. */
   function endOf(item) {
-    if (Number.isFinite(item.ended)) return view.toX(item.ended);
-    return item.state === "running" ? view.toX(Math.max(now(), item.began)) : Infinity;
+    const from = view.toX(item.began);
+    const least = MARKED.has(item.state) ? from + MARK_ROOM : from;
+    if (Number.isFinite(item.ended)) return Math.max(view.toX(item.ended), least);
+    if (item.state === "running") return Math.max(view.toX(now()), least);
+    return Math.max((length - view.left) * view.scale, least);
   }
 
   /** Return the item at a place of the canvas, or the nearest one; null if there is none. */

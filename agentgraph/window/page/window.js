@@ -18,6 +18,7 @@ const KEY_HELP = [
   ["/", "search the threads"],
   ["j, k", "the next activation, the one before"],
   ["g, G", "the first activation, the last"],
+  ["l", "into the timeline; Tab leaves it"],
   ["Enter", "look at the selected bar (in the timeline)"],
   ["← → ↑ ↓", "move through the bars (in the timeline)"],
   ["+ − 0", "zoom the timeline in, out, to fit; the wheel zooms, too, and dragging moves it"],
@@ -39,7 +40,7 @@ export async function mount(root, backend, place = {}) {
   root.replaceChildren(el("p", {class: "starting quiet", role: "status"}, "Loading …"));
   const about = await firstAnswer(root, backend);
   const store = makeStore(backend);
-  const shell = makeShell(root, store, backend, note);
+  const shell = makeShell(root, store, store.backend, note);
   root.replaceChildren(...shell.nodes);
   store.set({about});
   store.refreshThreads();
@@ -206,7 +207,9 @@ function makeHead(root, store, timeline) {
       readOnly.hidden = !state.about?.is_read_only;
       status.hidden = !thread;
       if (thread) {
-        setText(status, `${STATUS_MARKS[thread.status] ?? ""} ${thread.status}`);
+        const isStopping = state.stopping && state.stopping === state.threadId;
+        const word = isStopping ? "stopping…" : thread.status;
+        setText(status, `${STATUS_MARKS[thread.status] ?? ""} ${word}`);
         status.dataset.status = thread.status;
       }
       setText(facts, thread ? headFacts(thread) : "");
@@ -263,6 +266,7 @@ function makeKeys({store, threads, timeline, side, head, help, newRun}) {
     k: () => timeline.go("before"),
     g: () => timeline.go("first"),
     G: () => timeline.go("last"),
+    l: () => timeline.focus(),
     n: newRun,
     t: head.toggleTheme,
     Escape: () => (help.open ? help.close() : store.select(null)),
