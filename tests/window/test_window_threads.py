@@ -55,8 +55,8 @@ def test_a_new_run_begins_in_a_field(server: WindowServer, tab: Open) -> None:
     page.click(".new-run")
     page.wait_for(lambda: page.tab_shown == "actions")
     assert page.search == ""
-    page.find(".tab-actions form textarea").send_keys("print it now")
-    page.find(".tab-actions form").submit()
+    page.keys("print it now")
+    page.click(".tab-actions form .primary")
     page.waits_for_status("paused")
     page.wait_for(lambda: "thread=" in page.search)
     page.wait_for(lambda: page.boxes["boss"] == "asks")

@@ -85,7 +85,7 @@ function makeShell(root, store, backend, note) {
   const newRun = () => {
     store.open(null);
     side.show("actions");
-    side.place("actions").querySelector("textarea, input")?.focus();
+    side.place("actions").querySelector(".message").focus();
   };
   root.addEventListener("newrun", newRun);
   root.addEventListener("showtab", (event) => side.show(event.detail));
