@@ -124,6 +124,11 @@ def number_of(entry: Entry) -> int:
     return moment.number if moment else 0
 
 
+def time_in(note: Note) -> float:
+    """Return when a note was emitted, in seconds since 1970; 0 if no agent emitted it."""
+    return note.moment.time if note.moment else 0.0
+
+
 def stamped(message: BaseMessage, address: str, name: str = "") -> BaseMessage:
     """Return a copy of `message` with an address, a name (that of its agent), and an id.
 

@@ -17,7 +17,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.nodes.lane import attempts_in
-from agentgraph.graph.stamps import address_of, moment_of
+from agentgraph.graph.stamps import address_of, moment_of, time_in
 from agentgraph.graph.state import clock_in
 from agentgraph.safe_repr import cut, shown
 from agentgraph.threads.bars import (
@@ -41,8 +41,8 @@ from agentgraph.threads.checkpoints import (
     writes_by_task,
 )
 from agentgraph.threads.leaf_items import leaf_items
-from agentgraph.threads.step_runs import Asked, StepRuns, errors_at, time_in
-from agentgraph.threads.visits import Spot, spots_in
+from agentgraph.threads.step_runs import Asked, StepRuns, errors_at
+from agentgraph.threads.visits import Spot, spots_in, used_in
 from agentgraph.tree.addresses import Cursor, address, iteration, number_of_item
 from agentgraph.tree.places import Place, Tree
 
@@ -139,7 +139,8 @@ class _Chart:
         text = part.text or next((str(each.text) for each in reversed(said) if each.text), "")
         part = part._replace(text=cut(text, LONGEST))
         self._parts[own.id].append(part)
-        tokens_in, tokens_out = _tokens(said)
+        used = used_in(said)
+        tokens_in, tokens_out = used["input_tokens"], used["output_tokens"]
         if kind == "agent":
             more = own.tokens_in + tokens_in, own.tokens_out + tokens_out
             self._bars[own.id] = replace(own, tokens_in=more[0], tokens_out=more[1])
@@ -487,12 +488,6 @@ def _has_ended(after: CheckpointTuple) -> bool:
 
 def _is_in(namespace: str, outer: str) -> bool:
     return namespace == outer or namespace.startswith(f"{outer}|")
-
-
-def _tokens(said: Iterable[BaseMessage]) -> tuple[int, int]:
-    """Return the tokens that models read and wrote for messages, as they report them."""
-    used = [each.usage_metadata for each in said if isinstance(each, AIMessage) and each.usage_metadata]
-    return sum(each["input_tokens"] for each in used), sum(each["output_tokens"] for each in used)
 
 
 def _model_label(place: Place, said: Iterable[BaseMessage]) -> str:

@@ -6,11 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.errors import ThreadError
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.stamps import Entry, Note, address_of, moment_of, number_of
 from agentgraph.graph.sync_async import Calls
-from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
     address_at,
     ancestors,
@@ -19,6 +17,7 @@ from agentgraph.threads.checkpoints import (
     error_in,
     is_stop,
     just_after,
+    known_line,
     line_to,
     namespace_of,
     notes_at,
@@ -218,13 +217,7 @@ def _on_line(saver: ThreadSaver, wanted: Wanted, head: str, every: Sequence[Chec
         ThreadError: There is no such line.
         UnknownAddressError: The line has not visited it.
     """
-    line = line_to(head, every)
-    if not line:
-        raise ThreadError(
-            f"thread {shown(saver.thread_id)} has no line with the head {shown(head)}; "
-            "thread(thread_id).lines lists them",
-            saver.thread_id,
-        )
+    line = known_line(saver, head, every)
     spots = spots_in(saver.tree, line)
     exact = (each for each in spots if each.visit.step == wanted.at)
     if (spot := next(exact, None) or wanted.chosen(spots)) is None:

@@ -6,8 +6,8 @@ Only the steps since the one in which it began are read; of other lines only wha
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.messages.ai import UsageMetadata, add_usage
+from langchain_core.messages import BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.stamps import Entry, Note, is_steered
@@ -29,7 +29,7 @@ from agentgraph.threads.replay import entries_of
 from agentgraph.threads.seen import seen_by
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.views import Views
-from agentgraph.threads.visits import Spot, Wanted, is_step, last_start
+from agentgraph.threads.visits import Spot, Wanted, is_step, last_start, used_in
 from agentgraph.tree.addresses import iteration
 
 _SIGNALS = ("exit", "break_loop", "transfer_to", "chosen")
@@ -216,15 +216,6 @@ def _ended(
         return last.visit.time + last.visit.duration
     failed = [e.moment.time for e in entries if isinstance(e, Note) and e.kind == "error" and e.moment]
     return failed[-1] if status == "failed" and failed else None
-
-
-def used_in(messages: Iterable[BaseMessage]) -> UsageMetadata:
-    """Return the tokens that models reported for messages."""
-    total = add_usage(None, None)
-    for each in messages:
-        if isinstance(each, AIMessage):
-            total = add_usage(total, each.usage_metadata)
-    return total
 
 
 def signal_in(entries: Iterable[Entry]) -> str | None:

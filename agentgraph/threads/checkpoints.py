@@ -215,11 +215,16 @@ def time_of(saved: CheckpointTuple) -> float:
 def first_time_of(saved: CheckpointTuple) -> float:
     """Return when a step was reached first: of a checkpoint that rewinds copied, before them.
 
-    The ids of checkpoints have their times: they are UUIDs of version 6.
+    The ids of checkpoints have their times.
     """
     if not saved.metadata.get(COPIED):
         return time_of(saved)
-    number = UUID(steps_of(saved)[-1].partition(":")[0]).int
+    return time_in_id(steps_of(saved)[-1].partition(":")[0])
+
+
+def time_in_id(checkpoint_id: str) -> float:
+    """Return the time in the id of a checkpoint, a UUID of version 6, in seconds since 1970."""
+    number = UUID(checkpoint_id).int
     ticks = (number >> 80 << 12) | (number >> 64 & 0xFFF)
     return (ticks - _TICKS_TO_1970) / _TICKS_A_SECOND
 
@@ -443,6 +448,23 @@ def line_to(head: str, every: Sequence[CheckpointTuple]) -> list[CheckpointTuple
     roots = {saved.checkpoint["id"]: saved for saved in every if not namespace_of(saved)}
     ids = {each.checkpoint["id"] for each in ancestors(head, roots)}
     return leading(saved for saved in every if root_id(saved) in ids)
+
+
+def known_line(
+    saver: ThreadSaver, head: str, every: Sequence[CheckpointTuple]
+) -> list[CheckpointTuple]:
+    """Return the checkpoints of a line of a thread, as `line_to` does.
+
+    Raises:
+        ThreadError: The thread has no line with that head.
+    """
+    if line := line_to(head, every):
+        return line
+    raise ThreadError(
+        f"thread {shown(saver.thread_id)} has no line with the head {shown(head)}; "
+        "thread(thread_id).lines lists them",
+        saver.thread_id,
+    )
 
 
 def ancestors(head: str, by_id: Mapping[str, CheckpointTuple]) -> Iterator[CheckpointTuple]:

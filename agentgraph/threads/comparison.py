@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.errors import AgentGraphError, ThreadError
+from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_at
@@ -23,7 +23,7 @@ from agentgraph.safe_repr import cut, shown
 from agentgraph.threads.activation_steps import address_in, begins
 from agentgraph.threads.activations import signal_in
 from agentgraph.threads.changed_trees import open_thread
-from agentgraph.threads.checkpoints import is_foreign, leading, line_to, writes_by_task
+from agentgraph.threads.checkpoints import is_foreign, known_line, leading, writes_by_task
 from agentgraph.threads.copied_steps import own_task
 from agentgraph.threads.replay import entries_of
 from agentgraph.threads.thread_saver import ThreadSaver
@@ -192,13 +192,7 @@ def _line(
     saver: ThreadSaver, every: Sequence[CheckpointTuple], head: str | None
 ) -> list[CheckpointTuple]:
     """Return the checkpoints of the tree's lanes on a line."""
-    line = leading(every) if head is None else line_to(head, every)
-    if not line:
-        raise ThreadError(
-            f"thread {shown(saver.thread_id)} has no line with the head {shown(head)}; "
-            "thread(thread_id).lines lists them",
-            saver.thread_id,
-        )
+    line = leading(every) if head is None else known_line(saver, head, every)
     return [each for each in line if not is_foreign(saver.tree, each)]
 
 

@@ -51,7 +51,6 @@ from uuid import uuid4
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 
-from agentgraph.errors import ThreadError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, question_note, told_in
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN
@@ -71,7 +70,6 @@ from agentgraph.graph.stamps import (
 )
 from agentgraph.graph.state import Position, clock_in
 from agentgraph.graph.sync_async import Calls
-from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import is_of, open_thread
 from agentgraph.threads.checkpoints import (
     CHANGED,
@@ -83,8 +81,8 @@ from agentgraph.threads.checkpoints import (
     error_in,
     is_foreign,
     is_stop,
+    known_line,
     leading_checkpoints,
-    line_to,
     namespace_of,
     next_node,
     notes_at,
@@ -319,13 +317,7 @@ def lane_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[Checkpoi
 
 def checkpoints_of_line(saver: ThreadSaver, head: str) -> Calls[list[CheckpointTuple]]:
     """Return the checkpoints of the tree's lanes on one of the thread's lines."""
-    every = line_to(head, (yield from saver.checkpoints()))
-    if not every:
-        raise ThreadError(
-            f"thread {shown(saver.thread_id)} has no line with the head {shown(head)}; "
-            "thread(thread_id).lines lists them",
-            saver.thread_id,
-        )
+    every = known_line(saver, head, (yield from saver.checkpoints()))
     return [each for each in every if not is_foreign(saver.tree, each)]
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.graph.internals import RETURN
-from agentgraph.graph.stamps import Note, moment_of, number_of
+from agentgraph.graph.stamps import Note, moment_of, number_of, time_in
 from agentgraph.threads.checkpoints import (
     COPIED,
     REWOUND,
@@ -26,7 +26,6 @@ from agentgraph.threads.checkpoints import (
 )
 from agentgraph.threads.replay import FOR_GOOD, STOPPED, entries_at
 
-_A_SECOND = 1_000_000
 """Numbers of moments are microseconds."""
 
 
@@ -163,11 +162,6 @@ class StepRuns:
                     how, ended = "at rest" if note.data == float("inf") else "cut", at
                 case _:
                     pass
-
-
-def time_in(note: Note) -> float:
-    """Return when a note was emitted, in seconds since 1970."""
-    return number_of(note) / _A_SECOND
 
 
 def errors_at(saved: CheckpointTuple) -> list[str]:

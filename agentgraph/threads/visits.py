@@ -12,11 +12,12 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import UsageMetadata, add_usage
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import UnknownAddressError
 from agentgraph.graph.internals import RETURN
-from agentgraph.graph.stamps import number_of, step_name
+from agentgraph.graph.stamps import step_name, time_in
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
@@ -170,7 +171,8 @@ def _spots_at(
     said = [each for writes in writes_by_task(saved).values() for each in _said_in(writes)]
     round_ = iteration(place, cursor)
     duration = None if ended is None else max(ended - last_start(place, root, began, ended), 0.0)
-    visit = Visit(at, place.home.name, node, turn, round_, step, began, duration, tokens_of(said))
+    tokens = used_in(said)["total_tokens"]
+    visit = Visit(at, place.home.name, node, turn, round_, step, began, duration, tokens)
     spot = Spot(visit, place, cursor, saved, root, next_)
     yield spot
     if lanes := frozenset(lane.node for lane in tree.lanes(place)):
@@ -184,7 +186,7 @@ def last_start(place: Place, root: CheckpointTuple, began: float, ended: float |
     """
     if place.kind.is_fork or place.kind.runs_agents or place.kind.asks:
         return began
-    resumed = (number_of(note) / 1e6 for note in notes_at(root) if note.kind == "resumed")
+    resumed = (time_in(note) for note in notes_at(root) if note.kind == "resumed")
     return max((at for at in resumed if began < at and (ended is None or at < ended)), default=began)
 
 
@@ -214,7 +216,7 @@ def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]
                 node=place.node,
                 iteration=iteration(place, cursor),
                 duration=None if finished is None else max(finished / 1e9 - around.time, 0.0),
-                tokens=tokens_of(_said_in(result)),
+                tokens=used_in(_said_in(result))["total_tokens"],
             )
             yield Spot(visit, place, cursor, saved, root, outer.after, task)
 
@@ -224,10 +226,13 @@ def _said_in(written: Mapping[str, Any]) -> list[BaseMessage]:
     return [each for each in messages or () if isinstance(each, BaseMessage)]
 
 
-def tokens_of(messages: Iterable[BaseMessage]) -> int:
+def used_in(messages: Iterable[BaseMessage]) -> UsageMetadata:
     """Return the tokens that models reported for messages."""
-    replies = (each for each in messages if isinstance(each, AIMessage))
-    return sum(each.usage_metadata["total_tokens"] for each in replies if each.usage_metadata)
+    total = add_usage(None, None)
+    for each in messages:
+        if isinstance(each, AIMessage) and each.usage_metadata:
+            total = add_usage(total, each.usage_metadata)
+    return total
 
 
 class Target(NamedTuple):

@@ -7,12 +7,11 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
-from uuid import UUID
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
-from agentgraph.errors import ThreadError, TreeChangedError
+from agentgraph.errors import ThreadError
 from agentgraph.events.events import Interrupt
 from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT, RETURN
@@ -29,6 +28,7 @@ from agentgraph.threads.checkpoints import (
     parent_id,
     position_of,
     root_line,
+    time_in_id,
     time_of,
     writes_by_task,
 )
@@ -48,7 +48,6 @@ _SHORT = 400
 """The most steps of a thread whose tokens are added up at the first look."""
 _LONGEST = 2000
 """How many characters of a text are told."""
-_TICKS_TO_1970, _TICKS_A_SECOND = 0x01B21DD213814000, 10_000_000
 
 T = TypeVar("T")
 
@@ -171,9 +170,7 @@ def _questions(saver: ThreadSaver) -> Calls[tuple[Sequence[Interrupt], str | Non
     """Return the questions that wait, and why the thread cannot go on, if it cannot."""
     try:
         return (yield from pending(saver)), None
-    except TreeChangedError as error:
-        return (), str(error)
-    except ThreadError as error:  # a copy that was cut short
+    except ThreadError as error:  # another tree ran it, or it is a copy that was cut short
         return (), str(error)
 
 
@@ -227,15 +224,8 @@ def _turns(
         texts = [cut(str(message.text), _LONGEST) for message in users]
         turns[own] = BegunTurn(own, texts, first_time_of(each), ended)
         before = parent_id(each)
-        ended = _time_in(before) if before else None
+        ended = time_in_id(before) if before else None
     return [turns[own] for own in sorted(turns)]
-
-
-def _time_in(checkpoint_id: str) -> float:
-    """Return the time in the id of a checkpoint, a UUID of version 6, in seconds since 1970."""
-    number = UUID(checkpoint_id).int
-    ticks = (number >> 80 << 12) | (number >> 64 & 0xFFF)
-    return (ticks - _TICKS_TO_1970) / _TICKS_A_SECOND
 
 
 def _last_text(saver: ThreadSaver, newest_first: Sequence[CheckpointTuple]) -> str:

@@ -1,18 +1,14 @@
 """A server of the panels for tests: one tree that does what the first word of a message says."""
 
-import json
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import uvicorn
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
-from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.messages import AIMessage, BaseMessage
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
+from web_trees import HOSTILE, GatedModel, ask, clerk_script, draft, gates_of, mail, user_texts
 
 import agentgraph as ag
 from agentgraph.cli.reloading import TargetFiles
@@ -25,34 +21,8 @@ from agentgraph.window.reloading import Source
 
 HERE = Path(__file__).parent
 TOKEN = "token-of-the-tests"
-HOSTILE = (
-    "<img src=x onerror='window.hacked=1'></script><script>window.hacked=1</script>"
-    "<a href='javascript:window.hacked=1'>click</a>"
-)
 MEGABYTES = 5
 NUMBER = {"type": "object", "properties": {"Answer": {"type": "integer", "minimum": 1}}}
-
-
-def user_texts(messages: list[BaseMessage]) -> list[str]:
-    return [each.text for each in messages if each.type == "human" and not each.text.startswith("[")]
-
-
-def options_of(ctx: ag.Context) -> Any:
-    """Return the JSON after the first word of the user's message."""
-    return json.loads(user_texts(ctx.messages)[-1].partition(" ")[2])
-
-
-def ask(ctx: ag.Context) -> str | ag.Ask:
-    """Ask for what fits the schema in the message, and say the answer as JSON."""
-    if ctx.answered:
-        return f"Answered: {json.dumps(ctx.answer)}"
-    options = options_of(ctx)
-    return ag.Ask(options.get("value", "Well?"), options.get("schema"))
-
-
-def mail(to: str, copies: int) -> str:
-    """Send a letter."""
-    return f"{copies} to {to} sent"
 
 
 def count_words(text: str) -> str:
@@ -60,47 +30,11 @@ def count_words(text: str) -> str:
     return str(len(text.split()))
 
 
-def clerk_script(messages: list[BaseMessage]) -> str | AIMessage:
-    last = messages[-1]
-    if last.type == "tool":
-        return f"The tool said: {last.text}"
-    return calls(call("mail", f"mail-{len(messages)}", to=user_texts(messages)[-1], copies=2))
-
-
 def counter_script(messages: list[BaseMessage]) -> str | AIMessage:
     last = messages[-1]
     if last.type == "tool":
         return f"There are {last.text} words."
     return calls(call("count_words", f"count-{len(messages)}", text=user_texts(messages)[-1]))
-
-
-class GatedModel(ScriptedChatModel):
-    """Says what it has to say, then dots until a file exists."""
-
-    gates: str
-
-    def _stream(
-        self, messages: list[BaseMessage], *args: Any, **settings: Any
-    ) -> Iterator[ChatGenerationChunk]:
-        gate = Path(self.gates) / str(sum(each.type == "ai" for each in messages) + 1)
-        *words, last = super()._stream(messages, *args, **settings)
-        yield from words
-        while not gate.exists():
-            time.sleep(0.05)
-            yield ChatGenerationChunk(message=AIMessageChunk(content=" ."))
-        yield last
-
-
-def draft_script(messages: list[BaseMessage]) -> str:
-    number = sum(each.type == "ai" for each in messages) + 1
-    return f"Draft {number} on {user_texts(messages)[-1]}:"
-
-
-def gates_of(folder: str, thread_id: str) -> Path:
-    """Return the folder of the files that let a thread go on: 1, 2, ..."""
-    gates = Path(folder) / "gates" / thread_id
-    gates.mkdir(parents=True, exist_ok=True)
-    return gates
 
 
 def letter(ctx: ag.Context) -> list[str | ag.SetValues]:
@@ -123,7 +57,7 @@ def everything(folder: str) -> ag.Agent:
         return gates_of(folder, ctx.config["configurable"]["thread_id"])
 
     def gated(ctx: ag.Context) -> GatedModel:
-        return GatedModel(responses=draft_script, gates=str(gates_in(ctx)))
+        return GatedModel(responses=draft, gates=str(gates_in(ctx)))
 
     def fail(ctx: ag.Context) -> str:
         if not (gates_in(ctx) / "1").exists():

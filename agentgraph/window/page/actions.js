@@ -1,5 +1,6 @@
 // What people want of a thread: a new run or turn, a message to the run, stop, resume, reload.
 
+import {isAround} from "./activations.js";
 import {el, longText, newId, setText} from "./elements.js";
 import {actionButton, putEntries, refusal} from "./entries.js";
 import {limitHit, limitsForm, valuesForm} from "./limits.js";
@@ -308,8 +309,7 @@ function runningNames(state) {
   const bars = [...state.bars.values()].filter(
     (each) => each.kind === "agent" && each.state === "running",
   );
-  const isInmost = ({address}) =>
-    !bars.some((other) => other.address !== address && other.address.startsWith(address));
+  const isInmost = ({address}) => !bars.some((other) => isAround(address, other.address));
   return [...new Set(bars.filter(isInmost).map((each) => each.agent_name))].slice(0, 8).join(", ");
 }
 

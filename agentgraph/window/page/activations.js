@@ -4,6 +4,11 @@ const PART = /^([^[({]*)(?:\(([^()]*)\))?(?:\{(\d+)\})?(?:\[(\d+)\])?$/;
 const CACHE_SIZE = 20000;
 const parsed = new Map();
 
+/** Return whether an address is around another one: that one has more parts, or counters. */
+export function isAround(outer, inner) {
+  return inner.length > outer.length && inner.startsWith(outer) && "/[({".includes(inner[outer.length]);
+}
+
 /** Return the parts of an address: [{name, call, key, attempt, count}], outermost first.
  *
  * `count` is the iteration of a loop, the hops of a swarm; `call` the number or name of a call or item.
