@@ -60,7 +60,7 @@ class Back(NamedTuple):
         turn: The turn of the address; None for the last one in which it was visited.
         siblings: What becomes of what ran side by side with it.
         values: Values that are written before it begins.
-        messages: Messages of the user that are added before it begins.
+        messages: Messages of the user that are added before it begins, or take the place of others.
         answers: The new answer to its question.
     """
 

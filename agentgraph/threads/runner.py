@@ -489,7 +489,8 @@ class Runner:
                 With "keep" all branches and calls beside it stay, and of the steps of a workflow those
                 that do not depend on it; what it depends on stays in any case.
             values: Values to write before it begins.
-            messages: Messages of the user to add before it begins.
+            messages: Messages of the user to add before it begins. One that has the id of an earlier
+                message of the user takes its place.
             answers: A new answer to the question that was asked there, in a form that `resume` takes;
                 by address also answers to questions that the run asks later.
             context: LangGraph's runtime context, as in `run`.

@@ -9,14 +9,13 @@ from typing import Any
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError
 from agentgraph.safe_repr import shown
-from agentgraph.threads.pending import UNANSWERED
 from agentgraph.threads.queueing import WhileRunning
 from agentgraph.threads.reports import Status
 from agentgraph.threads.rewinding import Back
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.siblings import Siblings
 from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked
+from agentgraph.window.changes import Changes
 from agentgraph.window.glances import Glance, ThreadIds, glance, lines, look, thread_ids
 from agentgraph.window.reloading import Source
 from agentgraph.window.running import Runs
@@ -269,25 +268,24 @@ class Window:
         thread_id: str,
         at: str,
         turn: int | None = None,
-        siblings: Siblings = "keep",
-        values: dict[str, Any] | None = None,
-        text: str | None = None,
-        answers: Any = None,
+        changes: Changes | None = None,
         limits: dict[str, Any] | None = None,
     ) -> JsonObject:
         """Go back to what a thread has visited, and run on from there."""
-        answers = UNANSWERED if answers is None else answers
-        back = Back(at, turn, siblings, values, text or (), answers)
+        given = (changes or Changes()).arguments(self.runner, thread_id, at, turn)
+        back, values = Back(at, **given), given.get("values")
         return self._started(thread_id=thread_id, at=back, values=values, limits=_limits(limits))
 
     def fork(
-        self, thread_id: str, at: str, variants: dict[str, dict[str, Any]], turn: int | None = None
+        self, thread_id: str, at: str, variants: dict[str, Changes], turn: int | None = None
     ) -> JsonObject:
         """Run variants of what came after a visit, each on a thread of its own."""
         if not variants:
             raise AgentGraphError("fork: there are no variants; give one, by its name")
-        changes = {name: _variant(name, each, turn) for name, each in variants.items()}
-        threads = self._runs.start_many(self.runner, thread_id=thread_id, at=at, variants=changes)
+        given = {
+            name: each.arguments(self.runner, thread_id, at, turn) for name, each in variants.items()
+        }
+        threads = self._runs.start_many(self.runner, thread_id=thread_id, at=at, variants=given)
         return {"threads": threads}
 
     def stop(self, thread_id: str) -> JsonObject:
@@ -364,22 +362,6 @@ def _limits(limits: dict[str, Any] | None) -> Limits | None:
         if name not in known:
             raise AgentGraphError(f"limits: there is no limit {shown(name)}; use {', '.join(known)}")
     return Limits(**limits)
-
-
-def _variant(name: str, given: dict[str, Any], turn: int | None) -> JsonObject:
-    """Return a variant as `Runner.fork_many` takes it.
-
-    Raises:
-        AgentGraphError: It has an unknown argument.
-    """
-    known = {"values": "values", "text": "messages", "answers": "answers", "siblings": "siblings"}
-    for key in given:
-        if key not in known:
-            raise AgentGraphError(
-                f"fork: the variant {shown(name)} has no argument {shown(key)}; use {', '.join(known)}"
-            )
-    variant = {known[key]: value for key, value in given.items() if value is not None}
-    return variant if turn is None else {**variant, "turn": turn}
 
 
 READS = ("about", "threads", "thread", "timeline", "activation", "lines", "compare")

@@ -149,7 +149,8 @@ def test_a_thread_goes_back_and_variants_run_side_by_side(serve: Serve) -> None:
     server = serve("report")
     started(server, thread_id="t")
     server.until("t", "paused")
-    back = server.call("rewind", thread_id="t", at="report/refine[0]/writer", values={"topic": "ants"})
+    changes = {"values": {"topic": "ants"}}
+    back = server.call("rewind", thread_id="t", at="report/refine[0]/writer", changes=changes)
     assert back == {"thread_id": "t"}
     wait_until(lambda: server.call("thread", thread_id="t")["lines"] == 2)
     server.until("t", "paused")
@@ -178,10 +179,32 @@ def test_a_thread_goes_back_and_variants_run_side_by_side(serve: Serve) -> None:
     with pytest.raises(Refused) as unknown:
         server.call("rewind", thread_id="t", at="report/nobody")
     assert unknown.value.status == 404
-    with pytest.raises(Refused, match="'runner'"):
+    with pytest.raises(Refused, match=r"variants\.x\.runner"):
         server.call("fork", thread_id="t", at="report/review", variants={"x": {"runner": "os"}})
     with pytest.raises(Refused):
-        server.call("rewind", thread_id="t", at="report/review/boss", answers="maybe")
+        server.call("rewind", thread_id="t", at="report/review/boss", changes={"answers": "maybe"})
+
+
+def test_a_message_of_the_user_is_replaced(serve: Serve) -> None:
+    server = serve("adder")
+    started(server, "What is 1 + 2?", thread_id="t")
+    server.until("t", "done")
+    (asked,) = server.call("activation", thread_id="t", at="adder")["saw"]
+    new = {"text": "What is 3 + 4?", "replaces": asked["id"]}
+    server.call("fork", thread_id="t", at="adder", variants={"other": new})
+    assert server.until("t-other", "done")["last"] == "It is 7."
+    server.call("rewind", thread_id="t", at="adder", changes=new)
+    wait_until(lambda: server.call("thread", thread_id="t")["last"] == "It is 7.")
+    (saw,) = server.call("activation", thread_id="t", at="adder")["saw"]
+    assert (saw["text"], saw["id"]) == (new["text"], new["replaces"])
+    for changes, words in (
+        ({"replaces": asked["id"]}, "without a text"),
+        ({"replaces": "x", "text": "y"}, "adder saw no such message"),
+        ({"replace": "x"}, "there is no argument 'changes.replace'"),
+        ({"text": 5}, "changes.text=5"),
+    ):
+        with pytest.raises(Refused, match=words):
+            server.call("rewind", thread_id="t", at="adder", changes=changes)
 
 
 def test_an_activation_tells_what_it_saw_called_and_said(serve: Serve) -> None:

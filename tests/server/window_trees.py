@@ -1,5 +1,6 @@
 """The trees of the tests of the window; saved as a file of its own for each server."""
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,7 +82,10 @@ def add(a: int, b: int) -> int:
 
 
 def _reply(messages: list[BaseMessage]) -> str | AIMessage:
-    return "It is 3." if messages[-1].type == "tool" else calls(call("add", "c1", a=1, b=2))
+    if messages[-1].type == "tool":
+        return f"It is {messages[-1].text}."
+    a, b = (int(each) for each in re.findall(r"\d+", str(messages[-1].text)))
+    return calls(call("add", "c1", a=a, b=b))
 
 
 speaker = ag.chat_agent("speaker", SlowModel(responses=["Well"]))

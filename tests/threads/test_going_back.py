@@ -12,7 +12,7 @@ import pytest
 from databases import Place
 from failing_savers import Failing
 from helpers import Drive, Session, Sync, lines, unvoided
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
@@ -164,6 +164,35 @@ FORKS = {
         "p/w(1)/b",
     ),
 }
+
+
+@pytest.mark.parametrize("at", ["s/a", "s/p/b", "s/p/x/c", "s/lead/helper(0)/d", "s/last"])
+def test_a_message_of_the_user_is_replaced_where_it_goes_back_to(started: Start, at: str) -> None:
+    saw: dict[str, list[str]] = {}
+
+    def hears(name: str) -> ag.Agent:
+        def fn(ctx: ag.Context) -> str:
+            saw[ctx.address] = [each.text for each in ctx.messages if not each.name]
+            return name
+
+        return ag.function_agent(name, fn)
+
+    model = ScriptedChatModel(
+        responses=lambda seen: (
+            "Done." if seen[-1].type == "tool" else calls(call("helper", request="Help."))
+        )
+    )
+    lead = ag.chat_agent("lead", model, tools=[ag.agent_tool(ag.sequential("helper", [hears("d")]))])
+    branches = ag.parallel("p", [hears("b"), ag.sequential("x", [hears("c")])])
+    thread = started(ag.sequential("s", [hears("a"), branches, lead, hears("last")]))
+    is_inside = "helper" in at
+    assert saw[at] == (["Help."] if is_inside else ["Go."])
+    report = thread.use(lambda r: r.activation(thread.id, at), lambda r: r.aactivation(thread.id, at))
+    (own,) = [each.id for each in report.saw if each.type == "human" and not each.name]
+    thread.rewind(at, messages=[HumanMessage("Other.", id=own)])
+    assert saw[at] == ["Other."]
+    assert saw["s/last"] == (["Go."] if is_inside else ["Other."])
+    assert thread.thread().messages[0].text == ("Go." if is_inside else "Other.")
 
 
 @pytest.mark.parametrize("name", FORKS)

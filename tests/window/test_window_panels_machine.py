@@ -82,6 +82,33 @@ def test_again_with_a_message(panels: Panels) -> None:
     panels.wait_for(lambda: panels.last == "There are 3 words." and lines(panels) == 2)
 
 
+def test_again_with_a_message_in_place_of_another(panels: Panels) -> None:
+    panels.run("count one two")
+    opens_again(panels, "does/counter")
+    panels.fill(".again", **{"Its place": "in place of “count one two”"})
+    box = panels.labelled("A message", ".again")
+    assert box.get_attribute("value") == "count one two"
+    box.clear()
+    panels.press("Run again from here", MACHINE)
+    panels.wait_for(lambda: "takes the place" in panels.text(".again .fault"))
+    panels.fill(".again", **{"A message": "count all of these words"})
+    panels.press("Run again from here", MACHINE)
+    panels.wait_for(lambda: panels.last == "There are 5 words." and lines(panels) == 2)
+    saw = panels.server.call("activation", thread_id=panels.thread_id, at="does/counter")["saw"]
+    assert [each["text"] for each in saw if each["role"] == "user"] == ["count all of these words"]
+
+
+def test_what_was_typed_stays_where_the_message_goes_elsewhere(panels: Panels) -> None:
+    panels.run("count one two")
+    opens_again(panels, "does/counter")
+    panels.fill(".again", **{"A message": "mine"})
+    panels.fill(".again", **{"Its place": "in place of “count one two”"})
+    assert panels.labelled("A message", ".again").get_attribute("value") == "mine"
+    panels.fill(".again", **{"Its place": "behind what was said so far", "A message": ""})
+    panels.fill(".again", **{"Its place": "in place of “count one two”"})
+    assert panels.labelled("A message", ".again").get_attribute("value") == "count one two"
+
+
 def test_again_from_a_later_step(panels: Panels) -> None:
     panels.run("count one two")
     opens_again(panels, "does/counter")
@@ -187,7 +214,7 @@ def rewinds(panels: Panels) -> None:
     """Make a second line, with a sad letter that was not sent."""
     posts(panels)
     panels.server.call(
-        "rewind", thread_id=panels.thread_id, at="does/post/author", values={"mood": "sad"}
+        "rewind", thread_id=panels.thread_id, at="does/post/author", changes={"values": {"mood": "sad"}}
     )
     panels.wait_for(
         lambda: panels.last == "A sad letter about post on bees" and panels.status == "paused"

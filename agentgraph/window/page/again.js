@@ -1,5 +1,6 @@
-// Again from an activation: with a message added, other values, or another answer where it asked.
+// Again from an activation: with another message, other values, or another answer where it asked.
 
+import {messageField} from "./changed_message.js";
 import {el, longText, newId} from "./elements.js";
 import {actionButton, asText, readObject, refusal} from "./entries.js";
 import {faultsIn, questionForm, questionText, showFaults} from "./forms.js";
@@ -9,20 +10,14 @@ const LONGEST_VALUES = 200000; // characters that the editor of values is filled
 /** Return the form for what is changed before it runs again: {node, read, refuse}; `read` may throw. */
 function changesForm(activation) {
   const {values_before: before = {}, questions = []} = activation;
-  const ids = {text: newId("again"), values: newId("again")};
-  const hintId = newId("again");
-  const text = el("textarea", {
-    id: ids.text,
-    rows: 2,
-    placeholder: "none",
-    "aria-describedby": hintId,
-  });
+  const valuesId = newId("again");
+  const message = messageField(activation);
   const json = JSON.stringify(before, null, 2);
   const isLong = json.length > LONGEST_VALUES;
   const start = isLong ? "{}" : json;
   const rows = Math.min(12, start.split("\n").length + 1);
   const values = el("textarea", {
-    id: ids.values,
+    id: valuesId,
     rows,
     class: "code",
     spellcheck: "false",
@@ -33,17 +28,11 @@ function changesForm(activation) {
   const node = el(
     "div",
     {class: "changes"},
+    message.node,
     el(
       "div",
       {class: "field"},
-      el("label", {for: ids.text}, "A message of the user to add"),
-      text,
-      el("small", {id: hintId}, "It is added behind the request and what was said since."),
-    ),
-    el(
-      "div",
-      {class: "field"},
-      el("label", {for: ids.values}, "Values before it begins, as JSON"),
+      el("label", {for: valuesId}, "Values before it begins, as JSON"),
       values,
       about ? el("small", {}, about) : null,
     ),
@@ -62,8 +51,7 @@ function changesForm(activation) {
   }
 
   function read() {
-    const changes = {};
-    if (text.value.trim()) changes.text = text.value;
+    const changes = message.read();
     const changed = changedValues();
     if (changed.length) changes.values = Object.fromEntries(changed);
     const answers = parts.map((each) => each.read()).filter(Boolean);
@@ -228,8 +216,8 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     }
   }
 
-  async function rewind(point, changes) {
-    const args = {...point, siblings: siblings.value, ...changes};
+  async function rewind(point, changed) {
+    const args = {...point, changes: {siblings: siblings.value, ...changed}};
     if (!(await call("rewind", args))) return;
     said.textContent = "It runs again from here. The line so far is kept.";
     if (store.state.line !== null) store.open(point.thread_id);

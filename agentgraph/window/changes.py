@@ -1,0 +1,76 @@
+"""What the page changes before something runs again: a message of the user, values, answers."""
+
+from typing import Any
+
+from langchain_core.messages import BaseMessage, HumanMessage
+from pydantic import BaseModel, ConfigDict
+
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import shown
+from agentgraph.threads.runner import Runner
+from agentgraph.threads.siblings import Siblings
+
+
+class Changes(BaseModel):
+    """What is changed.
+
+    Attributes:
+        values: Values that are written.
+        text: The text of a message of the user.
+        replaces: The id of the message of the user that it takes the place of; None to add it.
+        answers: A new answer to the question that was asked there.
+        siblings: What becomes of what ran side by side with it.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    values: dict[str, Any] | None = None
+    text: str | None = None
+    replaces: str | None = None
+    answers: Any = None
+    siblings: Siblings = "keep"
+
+    def arguments(
+        self, runner: Runner, thread_id: str, at: str, turn: int | None = None
+    ) -> dict[str, Any]:
+        """Return the keyword arguments of `Runner.rewind`.
+
+        Args:
+            runner: Runs the tree.
+            thread_id: The thread.
+            at: The address or the step from which it runs again.
+            turn: The turn of the address.
+
+        Raises:
+            AgentGraphError: The message that is to be replaced was not seen there, or it has no text.
+        """
+        given = {
+            "turn": turn,
+            "siblings": self.siblings,
+            "values": self.values,
+            "answers": self.answers,
+            "messages": self._messages(runner, thread_id, at, turn),
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _messages(
+        self, runner: Runner, thread_id: str, at: str, turn: int | None
+    ) -> list[BaseMessage] | None:
+        if self.replaces is None:
+            return [HumanMessage(self.text)] if self.text else None
+        if not self.text:
+            raise AgentGraphError(f"replaces={shown(self.replaces)} is without a text; give both")
+        for message in runner.activation(thread_id, at, turn=turn).saw:
+            if message.id == self.replaces and message.type == "human" and not message.name:
+                return [message.model_copy(update={"content": _with_text(message, self.text)})]
+        raise AgentGraphError(
+            f"replaces={shown(self.replaces)}: {at} saw no such message of the user; look at it again"
+        )
+
+
+def _with_text(message: BaseMessage, text: str) -> str | list[Any]:
+    """Return the content of a message with another text; pictures and the like are kept."""
+    if isinstance(message.content, str):
+        return text
+    others = [each for each in message.content if isinstance(each, dict) and each.get("type") != "text"]
+    return [{"type": "text", "text": text}, *others]
