@@ -48,8 +48,22 @@ def _place_data(tree: Tree, place: Place) -> JsonObject:
         "about": kind_of(agent) if isinstance(agent, Agent) else "",
         "most": getattr(agent, "max_iterations", None),
         "is_called": place.is_called,
+        **_order_data(tree, place),
         "children": [_place_data(tree, each) for each in inside],
     }
+
+
+def _order_data(tree: Tree, place: Place) -> JsonObject:
+    """Return the ids of the steps of a workflow that a step runs after, and of the one it undoes."""
+    workflow = place.workflow
+    if workflow is None or place.parent is None:
+        return {"needs": [], "undoes": None}
+    places = tree.children[place.parent][: len(workflow.steps)]
+    if place.step is not None:
+        by_name = {step.name: each.node for step, each in zip(workflow.steps, places, strict=True)}
+        return {"needs": [by_name[name] for name in place.step.depends_on], "undoes": None}
+    undone = [each.node for each in places if each.step and each.step.compensate is not None]
+    return {"needs": [], "undoes": undone[place.index - len(places)]}
 
 
 def place_id(tree: Tree, address: str) -> str | None:

@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 from commands import wait_until
+from langchain_core.messages import HumanMessage
 from window_server import Refused, Serve, Served
+
+import agentgraph as ag
+from agentgraph.window.changes import Changes
 
 
 def started(server: Served, text: str = "Go.", **more: Any) -> str:
@@ -205,6 +209,16 @@ def test_a_message_of_the_user_is_replaced(serve: Serve) -> None:
     ):
         with pytest.raises(Refused, match=words):
             server.call("rewind", thread_id="t", at="adder", changes=changes)
+
+
+def test_a_picture_beside_a_text_stays_where_the_text_is_replaced() -> None:
+    picture = {"type": "image", "url": "https://example.com/bees.png"}
+    request = HumanMessage([{"type": "text", "text": "What is this?"}, picture], id="asked")
+    runner = ag.Runner(ag.function_agent("echo", lambda ctx: "Bees."))
+    runner.invoke([request], thread_id="t")
+    changes = Changes(text="What are these?", replaces="asked")
+    (message,) = changes.arguments(runner, "t", "echo")["messages"]
+    assert message.content == [{"type": "text", "text": "What are these?"}, picture]
 
 
 def test_an_activation_tells_what_it_saw_called_and_said(serve: Serve) -> None:

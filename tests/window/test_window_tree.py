@@ -114,6 +114,24 @@ def test_hops_steps_and_calls_are_inside_who_makes_them(server: WindowServer, ta
     assert page.boxes["ann"] == "done"
 
 
+def test_steps_stand_behind_all_that_they_depend_on(server: WindowServer, tab: Open) -> None:
+    server.run("house", "steps")
+    page = tab(server, "steps")
+    page.wait_for(lambda: page.boxes.get("third") == "done")
+    stages = page.script(
+        """
+        const boxes = (stage) => [...stage.children].map((box) => box.dataset.place);
+        return [...document.querySelectorAll('[data-place=flow] .stage')].map(boxes)"""
+    )
+    assert stages == [["first", "undo"], ["second", "beside"], ["third"]]
+    left = "return document.querySelector(arguments[0]).getBoundingClientRect().left"
+    places = [page.script(left, page.box(name)) for name in ("first", "second", "third")]
+    assert places == sorted(places)
+    assert page.text("[data-place=third] > .box-after") == "after first, second"
+    assert page.text("[data-place=undo] > .box-after") == "undoes first"
+    assert page.boxes["undo"] == "idle"
+
+
 def test_laps_in_laps_are_those_of_the_lap_around(server: WindowServer, tab: Open) -> None:
     server.run("nest", "nested")
     page = tab(server, "nested")

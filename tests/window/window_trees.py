@@ -90,7 +90,13 @@ def house(gates: Gates) -> ag.Agent:
         return str(ctx.run("helper", "one")) + str(ctx.run("helper", "two"))
 
     caller = ag.function_agent("caller", helped, agents=[helper])
-    steps = [ag.step(gates.step("first")), ag.step(gates.step("second"), depends_on=["first"])]
+    undo = ag.function_agent("undo", lambda ctx: "undone")
+    steps = [
+        ag.step(gates.step("third"), depends_on=["first", "second"]),
+        ag.step(gates.step("first"), compensate=undo),
+        ag.step(gates.step("second"), depends_on=["first"]),
+        ag.step(gates.step("beside"), depends_on=["first"]),
+    ]
     desks = ag.swarm("desks", [ag.handoff(desk("ann", "bob")), desk("bob", None)])
     return ag.sequential("house", [lead, caller, ag.workflow("flow", steps), desks])
 

@@ -3,6 +3,7 @@
 import {countText, durationText, el, icon, setText, shortText} from "./elements.js";
 import {makeItems} from "./items.js";
 import {makePicker} from "./laps.js";
+import {afterLine, stagesOf} from "./stages.js";
 import {STATE_WORDS, STATUS_MARKS} from "./states.js";
 
 export const KIND_WORDS = {
@@ -26,7 +27,8 @@ export function makeBox(place, acts) {
   const open = el("button", {type: "button", class: "box-open"}, icon(data.kind), name, mark, facts);
   const head = el("div", {class: "box-head"}, open);
   const live = el("div", {class: "box-live", dir: "auto", hidden: true});
-  const node = el("div", {class: isBig ? "box big" : "box", role: "treeitem"}, head, live);
+  const after = afterLine(data, (id) => acts.placeOf(id).node.name);
+  const node = el("div", {class: isBig ? "box big" : "box", role: "treeitem"}, head, after, live);
   node.dataset.kind = data.kind;
   node.dataset.place = data.id;
   if (data.is_called) node.classList.add("called");
@@ -84,7 +86,9 @@ function makeInside(node, head, data, acts) {
     place = null;
     boxes = isOpen ? data.children.map((child) => makeBox(acts.placeOf(child.id), acts)) : [];
     if (!isOpen) return;
-    place = el("div", {class: "box-inside", role: "group"}, ...boxes.map((box) => box.node));
+    const nodes = boxes.map((box) => box.node);
+    place = el("div", {class: "box-inside", role: "group"});
+    place.append(...(data.kind === "workflow" ? columnsOf(data.children, nodes) : nodes));
     node.append(place);
     if (shown) show(...shown);
   }
@@ -110,6 +114,14 @@ function makeInside(node, head, data, acts) {
   head.prepend(toggle);
   setOpen(acts.isOpen(data.id));
   return {show, reopen};
+}
+
+/** Return the columns of a workflow, with the boxes of its steps. */
+function columnsOf(children, nodes) {
+  const boxes = new Map(children.map((each, i) => [each.id, nodes[i]]));
+  return stagesOf(children).map((stage) => {
+    return el("div", {class: "stage", role: "none"}, ...stage.map((each) => boxes.get(each.id)));
+  });
 }
 
 function itemsOf(place, acts) {
