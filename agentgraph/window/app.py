@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, NoReturn
 
 from pydantic_core import to_json
@@ -23,13 +22,13 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import reason
 from agentgraph.window.calls import Window
 from agentgraph.window.guard import Guard, has_token
+from agentgraph.window.joined import PAGE, joined_modules
 from agentgraph.window.news import news
 
 log = logging.getLogger("agentgraph")
 
 MOST_BYTES = 32 * 2**20
 """How long the body of a call may be."""
-_PAGE = Path(__file__).parent / "page"
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 _NO_TOKEN = "the token is missing or wrong; open the address that `agentgraph inspect` printed"
 
@@ -44,6 +43,7 @@ def make_app(window: Window, token: str) -> Starlette:
     app = Starlette(
         routes=[
             Route("/", _index),
+            Route("/page/joined.js", _joined),
             Route("/page/{name}", _file),
             Route("/call/{name}", _call, methods=["POST"]),
             Route("/news", _news),
@@ -59,21 +59,29 @@ async def _index(request: Request) -> Response:
     return _file_as_answer(request, "index.html")
 
 
+async def _joined(request: Request) -> Response:
+    """Return all modules as one: asked for one by one they take most of the time of a first picture."""
+    return _content_as_answer(request, joined_modules("start.js").encode(), ".js")
+
+
 async def _file(request: Request) -> Response:
     return _file_as_answer(request, request.path_params["name"])
 
 
 def _file_as_answer(request: Request, name: str) -> Response:
     """Return a file of the page, or that the browser has it already."""
-    path = next((each for each in _PAGE.iterdir() if each.name == name), None)
+    path = next((each for each in PAGE.iterdir() if each.name == name), None)
     if path is None or path.suffix not in _KINDS or not path.is_file():
         raise HTTPException(404, "there is no such file")
-    content = path.read_bytes()
+    return _content_as_answer(request, path.read_bytes(), path.suffix)
+
+
+def _content_as_answer(request: Request, content: bytes, suffix: str) -> Response:
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    return Response(content, media_type=_KINDS[path.suffix], headers=headers)
+    return Response(content, media_type=_KINDS[suffix], headers=headers)
 
 
 async def _call(request: Request) -> Response:

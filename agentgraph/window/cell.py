@@ -9,7 +9,7 @@ import traitlets
 from agentgraph.threads.runner import Runner
 from agentgraph.window.calls import Window
 from agentgraph.window.cell_backend import CellBackend
-from agentgraph.window.joined import joined_modules, joined_styles
+from agentgraph.window.joined import cell_module, joined_styles
 from agentgraph.window.still import HIDING, still
 
 JsonObject = dict[str, Any]
@@ -24,7 +24,7 @@ class Cell(anywidget.AnyWidget):
         height: Its height in pixels.
     """
 
-    _esm = joined_modules()
+    _esm = cell_module()
     _css = joined_styles()
     thread_id = traitlets.Unicode(None, allow_none=True).tag(sync=True)
     height = traitlets.Int().tag(sync=True)

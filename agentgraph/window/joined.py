@@ -1,4 +1,4 @@
-"""Joins the modules of the page into one, as a cell of a notebook takes it, and its style sheets.
+"""Joins the modules of the page into one, and its style sheets.
 
 The modules keep to a few forms, so that joining them is cutting out lines: each import is
 `import {a, b} from "./x.js";`, `export` stands only before a declaration, and no name is declared at
@@ -7,6 +7,7 @@ the top of two modules.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PAGE = Path(__file__).parent / "page"
@@ -17,10 +18,19 @@ IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.js)";\n', re.MULTILI
 _EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.MULTILINE)
 
 
-def joined_modules() -> str:
-    """Return one module with all that the entry imports, in the form that anywidget takes."""
-    parts = [_EXPORT.sub("", IMPORT.sub("", text)) for text in modules().values()]
-    return "\n".join([*parts, f"export default {{render: {RENDER}}};\n"])
+@cache
+def joined_modules(entry: str) -> str:
+    """Return one module that does what a module and all that it needs do.
+
+    Args:
+        entry: The name of the module.
+    """
+    return "\n".join(_EXPORT.sub("", IMPORT.sub("", text)) for text in modules(entry).values())
+
+
+def cell_module() -> str:
+    """Return the module of a cell, in the form that anywidget takes."""
+    return f"{joined_modules(ENTRY)}\nexport default {{render: {RENDER}}};\n"
 
 
 def joined_styles() -> str:
@@ -28,7 +38,7 @@ def joined_styles() -> str:
     return "\n".join(path.read_text("utf-8") for path in sorted(PAGE.glob("*.css")))
 
 
-def modules(entry: str = ENTRY) -> dict[str, str]:
+def modules(entry: str) -> dict[str, str]:
     """Return the texts of a module and of all that it needs, by name; what is needed comes first."""
     return dict(_needed(entry, set()))
 

@@ -1,6 +1,9 @@
 """Nobody but a page of the server itself, with its token, reads or does anything."""
 
+import re
+from contextlib import closing
 from http.client import HTTPConnection
+from time import perf_counter
 from urllib.parse import quote
 
 import pytest
@@ -107,6 +110,34 @@ def test_files_are_those_of_the_page_and_not_sent_twice(server: Served) -> None:
     assert script.headers["cache-control"] == "no-cache"
     again = server.ask("GET", "/page/start.js", If_None_Match=script.headers["etag"])
     assert (again.status, again.body) == (304, b"")
+
+
+def test_calls_on_one_connection_are_not_slower_than_on_new_ones(server: Served) -> None:
+    def call(connection: HTTPConnection) -> None:
+        headers = {"X-Token": server.token, "Content-Type": "application/json"}
+        connection.request("POST", "/call/about", b"{}", headers)
+        assert connection.getresponse().read()
+
+    def connected() -> closing[HTTPConnection]:
+        return closing(HTTPConnection("127.0.0.1", server.port))
+
+    began = perf_counter()
+    for _ in range(20):
+        with connected() as connection:
+            call(connection)
+    between = perf_counter()
+    with connected() as connection:
+        for _ in range(20):
+            call(connection)
+    assert perf_counter() - between < 5 * (between - began)
+
+
+def test_the_page_is_one_module(server: Served) -> None:
+    page = server.ask("GET", "/").body
+    assert re.findall(rb'src="(.*?)"', page) == [b"/page/joined.js"]
+    module = server.ask("GET", "/page/joined.js")
+    assert module.headers["content-type"].startswith("text/javascript")
+    assert (b"openPage();" in module.body, b"\nimport" in module.body) == (True, False)
 
 
 def test_hostile_names_are_data(server: Served) -> None:

@@ -1,11 +1,19 @@
-"""The page's modules joined into one, as a cell of a notebook takes it."""
+"""The page's modules joined into one, as a browser and a cell of a notebook take it."""
 
 import re
 from collections import Counter
 
 import pytest
 
-from agentgraph.window.joined import IMPORT, PAGE, joined_modules, joined_styles, modules
+from agentgraph.window.joined import (
+    ENTRY,
+    IMPORT,
+    PAGE,
+    cell_module,
+    joined_modules,
+    joined_styles,
+    modules,
+)
 
 TOP = re.compile(
     r"^(?:export )?(?:async )?(?:function\*?|const|let|class) (\w+|[{\[][^=]*[}\]](?= =))", re.MULTILINE
@@ -59,21 +67,26 @@ def test_no_name_is_declared_at_the_top_of_two_modules() -> None:
     assert len(counts) > 20
 
 
-def test_a_module_comes_after_all_that_it_needs() -> None:
-    order = list(modules())
-    for name, text in modules().items():
+@pytest.mark.parametrize("entry", ["start.js", ENTRY])
+def test_a_module_comes_after_all_that_it_needs(entry: str) -> None:
+    order = list(modules(entry))
+    for name, text in modules(entry).items():
         for _, other in IMPORT.findall(text):
             assert order.index(other) < order.index(name), f"{name} needs {other}"
-    assert order[-1] == "cell.js"
+    assert order[-1] == entry
 
 
-def test_the_joined_module_has_all_and_imports_nothing() -> None:
-    joined = joined_modules()
-    lines = joined.splitlines()
-    assert [line for line in lines if line.startswith(("import", "export"))] == [
-        "export default {render: renderCell};"
-    ]
-    assert sorted(declared(joined)) == sorted(n for text in modules().values() for n in declared(text))
+@pytest.mark.parametrize("entry", ["start.js", ENTRY])
+def test_the_joined_module_has_all_and_imports_nothing(entry: str) -> None:
+    joined = joined_modules(entry)
+    assert [line for line in joined.splitlines() if line.startswith(("import", "export"))] == []
+    names = [name for text in modules(entry).values() for name in declared(text)]
+    assert sorted(declared(joined)) == sorted(names)
+
+
+def test_the_module_of_a_cell_exports_what_anywidget_takes() -> None:
+    assert cell_module().endswith("\nexport default {render: renderCell};\n")
+    assert "renderCell" in declared(cell_module())
 
 
 def test_the_styles_are_all_below_the_window_or_its_cell() -> None:

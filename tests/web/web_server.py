@@ -80,12 +80,16 @@ class Server:
 
 
 class Wire:
-    """What a browser reaches a server through, and what can be cut."""
+    """What a browser reaches a server through, and what can be cut.
+
+    Requests name the server's own address: some servers refuse any other.
+    """
 
     def __init__(self, server: Server) -> None:
-        self._port, self._ends, self.is_cut = server.port, list[socket.socket](), False
+        self._server, self._ends, self.is_cut = server, list[socket.socket](), False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._names = [each.partition("//")[2].encode() for each in (self.url, server.url)]
         self._threads = [Thread(target=self._listen)]
         self._threads[0].start()
 
@@ -112,16 +116,16 @@ class Wire:
                 if self.is_cut:
                     near.close()
                     continue
-                far = socket.create_connection(("127.0.0.1", self._port))
+                far = socket.create_connection(("127.0.0.1", self._server.port))
                 self._ends.append(far)
-                for way in ((near, far), (far, near)):
+                for way in ((near, far, self._names), (far, near, self._names[::-1])):
                     self._threads.append(Thread(target=_pass_on, args=way))
                     self._threads[-1].start()
 
 
-def _pass_on(near: socket.socket, far: socket.socket) -> None:
+def _pass_on(near: socket.socket, far: socket.socket, names: list[bytes]) -> None:
     with suppress(OSError):
         while data := near.recv(65536):
-            far.sendall(data)
+            far.sendall(data.replace(*names))
     with suppress(OSError):
         far.shutdown(socket.SHUT_RDWR)

@@ -7,6 +7,7 @@ import pytest
 from panel_pages import Panels, PanelServer
 from selenium.webdriver import Chrome
 from web_page import chromium_in
+from web_server import Wire
 from window_page import WindowPage
 from window_process import WindowServer
 
@@ -35,11 +36,19 @@ def own_server(tmp_path: Path) -> Iterator[WindowServer]:
 
 
 @pytest.fixture
+def wire(own_server: WindowServer) -> Iterator[Wire]:
+    """A connection to the server that can be cut."""
+    wire = Wire(own_server)
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
 def tab(chromium: Chrome) -> Iterator[Callable[..., WindowPage]]:
     """Open a thread of a server in a tab of its own: `tab(server, thread_id)`."""
     (first,) = chromium.window_handles
 
-    def opened(server: WindowServer, thread_id: str = "") -> WindowPage:
+    def opened(server: WindowServer | Wire, thread_id: str = "") -> WindowPage:
         chromium.switch_to.new_window("tab")
         return WindowPage(chromium, server, thread_id).opens()
 

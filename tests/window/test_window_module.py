@@ -15,7 +15,7 @@ from web_page import Tab
 
 import agentgraph as ag
 from agentgraph.window.calls import Window
-from agentgraph.window.joined import PAGE, joined_modules, joined_styles
+from agentgraph.window.joined import PAGE, cell_module, joined_styles
 
 INDEX = """<!DOCTYPE html><meta charset="utf-8">
 <link rel="stylesheet" href="joined.css">
@@ -96,7 +96,7 @@ def plain(chromium: Chrome, tmp_path: Path) -> Iterator[Tab]:
     """A page with two empty places, on a server that has the modules and nothing else."""
     copytree(PAGE, tmp_path / "page")
     (tmp_path / "page/index.html").write_text(INDEX)
-    (tmp_path / "page/joined.js").write_text(joined_modules())
+    (tmp_path / "page/joined.js").write_text(cell_module())
     (tmp_path / "page/joined.css").write_text(joined_styles())
 
     class Quiet(SimpleHTTPRequestHandler):

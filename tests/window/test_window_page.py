@@ -6,6 +6,7 @@ import pytest
 import window_trees
 from pages import free_port
 from selenium.webdriver import Keys
+from web_server import Wire
 from web_trees import HOSTILE
 from window_page import WindowPage
 from window_process import WindowServer
@@ -82,6 +83,25 @@ def test_a_server_that_is_killed_and_started_again(own_server: WindowServer, tab
     page.wait_for(lambda: page.boxes["rest"] == "done")
     assert page.script("return window.isTheSamePage")
     assert not page.find(".alert.lost").is_displayed()
+
+
+def test_a_connection_that_is_cut_while_the_server_goes_on(
+    own_server: WindowServer, wire: Wire, tab: Open
+) -> None:
+    page = tab(wire, "cut")
+    own_server.call("start", text="gated", thread_id="cut")
+    page.wait_for(lambda: page.boxes["walk"] == "running")
+    page.script("window.isTheSamePage = true")
+    wire.cut()
+    page.wait_for(lambda: page.text(".connection") == "not connected")
+    own_server.gate("cut", *(f"walk{lap}" for lap in range(5)), "rest")
+    own_server.waits(lambda: own_server.call("thread", thread_id="cut")["status"] == "done")
+    assert page.boxes["walk"] == "running"
+    wire.is_cut = False
+    page.wait_for(lambda: page.text(".connection") == "live")
+    page.waits_for_status("done")
+    page.wait_for(lambda: page.boxes["rest"] == "done")
+    assert page.script("return window.isTheSamePage")
 
 
 def test_a_server_with_another_token_is_told_apart(

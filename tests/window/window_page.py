@@ -4,6 +4,7 @@ from urllib.parse import quote
 
 from selenium.webdriver import ActionChains, Chrome, Keys
 from web_page import Tab
+from web_server import Wire
 from window_process import WindowServer
 
 _BOXES = """
@@ -15,7 +16,7 @@ return Object.fromEntries([...document.querySelectorAll('.box')].map(each => [
 class WindowPage(Tab):
     """A tab with the window."""
 
-    def __init__(self, driver: Chrome, server: WindowServer, thread_id: str = "") -> None:
+    def __init__(self, driver: Chrome, server: WindowServer | Wire, thread_id: str = "") -> None:
         super().__init__(driver)
         query = f"token={WindowServer.token}&thread={quote(thread_id, safe='')}"
         driver.get(f"{server.url}/?{query}")

@@ -219,12 +219,11 @@ function makeHead(root, store, timeline) {
   };
 }
 
-function headFacts({turns, usage, cost, lines}) {
+function headFacts({turns, usage, lines}) {
   const tokens = (usage?.input ?? 0) + (usage?.output ?? 0);
   return [
     turns?.length > 1 ? `${turns.length} turns` : "",
     tokens ? `${countText(tokens)} tokens` : "",
-    cost ? `$${cost.toFixed(cost < 1 ? 4 : 2)}` : "",
     lines > 1 ? `${lines} lines` : "",
   ].filter(Boolean).join(" · ");
 }
