@@ -81,12 +81,12 @@ from agentgraph.events.translation import STREAM_MODES, atranslate, translate
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.graph.values import DELETE
 from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
-from agentgraph.threads.activation_calls import Asked, ToolRun
-from agentgraph.threads.activation_steps import Attempt
-from agentgraph.threads.activations import ActivationReport
-from agentgraph.threads.comparison import Difference, Side
-from agentgraph.threads.following import Follow
-from agentgraph.threads.forks import Forks
+from agentgraph.threads.inspection.activation_calls import Asked, ToolRun
+from agentgraph.threads.inspection.activation_steps import Attempt
+from agentgraph.threads.inspection.activations import ActivationReport
+from agentgraph.threads.inspection.comparison import Difference, Side
+from agentgraph.threads.inspection.timeline import Bar, Timeline
+from agentgraph.threads.live.following import Follow
 from agentgraph.threads.reports import (
     LateCall,
     Line,
@@ -97,17 +97,17 @@ from agentgraph.threads.reports import (
     Turn,
     Usage,
 )
+from agentgraph.threads.rewinds.forks import Forks
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun, Run
-from agentgraph.threads.savers import postgres_saver
+from agentgraph.threads.savers.opening import postgres_saver
 from agentgraph.threads.spent import Spent
-from agentgraph.threads.timeline import Bar, Timeline
 from agentgraph.threads.visits import Visit
 
 if TYPE_CHECKING:
     from agentgraph.show.watching import Watched, awatch, watch
     from agentgraph.skills import load
-    from agentgraph.threads.sqlite import async_sqlite_saver, sqlite_saver
+    from agentgraph.threads.savers.sqlite import async_sqlite_saver, sqlite_saver
     from agentgraph.window.widget import view
 
 __all__ = [
@@ -236,10 +236,10 @@ __all__ = [
 
 _LOADED_WHEN_USED = {
     "Watched": "agentgraph.show.watching",
-    "async_sqlite_saver": "agentgraph.threads.sqlite",
+    "async_sqlite_saver": "agentgraph.threads.savers.sqlite",
     "awatch": "agentgraph.show.watching",
     "load": "agentgraph.skills",
-    "sqlite_saver": "agentgraph.threads.sqlite",
+    "sqlite_saver": "agentgraph.threads.savers.sqlite",
     "view": "agentgraph.window.widget",
     "watch": "agentgraph.show.watching",
 }

@@ -31,7 +31,7 @@ from langgraph.types import interrupt
 import agentgraph as ag
 from agentgraph.show.lines import event_text
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.under_way import run_under_way
+from agentgraph.threads.live.under_way import run_under_way
 
 
 def flaky(name: str, *, times: int = 1, every: int = 2) -> ag.Agent:

@@ -10,6 +10,11 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+_IMPORTED = (
+    *("agentgraph.graph.chat.wiring", "agentgraph.threads.savers.sqlite", "langgraph.graph"),
+    "jsonschema",  # takes seconds where all of its optional packages are installed
+)
+
 
 class Forker:
     """The process that forks the others, one at a time."""
@@ -43,7 +48,7 @@ def serving(program: str) -> Iterator[Forker]:
 
 def serve(act: Callable[..., None]) -> None:
     """Fork a process for each job that a line of standard input describes, and report its end."""
-    for name in ("agentgraph.graph.chat.wiring", "agentgraph.threads.sqlite", "langgraph.graph"):
+    for name in _IMPORTED:
         import_module(name)
     gc.freeze()  # what is imported stays in the pages that all processes share
     for line in sys.stdin:

@@ -42,13 +42,13 @@ from agentgraph.show.screens import Lines, text_console
 from agentgraph.show.timeline import chart
 from agentgraph.skills import json_schema
 from agentgraph.threads.config import thread_in
+from agentgraph.threads.live.queueing import WhileRunning
 from agentgraph.threads.pending import UNANSWERED
-from agentgraph.threads.queueing import WhileRunning
 from agentgraph.threads.reports import Thread, Turn, Usage
-from agentgraph.threads.rewinding import Back
+from agentgraph.threads.rewinds.rewinding import Back
+from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.siblings import Siblings
-from agentgraph.threads.urls import is_database_url, without_password
+from agentgraph.threads.savers.urls import is_database_url, without_password
 from agentgraph.threads.visits import Visit
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -24,15 +24,15 @@ from agentgraph.cli.session import STOPPED
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.show.lines import without_controls
+from agentgraph.threads.live.under_way import UnderWay
 from agentgraph.threads.locks import holders
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.savers import open_saver
-from agentgraph.threads.under_way import UnderWay
-from agentgraph.threads.urls import is_database_url, without_password
+from agentgraph.threads.savers.opening import open_saver
+from agentgraph.threads.savers.urls import is_database_url, without_password
 
 if TYPE_CHECKING:
-    from agentgraph.threads.postgres import DatabaseSaver
-    from agentgraph.threads.sqlite import FileSaver
+    from agentgraph.threads.savers.postgres import DatabaseSaver
+    from agentgraph.threads.savers.sqlite import FileSaver
     from agentgraph.window.calls import Window
 
 ADDRESS, PORT = "127.0.0.1", 8321
@@ -115,7 +115,7 @@ def _opened(db: str) -> "DatabaseSaver | FileSaver":
 
 
 def _opened_to_read(db: str) -> "FileSaver":
-    from agentgraph.threads.sqlite import reading_saver
+    from agentgraph.threads.savers.sqlite import reading_saver
 
     saver = reading_saver(db)
     click.echo(without_controls(f"{db} can only be read: nothing runs or changes."), err=True)

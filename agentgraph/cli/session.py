@@ -30,8 +30,8 @@ from agentgraph.show.lines import one_line, without_controls
 from agentgraph.show.screens import Lines, Terminal, is_live, text_console
 from agentgraph.show.watching import watch
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.savers import open_saver
-from agentgraph.threads.urls import without_password
+from agentgraph.threads.savers.opening import open_saver
+from agentgraph.threads.savers.urls import without_password
 
 DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 """The exit codes."""

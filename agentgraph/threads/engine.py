@@ -33,18 +33,18 @@ from agentgraph.threads.config import (
     thread_for,
     thread_in,
 )
-from agentgraph.threads.following import AsyncFollow, Follow, Following, check_follow, followed
+from agentgraph.threads.live.following import AsyncFollow, Follow, Following, check_follow, followed
+from agentgraph.threads.live.under_way import UnderWay
+from agentgraph.threads.live.watcher import watch
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.pending import UNANSWERED, Resumption, names_of, pending, resumption
 from agentgraph.threads.replay import Continuation, continuation
-from agentgraph.threads.rewinding import Back, commit, new_line
+from agentgraph.threads.rewinds.rewinding import Back, commit, new_line
 from agentgraph.threads.runs import Again, AsyncRun, Driver, Execution, PartHook, Run
-from agentgraph.threads.savers import saver_fault
+from agentgraph.threads.savers.opening import saver_fault
 from agentgraph.threads.soundness import SENSELESS, check_sound, unfit
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, new_turn
-from agentgraph.threads.under_way import UnderWay
-from agentgraph.threads.watcher import watch
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 from agentgraph.tree.validation import value_names

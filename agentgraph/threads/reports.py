@@ -47,11 +47,11 @@ from agentgraph.threads.checkpoints import (
     time_of,
     writes_by_task,
 )
+from agentgraph.threads.live.under_way import waiting_on
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import last_answer, replayed
 from agentgraph.threads.spent import Spent, counts_at, spent_in
 from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.under_way import waiting_on
 from agentgraph.tree.places import Tree
 
 

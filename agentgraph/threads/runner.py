@@ -21,16 +21,17 @@ from agentgraph.graph.open_types import Saver
 from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
-from agentgraph.threads.activations import ActivationReport, activation
-from agentgraph.threads.background import MAX_RUNNING, Background
-from agentgraph.threads.comparison import Difference, Lines, compared
 from agentgraph.threads.config import thread_for
-from agentgraph.threads.copies import copy, put_new
 from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning
-from agentgraph.threads.following import Follow
-from agentgraph.threads.forks import AT_ONCE, Forks, Variant, arun_all, engines_of, plans, run_all
+from agentgraph.threads.inspection.activations import ActivationReport, activation
+from agentgraph.threads.inspection.comparison import Difference, Lines, compared
+from agentgraph.threads.inspection.timeline import Timeline, timeline
+from agentgraph.threads.live.background import MAX_RUNNING, Background
+from agentgraph.threads.live.following import Follow
+from agentgraph.threads.live.queueing import WhileRunning, abegin_run, begin_run
+from agentgraph.threads.live.served import RETRY, aserved, served
+from agentgraph.threads.live.steering import steer, stop, stop_here
 from agentgraph.threads.pending import UNANSWERED
-from agentgraph.threads.queueing import WhileRunning, abegin_run, begin_run
 from agentgraph.threads.renaming import check_renames, former_engines
 from agentgraph.threads.replay import replayed
 from agentgraph.threads.reports import (
@@ -46,13 +47,20 @@ from agentgraph.threads.reports import (
     thread,
     threads,
 )
-from agentgraph.threads.rewinding import Back
+from agentgraph.threads.rewinds.copies import copy, put_new
+from agentgraph.threads.rewinds.forks import (
+    AT_ONCE,
+    Forks,
+    Variant,
+    arun_all,
+    engines_of,
+    plans,
+    run_all,
+)
+from agentgraph.threads.rewinds.rewinding import Back
+from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runs import AsyncRun, Run
-from agentgraph.threads.savers import open_saver
-from agentgraph.threads.served import RETRY, aserved, served
-from agentgraph.threads.siblings import Siblings
-from agentgraph.threads.steering import steer, stop, stop_here
-from agentgraph.threads.timeline import Timeline, timeline
+from agentgraph.threads.savers.opening import open_saver
 from agentgraph.threads.turns import Input
 from agentgraph.threads.visits import Visit, visits
 from agentgraph.tree.places import Tree

@@ -44,12 +44,12 @@ from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_err
 from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
 from agentgraph.threads.config import is_collecting, is_within, outside
-from agentgraph.threads.following import AsyncFollow
+from agentgraph.threads.live.following import AsyncFollow
+from agentgraph.threads.live.under_way import UnderWay
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.replay import Continuation, learn_of, save_heard, void_note
 from agentgraph.threads.soundness import is_met_by_langgraph, unfit
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
-from agentgraph.threads.under_way import UnderWay
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
 PartHook = Callable[[Any], Any]

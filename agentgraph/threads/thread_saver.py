@@ -23,7 +23,7 @@ from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import ais_locked, is_locked
-from agentgraph.threads.savers import namespaces_since
+from agentgraph.threads.savers.opening import namespaces_since
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 

@@ -9,9 +9,9 @@ from typing import Any
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError
 from agentgraph.safe_repr import shown
-from agentgraph.threads.queueing import WhileRunning
+from agentgraph.threads.live.queueing import WhileRunning
 from agentgraph.threads.reports import Status
-from agentgraph.threads.rewinding import Back
+from agentgraph.threads.rewinds.rewinding import Back
 from agentgraph.threads.runner import Runner
 from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked

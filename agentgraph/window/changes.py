@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
+from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.siblings import Siblings
 
 
 class Changes(BaseModel):

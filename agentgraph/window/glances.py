@@ -32,12 +32,12 @@ from agentgraph.threads.checkpoints import (
     time_of,
     writes_by_task,
 )
+from agentgraph.threads.live.requests import Request, requests
+from agentgraph.threads.live.under_way import run_under_way
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import entries_of
 from agentgraph.threads.reports import Line, Status, lines_of, status_at
-from agentgraph.threads.requests import Request, requests
 from agentgraph.threads.thread_saver import REQUESTS, ThreadSaver, is_request
-from agentgraph.threads.under_way import run_under_way
 from agentgraph.window.heads import changes_in_memory, changes_of, count_heads, threads_of
 
 _TURNS = 20

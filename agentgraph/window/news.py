@@ -20,8 +20,8 @@ from anyio.to_thread import run_sync
 from agentgraph.errors import AgentGraphError, UnknownThreadError
 from agentgraph.events.events import AgentEvent
 from agentgraph.safe_repr import reason
-from agentgraph.threads.listening import Feed
-from agentgraph.threads.under_way import UnderWay, run_under_way
+from agentgraph.threads.live.listening import Feed
+from agentgraph.threads.live.under_way import UnderWay, run_under_way
 from agentgraph.window.calls import Window
 from agentgraph.window.shapes import place_id
 

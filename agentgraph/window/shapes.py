@@ -10,9 +10,9 @@ from agentgraph.events.events import Interrupt
 from agentgraph.events.json_forms import as_json
 from agentgraph.safe_repr import cut, reason
 from agentgraph.show.lines import kind_of
-from agentgraph.threads.activations import ActivationReport
-from agentgraph.threads.comparison import Difference, Side
-from agentgraph.threads.timeline import Bar
+from agentgraph.threads.inspection.activations import ActivationReport
+from agentgraph.threads.inspection.comparison import Difference, Side
+from agentgraph.threads.inspection.timeline import Bar
 from agentgraph.tree.addresses import parse_address
 from agentgraph.tree.places import Place, Tree
 from agentgraph.window.glances import Glance, Tally

@@ -7,7 +7,7 @@ from cli_agents import REFUSED, STOPPED
 from commands import Commands, Running, wait_until
 
 import agentgraph as ag
-from agentgraph.threads import watcher
+from agentgraph.threads.live import watcher
 
 pytestmark = pytest.mark.usefixtures("agents")
 

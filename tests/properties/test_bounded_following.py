@@ -13,7 +13,7 @@ from test_spine import DRIVES, TEXTS, cases, file, share
 
 import agentgraph as ag
 from agentgraph.graph.sync_async import Calls
-from agentgraph.threads.following import told_upto
+from agentgraph.threads.live.following import told_upto
 from agentgraph.threads.replay import lane_checkpoints, told_in_steps, told_since
 from agentgraph.threads.thread_saver import ThreadSaver
 

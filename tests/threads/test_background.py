@@ -13,7 +13,7 @@ from commands import Commands, wait_until
 from helpers import asks, fails, says, texts
 
 import agentgraph as ag
-from agentgraph.threads.rewinding import Back
+from agentgraph.threads.rewinds.rewinding import Back
 
 
 class Gate:

@@ -24,8 +24,8 @@ from helpers import Drive, asks, fails, says
 import agentgraph as ag
 from agentgraph.graph.sync_async import Call, run_calls
 from agentgraph.testing import ScriptError
-from agentgraph.threads.following import followed
-from agentgraph.threads.under_way import run_under_way
+from agentgraph.threads.live.following import followed
+from agentgraph.threads.live.under_way import run_under_way
 
 KEPT = pytest.mark.parametrize("kept", ["memory", "file"])
 

@@ -19,7 +19,7 @@ from langgraph.types import Command, interrupt
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.rewinding import Back, commit, new_line
+from agentgraph.threads.rewinds.rewinding import Back, commit, new_line
 
 RAN: Counter[str] = Counter()
 

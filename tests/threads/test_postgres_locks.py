@@ -16,8 +16,8 @@ from helpers import Async, Drive, Sync, asks, lines, says, unvoided
 from locking_process import TREE
 
 import agentgraph as ag
-from agentgraph.threads import postgres_locks
 from agentgraph.threads.locks import ThreadLock
+from agentgraph.threads.savers import postgres_locks
 
 PROGRAM = str(Path(__file__).with_name("locking_process.py"))
 HELD = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"

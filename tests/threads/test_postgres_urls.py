@@ -16,8 +16,8 @@ from databases import Databases
 from helpers import Async, Drive, Sync, asks, lines, says
 
 import agentgraph as ag
-from agentgraph.threads.postgres import MOST_CONNECTIONS
-from agentgraph.threads.urls import is_database_url, without_password
+from agentgraph.threads.savers.postgres import MOST_CONNECTIONS
+from agentgraph.threads.savers.urls import is_database_url, without_password
 
 TREE = ag.sequential("s", [ag.parallel("p", [says("a"), asks("boss")]), says("c")])
 OTHERS = """

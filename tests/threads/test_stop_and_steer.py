@@ -32,8 +32,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 import agentgraph as ag
 from agentgraph.graph.sync_async import run_calls
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.requests import requests
-from agentgraph.threads.under_way import UnderWay
+from agentgraph.threads.live.requests import requests
+from agentgraph.threads.live.under_way import UnderWay
 
 KEPT = pytest.mark.parametrize("kept", ["memory", "file"])
 
@@ -587,7 +587,7 @@ from pathlib import Path
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
-from agentgraph.threads.under_way import run_under_way
+from agentgraph.threads.live.under_way import run_under_way
 
 mode, what = sys.argv[1:]
 

@@ -14,7 +14,7 @@ import agentgraph as ag
 from agentgraph.cli.reloading import TargetFiles
 from agentgraph.cli.target import Target
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.savers import open_saver
+from agentgraph.threads.savers.opening import open_saver
 from agentgraph.window.app import make_app
 from agentgraph.window.calls import Window
 from agentgraph.window.reloading import Source

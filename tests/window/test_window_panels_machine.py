@@ -180,6 +180,21 @@ def test_variants_run_side_by_side_and_are_compared(panels: Panels) -> None:
     assert panels.script(CHOSEN) == panels.thread_id
 
 
+def test_variants_are_found_again_after_a_reload_but_for_those_that_are_deleted(panels: Panels) -> None:
+    posts(panels)
+    opens_again(panels, "does/post/sender")
+    panels.fill(".again", **{"as variants": True})
+    panels.wait_for(lambda: len(panels.texts(".variant")) == 2)
+    panels.press("Run 2 variants", MACHINE)
+    panels.wait_for(lambda: len(panels.texts(".column")) == 2)
+    panels.server.call("delete", thread_id=f"{panels.thread_id}-a")
+    panels.driver.refresh()
+    panels.wait_for(lambda: panels.script("return window.isOpen && !!store.state.thread"))
+    panels.unfold("Again from", MACHINE)
+    panels.wait_for(lambda: ["b" in each for each in panels.texts(".column h4")] == [True])
+    panels.wait_for(lambda: panels.script(OFFERED).count(f"{panels.thread_id}-b") == 1)
+
+
 def test_one_variant_runs_alone(panels: Panels) -> None:
     posts(panels)
     opens_again(panels, "does/post/sender")

@@ -1,34 +1,40 @@
 // Variants side by side: how their threads stand, what they said last, what they cost.
 
-import {el, longText, shortText} from "./elements.js";
+import {el, longText, settings, shortText} from "./elements.js";
 import {actionButton, putEntries, tokensText} from "./entries.js";
 
 const SECONDS_RUNNING = 1; // between two looks
 const SECONDS_AT_REST = 4;
-const MOST_GROUPS = 20;
+const MOST_GROUPS = 20; // that this browser keeps
+const KEPT = "variants"; // the setting with them
 
 /** Make the list of variants: {node, add, show, related}; `compare(threadId)` compares with one. */
 export function makeVariants(store, backend, compare) {
   const node = el("div", {class: "variant-groups"});
-  const groups = []; // {point, threads: {name: id}, stands: {name: thread}}
+  // each is {point, threads: {name: id}, stands: {name: thread}}
+  const groups = settings.get(KEPT, []).map((each) => ({...each, stands: {}}));
   let timer = 0;
 
   /** Show the threads of variants of what came after a point of a thread. */
   async function add(point, threads) {
     groups.unshift({point, threads, stands: {}});
     groups.splice(MOST_GROUPS);
-    show();
+    settings.set(KEPT, groups.map((each) => ({point: each.point, threads: each.threads})));
+    draw();
     await look();
     node.scrollIntoView({block: "nearest"});
   }
 
   /** Return the threads that a thread came from, or that came from it, the latest first. */
   function related(threadId) {
-    const of = groups.filter((each) => isIn(each, threadId));
-    return of.flatMap(({point, threads}) => {
+    return groupsOf(threadId).flatMap(({point, threads}) => {
       const all = [point.thread_id, ...Object.values(threads)];
       return all.filter((each) => each !== threadId);
     });
+  }
+
+  function groupsOf(threadId) {
+    return groups.filter((each) => isIn(each, threadId));
   }
 
   function isIn({point, threads}, threadId) {
@@ -37,35 +43,40 @@ export function makeVariants(store, backend, compare) {
 
   async function look() {
     clearTimeout(timer);
-    const isAnyRunning = [];
-    for (const group of groups) {
-      for (const [name, threadId] of Object.entries(group.threads)) {
-        const before = group.stands[name];
-        const thread = await backend.call("thread", {thread_id: threadId}).catch(() => null);
-        if (thread) group.stands[name] = thread;
-        isAnyRunning.push((thread ?? before)?.status === "running");
+    const looked = groupsOf(store.state.threadId);
+    for (const {threads, stands} of looked) {
+      for (const [name, id] of Object.entries(threads)) {
+        const thread = await backend.call("thread", {thread_id: id}).catch(() => null);
+        if (thread) stands[name] = thread;
       }
     }
-    show();
-    const seconds = isAnyRunning.some(Boolean) ? SECONDS_RUNNING : SECONDS_AT_REST;
+    draw();
+    const stands = looked.flatMap((each) => Object.values(each.stands));
+    const isAnyRunning = stands.some((each) => each.status === "running");
     clearTimeout(timer);
-    if (node.isConnected && groups.length) timer = setTimeout(look, seconds * 1000);
+    if (!node.isConnected || !looked.length) return;
+    timer = setTimeout(look, (isAnyRunning ? SECONDS_RUNNING : SECONDS_AT_REST) * 1000);
   }
 
-  /** Show the variants of the thread that is open. */
+  /** Show the variants of the thread that is open, and go on looking how they stand. */
   function show() {
-    putEntries(
-      node,
-      groups.filter((each) => isIn(each, store.state.threadId)).map((group) => {
-        const {point, threads} = group;
-        const key = Object.values(threads).join(" ");
-        const stands = Object.keys(threads).map((name) => {
+    draw();
+    if (groupsOf(store.state.threadId).length) look();
+  }
+
+  function draw() {
+    const entries = groupsOf(store.state.threadId).map((group) => {
+      const {point, threads} = group;
+      const stands = Object.keys(threads)
+        .filter((name) => group.stands[name]?.status !== "new") // it was deleted
+        .map((name) => {
           const {status, last, usage} = group.stands[name] ?? {};
           return [name, status, last, usage];
         });
-        return [key, stands, () => groupView(point, threads, stands)];
-      }),
-    );
+      const key = Object.values(threads).join(" ");
+      return [key, stands, () => groupView(point, threads, stands)];
+    });
+    putEntries(node, entries.filter(([, stands]) => stands.length));
   }
 
   function groupView(point, threads, stands) {

@@ -38,7 +38,7 @@ from agentgraph.threads.checkpoints import (
     writes_by_task,
 )
 from agentgraph.threads.config import config_of
-from agentgraph.threads.siblings import Called, Siblings, kept_beside
+from agentgraph.threads.rewinds.siblings import Called, Siblings, kept_beside
 from agentgraph.threads.visits import Spot, is_at_or_in
 from agentgraph.tree.addresses import (
     Cursor,

@@ -30,7 +30,7 @@ from agentgraph.threads.checkpoints import (
     steps_of,
     writes_by_task,
 )
-from agentgraph.threads.copied_steps import own_task
+from agentgraph.threads.rewinds.copied_steps import own_task
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.visits import (
     Spot,

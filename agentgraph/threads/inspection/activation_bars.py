@@ -20,16 +20,6 @@ from agentgraph.graph.nodes.lane import attempts_in
 from agentgraph.graph.stamps import address_of, moment_of, time_in
 from agentgraph.graph.state import clock_in
 from agentgraph.safe_repr import cut, shown
-from agentgraph.threads.bars import (
-    LONGEST,
-    Bar,
-    BarKind,
-    BarState,
-    Part,
-    depths,
-    in_order,
-    last_text,
-)
 from agentgraph.threads.checkpoints import (
     COPIED,
     first_time_of,
@@ -40,8 +30,18 @@ from agentgraph.threads.checkpoints import (
     time_of,
     writes_by_task,
 )
-from agentgraph.threads.leaf_items import leaf_items
-from agentgraph.threads.step_runs import Asked, StepRuns, errors_at
+from agentgraph.threads.inspection.bars import (
+    LONGEST,
+    Bar,
+    BarKind,
+    BarState,
+    Part,
+    depths,
+    in_order,
+    last_text,
+)
+from agentgraph.threads.inspection.leaf_items import leaf_items
+from agentgraph.threads.inspection.step_runs import Asked, StepRuns, errors_at
 from agentgraph.threads.visits import Spot, spots_in, used_in
 from agentgraph.tree.addresses import Cursor, address, iteration, number_of_item
 from agentgraph.tree.places import Place, Tree

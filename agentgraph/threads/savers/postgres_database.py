@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from agentgraph.errors import SaverError
 from agentgraph.safe_repr import reason
-from agentgraph.threads.urls import is_ambiguous, without_password
+from agentgraph.threads.savers.urls import is_ambiguous, without_password
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -13,10 +13,15 @@ from agentgraph.graph.stamps import cursor_of
 from agentgraph.graph.sync_async import Call, Calls, get_next
 from agentgraph.safe_repr import shown
 from agentgraph.threads.engine import Begin, Engine, NewTurn, RunOptions
-from agentgraph.threads.following import AsyncFollow, Follow, Following, followed, told_upto, waiting
-from agentgraph.threads.locks import ThreadLock
-from agentgraph.threads.reports import status_of
-from agentgraph.threads.requests import (
+from agentgraph.threads.live.following import (
+    AsyncFollow,
+    Follow,
+    Following,
+    followed,
+    told_upto,
+    waiting,
+)
+from agentgraph.threads.live.requests import (
     AlreadyReadError,
     Request,
     is_wanted,
@@ -25,11 +30,13 @@ from agentgraph.threads.requests import (
     put_request,
     unread,
 )
+from agentgraph.threads.live.steering import sent
+from agentgraph.threads.live.under_way import ids_on
+from agentgraph.threads.locks import ThreadLock
+from agentgraph.threads.reports import status_of
 from agentgraph.threads.runs import AsyncRun, Driver, Run
-from agentgraph.threads.steering import sent
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import named_messages
-from agentgraph.threads.under_way import ids_on
 
 WhileRunning = Literal["refuse", "queue", "steer"]
 """What a run does that finds another one on its thread."""

@@ -18,8 +18,8 @@ from agentgraph.graph.guarded_saver import way_out
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict import StrictSerializer
 from agentgraph.safe_repr import reason
-from agentgraph.threads.file_locks import FileLocks
-from agentgraph.threads.threaded import AsyncInThreads
+from agentgraph.threads.savers.file_locks import FileLocks
+from agentgraph.threads.savers.threaded import AsyncInThreads
 
 _BUSY_SECONDS = 30.0
 _PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from agentgraph.agents.agents import EachAgent
 from agentgraph.graph.stamps import time_in
-from agentgraph.threads.step_runs import StepRuns, results_at
+from agentgraph.threads.inspection.step_runs import StepRuns, results_at
 from agentgraph.threads.visits import Spot
 from agentgraph.tree.addresses import address, entered, item_counter, iteration
 from agentgraph.tree.places import Place, Tree

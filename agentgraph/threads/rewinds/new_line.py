@@ -37,7 +37,7 @@ from agentgraph.threads.checkpoints import (
     unmarked,
 )
 from agentgraph.threads.config import config_of
-from agentgraph.threads.copied_steps import (
+from agentgraph.threads.rewinds.copied_steps import (
     Answer,
     CopiedStep,
     Draft,

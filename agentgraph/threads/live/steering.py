@@ -9,12 +9,12 @@ from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import known_thread
+from agentgraph.threads.live.requests import Request, put_request
+from agentgraph.threads.live.under_way import UnderWay, run_under_way
+from agentgraph.threads.live.watcher import is_shared
 from agentgraph.threads.locks import has_shared_locks
-from agentgraph.threads.requests import Request, put_request
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, named_messages
-from agentgraph.threads.under_way import UnderWay, run_under_way
-from agentgraph.threads.watcher import is_shared
 
 
 def stop_here(saver: Saver, thread_id: str, reason: str) -> bool:

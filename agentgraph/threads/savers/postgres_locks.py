@@ -35,7 +35,12 @@ import psycopg
 from psycopg_pool import ConnectionPool
 
 from agentgraph.errors import SaverError
-from agentgraph.threads.postgres_database import UNANSWERED_SECONDS, Connection, Database, refuse_lost
+from agentgraph.threads.savers.postgres_database import (
+    UNANSWERED_SECONDS,
+    Connection,
+    Database,
+    refuse_lost,
+)
 
 VERIFIED_SECONDS = 5.0
 """How long a run takes its lock for held since the server has confirmed it."""

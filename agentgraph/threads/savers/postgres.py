@@ -20,9 +20,14 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict import StrictSerializer
-from agentgraph.threads.postgres_database import UNANSWERED_SECONDS, Connection, Database, refuse_lost
-from agentgraph.threads.postgres_locks import AdvisoryLocks
-from agentgraph.threads.threaded import AsyncInThreads
+from agentgraph.threads.savers.postgres_database import (
+    UNANSWERED_SECONDS,
+    Connection,
+    Database,
+    refuse_lost,
+)
+from agentgraph.threads.savers.postgres_locks import AdvisoryLocks
+from agentgraph.threads.savers.threaded import AsyncInThreads
 
 MOST_CONNECTIONS = 8
 """The most connections of a saver at a time; those of locks come on top."""

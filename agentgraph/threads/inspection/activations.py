@@ -13,8 +13,10 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.stamps import Entry, Note, is_steered
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.activation_calls import Asked, ToolRun, questions_in, tool_runs
-from agentgraph.threads.activation_steps import (
+from agentgraph.threads.changed_trees import open_thread
+from agentgraph.threads.checkpoints import first_time_of, is_foreign, namespace_of
+from agentgraph.threads.inspection.activation_calls import Asked, ToolRun, questions_in, tool_runs
+from agentgraph.threads.inspection.activation_steps import (
     ActivationStatus,
     Attempt,
     Found,
@@ -23,12 +25,10 @@ from agentgraph.threads.activation_steps import (
     became,
     find_activation,
 )
-from agentgraph.threads.changed_trees import open_thread
-from agentgraph.threads.checkpoints import first_time_of, is_foreign, namespace_of
+from agentgraph.threads.inspection.seen import seen_by
+from agentgraph.threads.inspection.views import Views
 from agentgraph.threads.replay import entries_of
-from agentgraph.threads.seen import seen_by
 from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.views import Views
 from agentgraph.threads.visits import Spot, Wanted, is_step, last_start, used_in
 from agentgraph.tree.addresses import iteration
 

@@ -19,7 +19,7 @@ from agentgraph.threads.checkpoints import (
     namespace_of,
     unmarked,
 )
-from agentgraph.threads.rewinding import Back, commit, line_to_copy
+from agentgraph.threads.rewinds.rewinding import Back, commit, line_to_copy
 from agentgraph.threads.thread_saver import ThreadSaver
 
 

@@ -26,11 +26,11 @@ from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import known_thread, position_of
 from agentgraph.threads.config import await_outside, call_outside
-from agentgraph.threads.listening import SECONDS, Feed, Listener, Nothing
+from agentgraph.threads.live.listening import SECONDS, Feed, Listener, Nothing
+from agentgraph.threads.live.requests import is_wanted
+from agentgraph.threads.live.under_way import UnderWay, run_under_way
 from agentgraph.threads.replay import told_since
-from agentgraph.threads.requests import is_wanted
 from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.under_way import UnderWay, run_under_way
 
 Following = Generator[Call | AgentEvent | Nothing, Any, None]
 """Yields events and calls, and `Nothing` where a wait was in vain: then it may be closed."""

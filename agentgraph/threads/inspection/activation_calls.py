@@ -14,9 +14,9 @@ from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.internals import INTERRUPT, RESUME, RETURN
 from agentgraph.graph.stamps import Entry, Note, moment_of
 from agentgraph.graph.task_ids import joined
-from agentgraph.threads.activation_steps import ActivationStatus, Found
 from agentgraph.threads.checkpoints import namespace_of, position_of, writes_by_task
-from agentgraph.threads.copied_steps import own_task
+from agentgraph.threads.inspection.activation_steps import ActivationStatus, Found
+from agentgraph.threads.rewinds.copied_steps import own_task
 from agentgraph.threads.visits import Spot
 from agentgraph.tree.places import Tree
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 from agentgraph.safe_repr import shown_error
-from agentgraph.threads.following import Follow
+from agentgraph.threads.live.following import Follow
 from agentgraph.threads.runs import AsyncRun, Run
 
 RETRY = 3.0

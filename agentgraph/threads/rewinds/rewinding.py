@@ -1,9 +1,8 @@
 """Checks a rewind, and puts the new line of the thread in the saver.
 
 Nothing is written before the first event of the run is asked for. Then the copies are put (see
-`threads/new_line.py`), the root's last: that is the commit. A note at it, `REWOUND`, names the events
-that are gone. A run that continues there voids them first, also after a kill; so a rewind runs as a
-resume does.
+`new_line.py`), the root's last: that is the commit. A note at it, `REWOUND`, names the events that are
+gone. A run that continues there voids them first, also after a kill; so a rewind runs as a resume does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,11 +39,11 @@ from agentgraph.threads.checkpoints import (
     root_line,
     writes_by_task,
 )
-from agentgraph.threads.copied_steps import Answer, own_task
-from agentgraph.threads.new_line import NewLine
 from agentgraph.threads.pending import UNANSWERED, answers_by_id, names_of
 from agentgraph.threads.replay import Gone, Voided, entries_of, new_note, unheard
-from agentgraph.threads.siblings import Siblings
+from agentgraph.threads.rewinds.copied_steps import Answer, own_task
+from agentgraph.threads.rewinds.new_line import NewLine
+from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, as_input
 from agentgraph.threads.visits import Spot, Target, Wanted, find, is_step

@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
-from agentgraph.threads.following import Follow
+from agentgraph.threads.live.following import Follow
 from agentgraph.threads.runs import AsyncRun, Run
 
 log = logging.getLogger("agentgraph")

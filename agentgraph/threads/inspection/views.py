@@ -48,7 +48,7 @@ from agentgraph.threads.checkpoints import (
     position_of,
     writes_by_task,
 )
-from agentgraph.threads.copied_steps import NO_TASK, own_task
+from agentgraph.threads.rewinds.copied_steps import NO_TASK, own_task
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.visits import Spot
 from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, number_of_item

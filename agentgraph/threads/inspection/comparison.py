@@ -20,12 +20,12 @@ from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import is_same, maps_in
 from agentgraph.safe_repr import cut, shown
-from agentgraph.threads.activation_steps import address_in, begins
-from agentgraph.threads.activations import signal_in
 from agentgraph.threads.changed_trees import open_thread
 from agentgraph.threads.checkpoints import is_foreign, known_line, leading, writes_by_task
-from agentgraph.threads.copied_steps import own_task
+from agentgraph.threads.inspection.activation_steps import address_in, begins
+from agentgraph.threads.inspection.activations import signal_in
 from agentgraph.threads.replay import entries_of
+from agentgraph.threads.rewinds.copied_steps import own_task
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.visits import Spot, spots_in
 from agentgraph.tree.places import Tree

@@ -14,10 +14,10 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import as_json, cut, shown, shown_error
-from agentgraph.threads.copies import check_new
 from agentgraph.threads.engine import Engine, Resume, RunOptions
 from agentgraph.threads.reports import Result, result
-from agentgraph.threads.rewinding import Back, line_to_copy
+from agentgraph.threads.rewinds.copies import check_new
+from agentgraph.threads.rewinds.rewinding import Back, line_to_copy
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.visits import spots_in
 

@@ -14,10 +14,8 @@ from agentgraph.graph.open_types import Saver
 from agentgraph.graph.stamps import now
 from agentgraph.graph.sync_async import Calls, arun_calls
 from agentgraph.threads.checkpoints import begun_input, leading_checkpoints
-from agentgraph.threads.listening import Feed
-from agentgraph.threads.locks import holder_of
-from agentgraph.threads.replay import entries_of
-from agentgraph.threads.requests import (
+from agentgraph.threads.live.listening import Feed
+from agentgraph.threads.live.requests import (
     AlreadyReadError,
     Request,
     is_waited_for,
@@ -26,6 +24,8 @@ from agentgraph.threads.requests import (
     requests,
     unread,
 )
+from agentgraph.threads.locks import holder_of
+from agentgraph.threads.replay import entries_of
 from agentgraph.threads.thread_saver import ThreadSaver
 
 

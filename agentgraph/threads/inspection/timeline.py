@@ -12,8 +12,6 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.activation_bars import bars_in
-from agentgraph.threads.bars import Bar, joined
 from agentgraph.threads.changed_trees import open_thread
 from agentgraph.threads.checkpoints import (
     address_at,
@@ -23,6 +21,8 @@ from agentgraph.threads.checkpoints import (
     parent_id,
     root_line,
 )
+from agentgraph.threads.inspection.activation_bars import bars_in
+from agentgraph.threads.inspection.bars import Bar, joined
 from agentgraph.threads.replay import checkpoints_of_line
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.places import Tree

@@ -1,0 +1,1 @@
+"""Going back: new lines of a thread, copies and variants."""

@@ -1,0 +1,1 @@
+"""Where threads are kept: SQLite files, PostgreSQL databases, and their locks over processes."""
