@@ -1,11 +1,14 @@
 """Threads are locked: by one run at a time, in a process and on a SQLite file."""
 
+import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from helpers import says
+from commands import Commands, wait_until
+from helpers import Disk, Drive, says
 
 import agentgraph as ag
 from agentgraph.threads.locks import ThreadLock
@@ -65,3 +68,50 @@ def test_a_lock_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         "they share a thread, so its folder must be one that may be written to"
     )
     assert caught.value.path == str(tmp_path / "x.db")
+
+
+def _lock_files(folder: Path) -> list[str]:
+    """Return the lock files in a folder that this process has open."""
+    gc.collect()
+    opened = [f"/proc/self/fd/{each}" for each in os.listdir("/proc/self/fd")]
+    names = [os.readlink(each) for each in opened if os.path.islink(each)]
+    return [each for each in names if each.endswith("-lock") and each.startswith(str(folder))]
+
+
+def test_a_lock_file_is_closed_when_nothing_uses_its_database_any_more(
+    drive: Drive, tmp_path: Path
+) -> None:
+    for number in range(20):
+        Disk(drive, tmp_path / f"{number}.db").run(says("a"))
+    wait_until(lambda: not _lock_files(tmp_path))  # threads that end hold what they had for a moment
+    with ag.sqlite_saver(tmp_path / "1.db") as one, ag.sqlite_saver(tmp_path / "1.db") as two:
+        for saver in (one, two):
+            ag.Runner(says("a"), checkpointer=saver).invoke("Go.", thread_id="t")
+        assert len(_lock_files(tmp_path)) == 1
+    del one, two, saver
+    wait_until(lambda: not _lock_files(tmp_path))  # threads that end hold what they had for a moment
+
+
+IS_LOCKED = """
+import agentgraph as ag
+from agentgraph.threads.locks import is_locked
+with ag.sqlite_saver("x.db") as saver:
+    print(is_locked(saver, "t"))
+"""
+
+
+def test_a_lock_outlives_its_saver_and_others_of_its_file(program: Commands) -> None:
+    (program.folder / "asks.py").write_text(IS_LOCKED)
+    one = ag.sqlite_saver(program.folder / "x.db")
+    lock = ThreadLock(one, "t")
+    lock.acquire()
+    one.close()
+    del one
+    for _ in range(2):
+        with ag.sqlite_saver(program.folder / "x.db") as other:
+            ag.Runner(says("a"), checkpointer=other).invoke("Go.", thread_id="other")
+        del other
+        gc.collect()
+        assert program("asks.py").out == "True\n"
+    lock.release()
+    assert program("asks.py").out == "False\n"

@@ -7,12 +7,12 @@ import hashlib
 import os
 import struct
 import sys
+import threading
+from weakref import WeakValueDictionary, finalize
 
 from agentgraph.errors import SaverError
 
-_lock_files: dict[str, int] = {}  # never closed: closing one would end all locks on it
-_read_files: dict[str, int] = {}
-"""Those that may not be written to."""
+_guard = threading.RLock()  # reentrant: the garbage collector may close a file in any thread
 _BY_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
 
@@ -28,10 +28,11 @@ class FileLocks:
 
     def __init__(self, path: str) -> None:
         self.key = path
+        self._file = LockFile.of(path)
 
     def lock(self, thread_id: str) -> "ByteLock":
         """Return the lock of a thread, which is not taken yet."""
-        return ByteLock(self.key, _offset(thread_id))
+        return ByteLock(self._file, _offset(thread_id))
 
     def is_taken(self, thread_id: str) -> bool:
         """Return whether another process has taken the lock of a thread.
@@ -41,14 +42,14 @@ class FileLocks:
         """
         if not os.path.exists(f"{self.key}-lock"):
             return False
-        return _is_locked(_lock_file(self.key, only_reads=True), _offset(thread_id))
+        return _is_locked(self._file.opened(only_reads=True), _offset(thread_id))
 
 
 class ByteLock:
     """A byte of a lock file; within a process it does not exclude anybody."""
 
-    def __init__(self, path: str, at: int) -> None:
-        self._path, self._at = path, at
+    def __init__(self, file: "LockFile", at: int) -> None:
+        self._file, self._at = file, at
 
     def take(self) -> bool:
         """Lock it for this process, and return whether it was free.
@@ -56,7 +57,7 @@ class ByteLock:
         Raises:
             SaverError: The lock file cannot be opened.
         """
-        file = _lock_file(self._path)
+        file = self._file.opened()
         try:
             _lock_byte(file, self._at)
         except OSError:
@@ -65,37 +66,85 @@ class ByteLock:
 
     def release(self) -> None:
         """Unlock it, if this process has locked it."""
-        if self._path in _lock_files:
-            _unlock_byte(_lock_files[self._path], self._at)
+        if (file := self._file.written) is not None:
+            _unlock_byte(file, self._at)
 
     drop = release
 
 
-def _lock_file(path: str, *, only_reads: bool = False) -> int:
-    """Return the open lock file of a SQLite file.
+class LockFile:
+    """The lock file next to a SQLite file, for all savers and locks of this process.
 
-    Args:
-        path: The SQLite file.
-        only_reads: Whether one that may not be written to will do.
+    To close a file ends all locks of the process on it, by whichever descriptor they were taken. So it
+    is open once, and closed when nothing of this process refers to it any more.
 
-    Raises:
-        SaverError: It cannot be opened.
+    Attributes:
+        written: Its descriptor, to lock by; None until then.
     """
-    if path not in _lock_files:
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.written: int | None = None
+        self._read: int | None = None
+        self._descriptors: list[int] = []
+        finalize(self, _close, path, self._descriptors).atexit = False  # other threads go on till then
+
+    @classmethod
+    def of(cls, path: str) -> "LockFile":
+        """Return that of a SQLite file."""
+        with _guard:
+            file = _files.get(path)
+            if file is None:
+                file = _files[path] = cls(path)
+            return file
+
+    def opened(self, *, only_reads: bool = False) -> int:
+        """Return the descriptor; open the file if it is not open.
+
+        Args:
+            only_reads: Whether a file that may not be written to will do.
+
+        Raises:
+            SaverError: It cannot be opened.
+        """
+        if self.written is not None:
+            return self.written
+        with _guard:
+            return self._opened(only_reads=only_reads)
+
+    def _opened(self, *, only_reads: bool) -> int:
+        name = f"{self._path}-lock"
         try:
-            _lock_files[path] = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT, 0o666)
+            if self.written is None:
+                self.written = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+                self._descriptors.append(self.written)
+            return self.written
         except OSError as error:
-            if only_reads and path in _read_files:
-                return _read_files[path]
-            if only_reads and os.access(f"{path}-lock", os.R_OK, effective_ids=_BY_EFFECTIVE_IDS):
-                _read_files[path] = os.open(f"{path}-lock", os.O_RDONLY)
-                return _read_files[path]
+            if only_reads and self._read is not None:
+                return self._read
+            if only_reads and os.access(name, os.R_OK, effective_ids=_BY_EFFECTIVE_IDS):
+                self._read = os.open(name, os.O_RDONLY)
+                self._descriptors.append(self._read)
+                return self._read
             raise SaverError(
-                f"{path}-lock cannot be opened: {error.strerror}; by this file processes know that "
+                f"{name} cannot be opened: {error.strerror}; by this file processes know that "
                 "they share a thread, so its folder must be one that may be written to",
-                path=path,
+                path=self._path,
             ) from error
-    return _lock_files[path]
+
+
+_files: "WeakValueDictionary[str, LockFile]" = WeakValueDictionary()
+"""Those that are in use, by the SQLite file."""
+
+
+def _close(path: str, descriptors: list[int]) -> None:
+    """Close a file that nothing refers to; if it is in use again, that use closes it with its own."""
+    with _guard:
+        if (file := _files.get(path)) is not None:
+            file._descriptors.extend(descriptors)
+            return
+        for each in descriptors:
+            os.close(each)
 
 
 def _offset(thread_id: str) -> int:
