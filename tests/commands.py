@@ -149,8 +149,10 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 def _read(terminal: int, again: str = "") -> str:
     """Return what is printed next on a terminal; nothing where the command has ended."""
+    ready = select.poll()  # `select.select` takes no number above 1,024, and workers open many files
+    ready.register(terminal, select.POLLIN)
     for _ in range(int(PATIENCE)):
-        if select.select([terminal], [], [], 1)[0]:
+        if ready.poll(1000):
             break
         if again == CTRL_C:  # it may have come in the moment between the prompt and the reading
             os.write(terminal, again.encode())

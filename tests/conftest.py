@@ -17,6 +17,7 @@ from forking import Forker
 from guarded.guard import stay_on_loopback
 from helpers import Async, Disk, Drive, Sync
 from openai_server import OpenAIServer, serving
+from sampling import left_out
 
 MEMORY, ROOM = Path("/dev/shm"), 2**30
 if (
@@ -103,8 +104,11 @@ def loopback_only() -> Iterator[None]:
         yield
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the longest tests first, so that all processes end at about the same time."""
+    others = left_out(items)
+    items[:] = [each for each in items if each not in others]
+    config.hook.pytest_deselected(items=list(others))
     first = ("server", "properties")
     items.sort(key=lambda item: item.path.parent.name not in first)
 

@@ -23,7 +23,6 @@ gave and did not discard. `edit(values={"k": 1})` edits the state by `update_sta
 
 import inspect
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +31,7 @@ from typing import Any, NamedTuple
 import helpers
 import pytest
 from forked import CONFIG, Thread
-from helpers import Async, Drive, Sync, check_heard, lines, visits
+from helpers import Drive, check_heard, lines, visits
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Overwrite
 from running import catching, gathering
@@ -72,18 +71,16 @@ def cases(path: Path) -> Iterator[Case]:
         yield Case(title, tree, [step.strip() for step in steps])
 
 
-ALL = int(os.environ.get("AGENTGRAPH_EXAMPLES", "0")) >= 1000
-"""Whether each case runs in all ways; otherwise in one of them, which take turns."""
-WAYS = ((Sync, "memory"), (Async, "file"), (Sync, "file"), (Async, "memory"))
 CASES = [
-    pytest.param(case, *way, id=f"{path.stem}: {case.title} ({way[0].__name__}, {way[1]})")
+    pytest.param(case, id=f"{path.stem}: {case.title}")
     for path in sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
-    for number, case in enumerate(cases(path))
-    for way in (WAYS if ALL else [WAYS[number % len(WAYS)]])
+    for case in cases(path)
 ]
 
 
-@pytest.mark.parametrize(("case", "drive", "saver"), CASES)
+@pytest.mark.by_turns("drive", "saver")
+@pytest.mark.parametrize("saver", ["memory", "file"])
+@pytest.mark.parametrize("case", CASES)
 def test_transcript(case: Case, drive: Drive, saver: str, tmp_path: Path) -> None:
     tree = eval(f"(\n{case.tree}\n)", dict(NAMES))
     thread = Thread(drive, tree, tmp_path / "threads.db" if saver == "file" else None)

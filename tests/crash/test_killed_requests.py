@@ -32,8 +32,7 @@ def forks() -> Iterator[Forker]:
         yield forks
 
 
-WAYS = [("here", "sync", "file"), ("there", "async", "file"), ("here", "async", "database")]
-WAYS += [("there", "sync", "database")]
+WAYS = [("here", "sync", "database"), ("there", "async", "file")]
 if EXAMPLES:
     WAYS = [*product(("here", "there"), ("sync", "async"), ("file", "database"))]
 

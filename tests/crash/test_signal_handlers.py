@@ -100,6 +100,7 @@ TREES = {
 @pytest.mark.parametrize("saver", ["memory", "file"])
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("act", [read, leave, drop, look])
+@pytest.mark.by_turns("saver")
 def test_a_thread_is_free_after_a_signal_handler_raised(
     act: Callable[[ag.Runner], None],
     tree: str,

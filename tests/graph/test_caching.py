@@ -45,6 +45,7 @@ GIVEN: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.by_turns("drive", "cache")
 def test_a_hit_gives_what_the_miss_gave_under_new_ids(
     drive: Drive, cache: Cache, ran: Ran, given: str
 ) -> None:
@@ -119,6 +120,7 @@ PLACES: dict[str, tuple[Callable[[ag.Agent], ag.Agent], list[str]]] = {
 
 
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.by_turns("drive", "cache")
 def test_an_agent_is_cached_wherever_it_is(drive: Drive, cache: Cache, ran: Ran, place: str) -> None:
     tree, first = PLACES[place]
     runner = ag.Runner(tree(ran.agent("a")), cache=cache)

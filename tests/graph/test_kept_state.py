@@ -107,6 +107,7 @@ PLACES = [(where, flat) for where in WHERE for flat in (False, True) if not (fla
 
 
 @pytest.mark.parametrize(("where", "flat"), PLACES)
+@pytest.mark.by_turns("drive")
 def test_structured_responses_and_state_over_turns_and_a_resume(
     drive: Drive, path: Path | None, kept: bool, where: str, flat: bool
 ) -> None:

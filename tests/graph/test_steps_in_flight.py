@@ -69,6 +69,7 @@ AGAIN = {
 @pytest.mark.parametrize("on_error", ["fail", "wait"])
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("tree", AGAIN)
+@pytest.mark.by_turns("mode", "on_error")
 def test_a_step_in_flight_is_run_to_its_end_and_undone(
     program: Commands, tree: str, mode: str, on_error: str
 ) -> None:

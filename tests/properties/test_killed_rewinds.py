@@ -55,6 +55,7 @@ def test_what_killed_rewinds_gave_is_what_the_thread_gives(
 
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.by_turns("mode")
 def test_a_kill_after_any_save_of_a_rewind_loses_nothing(
     forker: Forker, tree: str, mode: str, tmp_path: Path
 ) -> None:

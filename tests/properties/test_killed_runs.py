@@ -208,6 +208,7 @@ def _check_said(killed: Killed) -> None:
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("before", range(4))
+@pytest.mark.by_turns("mode")
 def test_a_kill_after_any_save_of_a_request_loses_nothing(
     forker: Forker, tree: str, mode: str, before: int, tmp_path: Path
 ) -> None:

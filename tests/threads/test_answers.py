@@ -295,6 +295,7 @@ def around(agent: ag.Agent) -> ag.Agent:
 @edited
 @pytest.mark.parametrize("by", ["bare", "id", "address", "id, asked again"])
 @pytest.mark.parametrize("asker", OF_THE_ROOT.values(), ids=OF_THE_ROOT)
+@pytest.mark.by_turns("thread_of")
 def test_after_an_edit_a_question_is_pending_under_a_new_id(
     thread_of: ThreadOf, asker: Any, by: str, update: Any
 ) -> None:

@@ -115,6 +115,7 @@ def tree() -> ag.Agent:
     [(0, "run"), (1, "resume")],
     ids=["the first turn, then a run", "the second turn, then a resume"],
 )
+@pytest.mark.by_turns("drive", "started")
 def test_a_turn_whose_run_died_after_any_save_is_stopped_and_goes_on(
     started: Callable[[ag.Agent], Thread], deaths: Deaths, before: int, then: str
 ) -> None:

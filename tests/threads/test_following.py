@@ -36,6 +36,7 @@ def runner_of(tree: ag.Agent, kept: str, folder: Path) -> ag.Runner:
 
 @KEPT
 @pytest.mark.parametrize("tree", TREES)
+@pytest.mark.by_turns("drive", "kept")
 def test_a_follower_after_any_cursor_gets_exactly_what_it_lacks(
     tree: str, kept: str, drive: Drive, tmp_path: Path
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_follower_after_any_cursor_gets_exactly_what_it_lacks(
 
 @KEPT
 @pytest.mark.parametrize("tree", TREES)
+@pytest.mark.by_turns("drive", "kept")
 def test_followers_that_join_at_any_moment_get_each_event_once(
     tree: str, kept: str, drive: Drive, tmp_path: Path
 ) -> None:
@@ -83,6 +85,7 @@ KILLED = [name for name in TREES if EXAMPLES or name in ("branches", "agents as 
 
 
 @pytest.mark.parametrize("tree", KILLED)
+@pytest.mark.by_turns("drive")
 def test_followers_of_processes_that_are_killed_lose_nothing(
     tree: str, drive: Drive, forks: Forker, tmp_path: Path
 ) -> None:
@@ -150,6 +153,7 @@ class Watching:
 
 @KEPT
 @pytest.mark.parametrize("tree", ["sequence", "branches", "tools", "loops", "questions"])
+@pytest.mark.by_turns("drive", "kept")
 def test_after_a_rewind_a_follower_gets_the_new_line(
     tree: str, kept: str, drive: Drive, tmp_path: Path
 ) -> None:
@@ -177,6 +181,7 @@ def test_after_a_rewind_a_follower_gets_the_new_line(
 
 @KEPT
 @pytest.mark.parametrize("tree", ["branches", "retries in branches", "questions", "loops"])
+@pytest.mark.by_turns("drive", "kept")
 def test_a_follower_that_reconnects_at_random_gets_each_event_once(
     tree: str, kept: str, drive: Drive, tmp_path: Path
 ) -> None:

@@ -77,6 +77,7 @@ PLACES: dict[str, tuple[Callable[[str], ag.Agent], str]] = {
 
 
 @pytest.mark.parametrize("where", PLACES)
+@pytest.mark.by_turns("thread_of")
 def test_a_question_of_an_inner_tree_has_the_address_of_the_place_that_runs_it(
     thread_of: ThreadOf, where: str
 ) -> None:

@@ -158,6 +158,7 @@ OUTPUTS: dict[str, tuple[Callable[[], ag.Agent], Any]] = {
 
 
 @pytest.mark.parametrize("kind", OUTPUTS)
+@pytest.mark.by_turns("runner_of")
 def test_the_output_is_the_structured_answer_whoever_gave_it(
     runner_of: Make, method: Call, kind: str
 ) -> None:

@@ -131,6 +131,7 @@ def shapes(events: list[ag.AgentEvent]) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("tree", STOPPED)
+@pytest.mark.by_turns("drive", "saver")
 def test_a_run_that_is_stopped_from_inside_goes_on_where_it_stood(
     tree: str, drive: Drive, saver: Any
 ) -> None:
@@ -331,6 +332,7 @@ SEEN: dict[Any, list[str]] = {
 
 
 @pytest.mark.parametrize("history", SEEN)
+@pytest.mark.by_turns("drive", "saver")
 def test_a_message_is_seen_by_the_next_call_of_a_model(history: Any, drive: Drive, saver: Any) -> None:
     act, model = Acting(), ScriptedChatModel(responses=["b", "b"])
     last = ScriptedChatModel(responses=["c"])

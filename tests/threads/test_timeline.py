@@ -403,6 +403,7 @@ def test_an_unknown_thread_is_refused() -> None:
 
 
 @pytest.mark.parametrize("lap", ["leaves", "branches"])
+@pytest.mark.by_turns("drive")
 def test_a_bounded_read_decodes_no_more_where_a_thread_is_longer(
     tmp_path: Path, drive: Drive, lap: str
 ) -> None:
