@@ -204,12 +204,13 @@ class Session:
         return DONE
 
     def _watch(self, text: str | None = None, **options: Any) -> str:
-        before = signal.signal(signal.SIGINT, self._stop_soon)
         where = self._where
         options |= {"config": where.config, "context": where.context, "console": self._screen}
-        result = watch(self.runner, text, thread_id=where.thread_id, **options)
-        signal.signal(signal.SIGINT, before)
-        return result.status
+        before = signal.signal(signal.SIGINT, self._stop_soon)
+        try:
+            return watch(self.runner, text, thread_id=where.thread_id, **options).status
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _ask(self, questions: Sequence[Interrupt]) -> dict[str, object] | None:
         """Return the answers by id; None if nobody can be asked."""

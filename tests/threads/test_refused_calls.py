@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import signal
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -149,7 +150,9 @@ def test_the_command_line_refuses_them_too(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.py").write_text("import agentgraph as ag\na = ag.human('a', 'Well?')\n")
     ag.sqlite_saver("agentgraph.db").conn.close()
+    handler = signal.getsignal(signal.SIGINT)
     ended = CliRunner().invoke(commands, [*command.split(), thread_id])
+    assert signal.getsignal(signal.SIGINT) is handler
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert why in ended.stderr
 
