@@ -44,8 +44,9 @@ format: .venv/ready
 
 properties: .venv/ready  # the property tests on a hundred times as many trees, others each time; all orders and ways
 	AGENTGRAPH_EXAMPLES=5000 $(BIN)/pytest -n 2 --hypothesis-profile=default \
-		tests/properties tests/threads tests/test_transcripts.py \
-		tests/graph/test_kept_state.py tests/graph/test_caching.py tests/graph/test_steps_in_flight.py
+		tests/properties tests/threads/test_many_questions.py \
+		tests/threads/test_in_postgres.py tests/threads/test_many_processes.py
+	AGENTGRAPH_EXAMPLES=1000 $(BIN)/pytest -n 2 -m by_turns
 
 crash: .venv/ready  # the crash campaigns in all ways: each site, value and event, sync, async, on disk
 	AGENTGRAPH_EXAMPLES=100000 $(BIN)/pytest -n 2 tests/crash

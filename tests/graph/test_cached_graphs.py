@@ -16,6 +16,8 @@ from langgraph.types import CachePolicy, Command
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 SAID: dict[str, tuple[list[Callable[[Any], Any]], dict[str, Any]]] = {
     "texts": ([lambda m: "One.", lambda m: "Two."], {"output_key": "out"}),
     "calls": ([lambda m: message(1), lambda m: ToolMessage("hit", name="look", tool_call_id="1")], {}),

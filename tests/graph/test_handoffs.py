@@ -33,6 +33,8 @@ from typing_extensions import TypedDict
 import agentgraph as ag
 from agentgraph.testing import call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 
 def returning(name: str, made: Callable[[dict[str, Any], Any], Command[Any]]) -> BaseTool:
     """Return a tool whose command a function makes of the state and of `done`, which makes results."""

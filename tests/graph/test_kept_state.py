@@ -17,6 +17,8 @@ from langgraph.types import Command, interrupt
 import agentgraph as ag
 from agentgraph.testing import call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 GRADE = ToolStrategy({"title": "Grade", "type": "object", "properties": {"n": {"type": "integer"}}})
 
 

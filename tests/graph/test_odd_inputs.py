@@ -12,6 +12,8 @@ from langchain_core.tools import StructuredTool
 import agentgraph as ag
 from agentgraph.testing import call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 ODD = [
     "brace {topic} } { {{x}} {0} {a.b} {!r}",
     "\"quotes\" 'and' `more` \\ \\n",

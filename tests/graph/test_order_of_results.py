@@ -18,6 +18,8 @@ from test_changed_messages import Recording
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 PATIENCE = 20
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 Work = Callable[[int], None]

@@ -17,6 +17,8 @@ from typing_extensions import TypedDict
 
 import agentgraph as ag
 
+pytestmark = pytest.mark.by_turns("drive")
+
 LARGE = 400_000
 
 

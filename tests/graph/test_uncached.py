@@ -15,6 +15,8 @@ from langgraph.types import CachePolicy, Command, interrupt
 
 import agentgraph as ag
 
+pytestmark = pytest.mark.by_turns("drive")
+
 
 def test_without_a_cache_a_policy_does_nothing(drive: Drive, ran: Ran) -> None:
     def key_func(ctx: ag.Context) -> str:

@@ -20,6 +20,8 @@ from agentgraph.events.events import AgentEvent
 SAID: Any = {"messages": [{"role": "user", "content": "Go."}]}
 Call = Callable[..., Any]
 
+pytestmark = pytest.mark.by_turns("drive")
+
 
 @dataclass
 class Tenant:

@@ -24,6 +24,8 @@ Far = Callable[..., ag.Agent]
 """Makes an agent that runs one of the server's graphs."""
 Thread = Callable[..., list[Any]]
 
+pytestmark = pytest.mark.by_turns("drive")
+
 
 def remote_agent(graph: str, name: str = "far", *, history: Any = "shared", **client: Any) -> ag.Agent:
     return ag.graph_agent(name, RemoteGraph(graph, **client), history=history)

@@ -17,6 +17,8 @@ from helpers import Async, Drive, Sync, asks, chat, echo, gives, says
 import agentgraph as ag
 from agentgraph.testing import call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 EXAMPLES = int(os.environ.get("AGENTGRAPH_EXAMPLES", "30"))
 
 

@@ -21,6 +21,8 @@ import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 from agentgraph.threads.rewinds.rewinding import Back, commit, new_line
 
+pytestmark = pytest.mark.by_turns("drive")
+
 RAN: Counter[str] = Counter()
 
 

@@ -19,6 +19,8 @@ from timelines import check_sound, lines
 import agentgraph as ag
 from agentgraph.testing import call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 
 class Timed(Session):
     """A thread, and its timeline."""

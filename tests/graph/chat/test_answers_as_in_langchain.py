@@ -24,6 +24,8 @@ import agentgraph as ag
 from agentgraph.graph.chat.output import wanted_by
 from agentgraph.testing import ScriptedChatModel, call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 

@@ -22,6 +22,8 @@ from pydantic import BaseModel, Field
 import agentgraph as ag
 from agentgraph.testing import call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 APPROVE, REJECT = {"type": "approve"}, {"type": "reject"}
 MODES = ["batched", "per_call"]
 

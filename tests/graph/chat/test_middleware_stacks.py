@@ -33,6 +33,8 @@ from langgraph.types import Command, interrupt
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 
 @tool
 def look(topic: str) -> str:

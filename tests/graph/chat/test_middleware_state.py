@@ -31,6 +31,8 @@ import agentgraph as ag
 from agentgraph.graph.state import applied, change_between, collected
 from agentgraph.testing import ScriptedChatModel, call, calls
 
+pytestmark = pytest.mark.by_turns("drive")
+
 # changes of records
 
 keys, sections = st.sampled_from("abc"), st.sampled_from(["state", "added"])

@@ -16,6 +16,8 @@ from pydantic import BaseModel
 import agentgraph as ag
 from agentgraph.testing import transcript
 
+pytestmark = pytest.mark.by_turns("drive")
+
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
