@@ -63,7 +63,7 @@ def test_a_run_inside_a_run_is_one_of_its_own(place: str, kind: str, way: str, t
 
 
 @pytest.mark.parametrize(
-    ("place", "saver", "drive"), in_turn(PLACES, ("no saver", "a saver"), ("sync", "async"))
+    ("place", "saver", "drive"), in_turn(PLACES, ("no saver", "a saver"), ("sync", "async"), every=2)
 )
 def test_a_run_inside_a_compiled_tree_is_one_of_its_own(place: str, saver: str, drive: str) -> None:
     inner = InnerRun("a named thread", InMemorySaver(), None)
