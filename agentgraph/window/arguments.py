@@ -52,4 +52,6 @@ def _fault(name: str, error: Any) -> str:
         return f"{name}: {where} is missing"
     if error["type"] == "extra_forbidden":
         return f"{name}: there is no argument {shown(where)}; leave it out"
+    if error["type"] == "model_type":
+        return f"{name}: {where} must be an object by names, got {shown(error['input'])}"
     return f"{name}: {where}={shown(error['input'])}: {error['msg']}"

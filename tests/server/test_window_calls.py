@@ -206,6 +206,7 @@ def test_a_message_of_the_user_is_replaced(serve: Serve) -> None:
         ({"replaces": "x", "text": "y"}, "adder saw no such message"),
         ({"replace": "x"}, "there is no argument 'changes.replace'"),
         ({"text": 5}, "changes.text=5"),
+        ([], r"changes must be an object by names, got \[\]"),
     ):
         with pytest.raises(Refused, match=words):
             server.call("rewind", thread_id="t", at="adder", changes=changes)
