@@ -115,3 +115,14 @@ def test_a_lock_outlives_its_saver_and_others_of_its_file(program: Commands) -> 
         assert program("asks.py").out == "True\n"
     lock.release()
     assert program("asks.py").out == "False\n"
+
+
+def test_a_lock_that_is_left_in_a_circle_is_released_once(tmp_path: Path) -> None:
+    """The garbage collector may close the file before it releases the lock."""
+    for _ in range(3):
+        lock = ThreadLock(saver := ag.sqlite_saver(tmp_path / "x.db"), "t")
+        lock.holder = [lock, saver]
+        lock.acquire()
+        saver.close()
+        del lock, saver
+        assert _lock_files(tmp_path) == []

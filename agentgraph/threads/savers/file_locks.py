@@ -8,7 +8,7 @@ import os
 import struct
 import sys
 import threading
-from weakref import WeakValueDictionary, finalize
+from weakref import finalize
 
 from agentgraph.errors import SaverError
 
@@ -28,11 +28,11 @@ class FileLocks:
 
     def __init__(self, path: str) -> None:
         self.key = path
-        self._file = LockFile.of(path)
+        self._use = Use(path)
 
     def lock(self, thread_id: str) -> "ByteLock":
         """Return the lock of a thread, which is not taken yet."""
-        return ByteLock(self._file, _offset(thread_id))
+        return ByteLock(self._use, _offset(thread_id))
 
     def is_taken(self, thread_id: str) -> bool:
         """Return whether another process has taken the lock of a thread.
@@ -42,14 +42,14 @@ class FileLocks:
         """
         if not os.path.exists(f"{self.key}-lock"):
             return False
-        return _is_locked(self._file.opened(only_reads=True), _offset(thread_id))
+        return _is_locked(self._use.file.opened(only_reads=True), _offset(thread_id))
 
 
 class ByteLock:
     """A byte of a lock file; within a process it does not exclude anybody."""
 
-    def __init__(self, file: "LockFile", at: int) -> None:
-        self._file, self._at = file, at
+    def __init__(self, use: "Use", at: int) -> None:
+        self._use, self._at = use, at
 
     def take(self) -> bool:
         """Lock it for this process, and return whether it was free.
@@ -57,7 +57,7 @@ class ByteLock:
         Raises:
             SaverError: The lock file cannot be opened.
         """
-        file = self._file.opened()
+        file = self._use.file.opened()
         try:
             _lock_byte(file, self._at)
         except OSError:
@@ -65,8 +65,8 @@ class ByteLock:
         return True
 
     def release(self) -> None:
-        """Unlock it, if this process has locked it."""
-        if (file := self._file.written) is not None:
+        """Unlock it, if this process has locked it, and the file is still open."""
+        if (file := self._use.file.written) is not None:
             _unlock_byte(file, self._at)
 
     drop = release
@@ -76,27 +76,19 @@ class LockFile:
     """The lock file next to a SQLite file, for all savers and locks of this process.
 
     To close a file ends all locks of the process on it, by whichever descriptor they were taken. So it
-    is open once, and closed when nothing of this process refers to it any more.
+    is open once, and closed when nothing uses it any more.
 
     Attributes:
-        written: Its descriptor, to lock by; None until then.
+        path: The SQLite file.
+        users: One object for each `Use`.
+        written: Its descriptor, to lock by; None if it is not open.
     """
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
+        self.users: set[object] = set()
         self.written: int | None = None
         self._read: int | None = None
-        self._descriptors: list[int] = []
-        finalize(self, _close, path, self._descriptors).atexit = False  # other threads go on till then
-
-    @classmethod
-    def of(cls, path: str) -> "LockFile":
-        """Return that of a SQLite file."""
-        with _guard:
-            file = _files.get(path)
-            if file is None:
-                file = _files[path] = cls(path)
-            return file
 
     def opened(self, *, only_reads: bool = False) -> int:
         """Return the descriptor; open the file if it is not open.
@@ -113,38 +105,65 @@ class LockFile:
             return self._opened(only_reads=only_reads)
 
     def _opened(self, *, only_reads: bool) -> int:
-        name = f"{self._path}-lock"
+        name = f"{self.path}-lock"
         try:
             if self.written is None:
                 self.written = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
-                self._descriptors.append(self.written)
             return self.written
         except OSError as error:
             if only_reads and self._read is not None:
                 return self._read
             if only_reads and os.access(name, os.R_OK, effective_ids=_BY_EFFECTIVE_IDS):
                 self._read = os.open(name, os.O_RDONLY)
-                self._descriptors.append(self._read)
                 return self._read
             raise SaverError(
                 f"{name} cannot be opened: {error.strerror}; by this file processes know that "
                 "they share a thread, so its folder must be one that may be written to",
-                path=self._path,
+                path=self.path,
             ) from error
 
+    def close(self) -> None:
+        """Close it; who still has a lock on it, because both are garbage, has none any more."""
+        descriptors = self.written, self._read
+        self.written = self._read = None
+        for each in descriptors:
+            if each is not None:
+                os.close(each)
 
-_files: "WeakValueDictionary[str, LockFile]" = WeakValueDictionary()
+
+class Use:
+    """A use of a lock file: it stays open as long as this is referred to.
+
+    Attributes:
+        file: The lock file.
+    """
+
+    def __init__(self, path: str) -> None:
+        user = object()
+        with _guard:
+            self.file = _file_of(path, user)
+        finalize(self, _leave, self.file, user).atexit = False  # other threads go on till then
+
+
+_files: dict[str, LockFile] = {}
 """Those that are in use, by the SQLite file."""
 
 
-def _close(path: str, descriptors: list[int]) -> None:
-    """Close a file that nothing refers to; if it is in use again, that use closes it with its own."""
+def _file_of(path: str, user: object) -> LockFile:
+    while True:  # the garbage collector may close it before it has this user
+        file = _files.setdefault(path, LockFile(path))
+        file.users.add(user)
+        if _files.get(path) is file:
+            return file
+
+
+def _leave(file: LockFile, user: object) -> None:
+    """Close a lock file after its last use."""
     with _guard:
-        if (file := _files.get(path)) is not None:
-            file._descriptors.extend(descriptors)
-            return
-        for each in descriptors:
-            os.close(each)
+        file.users.discard(user)
+        if not file.users and _files.get(file.path) is file:
+            del _files[file.path]
+            file.close()
 
 
 def _offset(thread_id: str) -> int:
