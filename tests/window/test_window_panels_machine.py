@@ -186,7 +186,7 @@ def test_variants_are_found_again_after_a_reload_but_for_those_that_are_deleted(
     panels.fill(".again", **{"as variants": True})
     panels.wait_for(lambda: len(panels.texts(".variant")) == 2)
     panels.press("Run 2 variants", MACHINE)
-    panels.wait_for(lambda: len(panels.texts(".column")) == 2)
+    panels.wait_for(lambda: ["done" in each for each in panels.texts(".column")] == [True, True])
     panels.server.call("delete", thread_id=f"{panels.thread_id}-a")
     panels.driver.refresh()
     panels.wait_for(lambda: panels.script("return window.isOpen && !!store.state.thread"))
