@@ -18,7 +18,7 @@ and a user's reducer may return something else then: a new id, the time. The rul
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any, Final, Self, cast
+from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
@@ -259,23 +259,14 @@ class StoringWrite(ChannelWrite):
 
     It serves the input, `update_state`, and nodes whose runs are traced. LangGraph draws what kinds of
     `ChannelWrite` write.
+
+    Attributes:
+        reducers: How values are merged.
+        begins: Whether it writes the input. That has a step of its own, in which no node runs.
     """
 
-    _reducers: Reducers
-    _begins: bool
-
-    @classmethod
-    def of(cls, write: ChannelWrite, reducers: Reducers, *, begins: bool) -> Self:
-        """Return what takes the place of a writer: a copy, for making one inspects its functions.
-
-        Args:
-            write: The writer.
-            reducers: How values are merged.
-            begins: Whether it writes the input. That has a step of its own, in which no node runs.
-        """
-        made = cls.__new__(cls)
-        vars(made).update(vars(write), _reducers=reducers, _begins=begins)
-        return made
+    reducers: Reducers
+    begins: bool
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
         """Write an update."""
@@ -287,14 +278,14 @@ class StoringWrite(ChannelWrite):
 
     def _storing(self, update: Any, config: RunnableConfig) -> RunnableConfig:
         """Return a config that stores the values of what is sent, if there may be some."""
-        counts = self._begins and counts_for_values(config, 2)
+        counts = self.begins and counts_for_values(config, 2)
         if not counts and type(update) is dict and _VALUES not in update:
             return config
         configurable = config["configurable"]
         send, read = configurable[SEND], configurable[READ]
 
         def stored(writes: Sequence[tuple[str, object]]) -> None:
-            new = [(c, checked(self._reducers, read(c), v) if c == _VALUES else v) for c, v in writes]
+            new = [(c, checked(self.reducers, read(c), v) if c == _VALUES else v) for c, v in writes]
             if counts and not any(c == _VALUES for c, _ in new):
                 new += [(_VALUES, {})] if read(_VALUES) else []
             send(new)
@@ -320,9 +311,15 @@ def checked(reducers: Reducers, values: Mapping[str, object], new: object) -> ob
 
 
 def store_values(graph: Graph, reducers: Reducers) -> None:
-    """Have all nodes of a root write values in the form in which they are saved."""
+    """Have all nodes of a root write values in the form in which they are saved.
+
+    The first writer of a node becomes one that does; making a new one would inspect its functions.
+    """
     for name, node in graph.nodes.items():
-        write, *others = node.flat_writers  # the input's are joined to one: two would be traced
-        del node.flat_writers  # made again from the new ones
-        storing = StoringWrite.of(cast(ChannelWrite, write), reducers, begins=name == START)
-        node.writers[:] = [storing, *others]
+        writers = [each for each in node.writers if isinstance(each, ChannelWrite)]
+        others = [each for each in node.writers if not isinstance(each, ChannelWrite)]
+        first = writers[0]
+        first.writes = [entry for each in writers for entry in each.writes]  # several would be traced
+        vars(first).update(reducers=reducers, begins=name == START)
+        first.__class__ = StoringWrite
+        node.writers[:] = [first, *others]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import assert_never
 
 from agentgraph.agents.agents import (
@@ -75,6 +76,10 @@ class Kind:
         return not self.is_node or self.is_laid_flat or self.chooses
 
 
+_shared = cache(Kind)
+"""Makes a kind once: it serves all places with such an agent."""
+
+
 def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
     """Return what kind of agent it is."""
     return _kind_of_composite(agent) if isinstance(agent, Composite) else _kind_of_leaf(agent)
@@ -83,15 +88,15 @@ def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:
 def _kind_of_leaf(agent: Leaf | InnerNode) -> Kind:
     match agent:
         case ChatAgent():
-            return Kind("chat", hands_over=True)
+            return _shared("chat", hands_over=True)
         case FunctionAgent(agents=agents):
-            return Kind("function", runs_agents=bool(agents))
+            return _shared("function", runs_agents=bool(agents))
         case GraphAgent(flat=flat):
-            return Kind("graph", runs_graph=not flat, is_laid_flat=flat)
+            return _shared("graph", runs_graph=not flat, is_laid_flat=flat)
         case InnerNode(graph=graph):
-            return Kind("node", runs_graph=graph is not None, is_inner=True)
+            return _shared("node", runs_graph=graph is not None, is_inner=True)
         case HumanAgent():
-            return Kind("human", asks=True)
+            return _shared("human", asks=True)
         case _:
             assert_never(agent)
 
@@ -99,19 +104,19 @@ def _kind_of_leaf(agent: Leaf | InnerNode) -> Kind:
 def _kind_of_composite(agent: Composite) -> Kind:
     match agent:
         case SequentialAgent():
-            return Kind("sequential", is_node=False)
+            return _shared("sequential", is_node=False)
         case LoopAgent():
-            return Kind("loop", is_node=False, goes_round=True)
+            return _shared("loop", is_node=False, goes_round=True)
         case SwitchAgent():
-            return Kind("switch", chooses=True)
+            return _shared("switch", chooses=True)
         case SwarmAgent():
-            return Kind("swarm", chooses=True, hands_over=True, is_swarm=True)
+            return _shared("swarm", chooses=True, hands_over=True, is_swarm=True)
         case ParallelAgent(on_error=on_error):
-            return Kind("parallel", is_fork=True, first_wins=_is_first(on_error))
+            return _shared("parallel", is_fork=True, first_wins=_is_first(on_error))
         case WorkflowAgent():
-            return Kind("workflow", is_fork=True)
+            return _shared("workflow", is_fork=True)
         case EachAgent(on_error=on_error):
-            return Kind("each", is_fork=True, first_wins=_is_first(on_error))
+            return _shared("each", is_fork=True, first_wins=_is_first(on_error))
         case _:
             assert_never(agent)
 

@@ -1,26 +1,55 @@
 """The names of the nodes and tasks of a place: `writer`, `writer.tools`, `writer.Cap.before_model`."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Self
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.budgets import Summarized
 from agentgraph.agents.middleware import ASKS, HOOKS, SUMS_UP, hooks_in
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Nodes:
     """The names of the nodes and tasks of a place.
 
     Attributes:
         own: The node of the agent itself; of a chat agent it calls the model.
-        agent: The agent, if it is a chat agent.
-        asks_approval: Whether a person must agree to its tool calls.
+        entry: The node at which an activation begins.
+        round: The node at which each round of a chat agent begins.
+        after_model: The first hook after the model; None where there is none.
+        after_agent: The first hook at the end of an activation; None where there is none.
+        hooks: The names of all hooks of a chat agent's middleware, ours included.
     """
 
     own: str
-    agent: ChatAgent | None
-    asks_approval: bool
+    entry: str
+    round: str
+    after_model: str | None = None
+    after_agent: str | None = None
+    hooks: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, own: str, agent: ChatAgent | None, *, asks_approval: bool) -> Self:
+        """Return the names for a place.
+
+        Args:
+            own: The node of its agent.
+            agent: The agent, if it is a chat agent.
+            asks_approval: Whether a person must agree to its tool calls.
+        """
+        if agent is None:
+            return cls(own, own, own)
+        hooks = {hook: _hooks(agent, hook, asks_approval=asks_approval) for hook in HOOKS}
+        first = {hook: _hook(own, names[0]) for hook, names in hooks.items() if names}
+        begins = first.get("before_model", own)
+        return cls(
+            own,
+            first.get("before_agent", begins),
+            begins,
+            first.get("after_model"),
+            first.get("after_agent"),
+            tuple(name for names in hooks.values() for name in names),
+        )
 
     @property
     def question(self) -> str:
@@ -35,7 +64,7 @@ class Nodes:
     @property
     def approve(self) -> str:
         """The node that asks a person to agree to tool calls."""
-        return f"{self.own}.approve"
+        return _hook(self.own, ASKS)
 
     @property
     def call(self) -> str:
@@ -44,50 +73,23 @@ class Nodes:
 
     def hook(self, hook: str) -> str:
         """Return the node of a middleware's hook."""
-        return self.approve if hook == ASKS else f"{self.own}.{hook}"
+        return _hook(self.own, hook)
 
-    @cached_property
-    def hooks(self) -> tuple[str, ...]:
-        """The names of all hooks of a chat agent's middleware, ours included."""
-        if self.agent is None:
-            return ()
-        return tuple(name for hook in HOOKS for name in self._hooks(hook))
 
-    @cached_property
-    def entry(self) -> str:
-        """The node at which an activation begins."""
-        return self._first("before_agent") or self.round
+def _hook(own: str, hook: str) -> str:
+    return f"{own}.approve" if hook == ASKS else f"{own}.{hook}"
 
-    @cached_property
-    def round(self) -> str:
-        """The node at which each round of a chat agent begins."""
-        return self._first("before_model") or self.own
 
-    @cached_property
-    def after_model(self) -> str | None:
-        """The first hook after the model; None where there is none."""
-        return self._first("after_model")
+def _hooks(agent: ChatAgent, hook: str, *, asks_approval: bool) -> list[str]:
+    """Return the names of a hook in the order in which they run.
 
-    @cached_property
-    def after_agent(self) -> str | None:
-        """The first hook at the end of an activation; None where there is none."""
-        return self._first("after_agent")
-
-    def _first(self, hook: str) -> str | None:
-        return next(map(self.hook, self._hooks(hook)), None)
-
-    def _hooks(self, hook: str) -> list[str]:
-        """Return the names of a hook in the order in which they run.
-
-        Summarization runs last before the model: it sees the messages that other middleware left. One
-        question for all calls of a message is asked first after the model, as the innermost hook. With
-        a question for each call it is asked last, when all other middleware has seen the calls.
-        """
-        if self.agent is None:
-            return []
-        names = hooks_in(self.agent.middleware, hook)
-        if hook == "before_model" and isinstance(self.agent.history, Summarized):
-            return [*names, SUMS_UP]
-        if hook != "after_model" or not self.asks_approval:
-            return names
-        return [*names, ASKS] if self.agent.interrupt_mode == "per_call" else [ASKS, *names]
+    Summarization runs last before the model: it sees the messages that other middleware left. One
+    question for all calls of a message is asked first after the model, as the innermost hook. With a
+    question for each call it is asked last, when all other middleware has seen the calls.
+    """
+    names = hooks_in(agent.middleware, hook)
+    if hook == "before_model" and isinstance(agent.history, Summarized):
+        return [*names, SUMS_UP]
+    if hook != "after_model" or not asks_approval:
+        return names
+    return [*names, ASKS] if agent.interrupt_mode == "per_call" else [ASKS, *names]

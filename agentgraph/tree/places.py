@@ -129,7 +129,7 @@ class Place:
     @cached_property
     def nodes(self) -> Nodes:
         """The names of its nodes and tasks."""
-        return Nodes(self.node, self.chat, self.asks_approval)
+        return Nodes.of(self.node, self.chat, asks_approval=self.asks_approval)
 
     @cached_property
     def asks_approval(self) -> bool:

@@ -201,7 +201,7 @@ class NodeContext:
         self.has_border, self.cache = has_border, cache
         self.bounds: Bounds = tree.bounds_of(place) if tree.limited else ()
         self.targets = targets(tree, place)
-        self.handoffs = [handoff_of(target) for target in self.targets.values()]
+        self.handoffs = tuple(handoff_of(target) for target in self.targets.values())
         self.renamed_tools: Mapping[str, str] = {}
         if tree.known_as:  # a step may wait behind a call, or a transfer, that has an old name
             several = [*self.targets.values()]
