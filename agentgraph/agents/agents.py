@@ -530,7 +530,7 @@ def output_keys(agent: Any) -> Iterator[str]:
         yield from output_keys(child)
 
 
-def written_keys(agent: Any) -> Iterator[str]:
+def written_keys(agent: "Agent") -> Iterator[str]:
     """Yield all keys that an agent and those inside it may write, as far as they leave it."""
     inner = unchecked(agent)
     yield from (
@@ -548,10 +548,11 @@ def has_case(agent: SwitchAgent, kind: type[Skip | BreakLoop | Exit]) -> bool:
     return any(isinstance(way, kind) for way in agent.ways)
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(one: object, other: object) -> bool:
     """Return whether two are one agent, or equal: a copy stands for what it was copied from."""
-    are_agents = isinstance(one, Agent) and isinstance(other, Agent)
-    return one is other or (are_agents and one.name == other.name and bool(one == other))
+    if isinstance(one, Agent) and isinstance(other, Agent):
+        return one is other or (one.name == other.name and one == other)
+    return one is other
 
 
 def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
@@ -573,7 +574,7 @@ def active_key(agent: object, name: str | None = None) -> str | None:
     return None
 
 
-def _with_last(agent: Any) -> Any:
+def _with_last(agent: "Agent") -> "Agent":
     """Return a leaf with the history "last"; any other agent is unchanged."""
     match agent:
         case CheckedAgent():
@@ -632,7 +633,7 @@ def called_agents(agent: "Agent") -> tuple["Agent", ...]:
     return ()
 
 
-def unchecked(agent: Any) -> Any:
+def unchecked(agent: "Agent") -> "Leaf | Composite":
     """Return an agent without the checks that wrap it."""
     while isinstance(agent, CheckedAgent):
         agent = agent.agent
@@ -660,7 +661,7 @@ _HOLDING_AGENTS = (
 """The fields of agents, steps and agent tools that hold agents."""
 
 
-def changed(tree: Any, change: Callable[[ChatAgent], ChatAgent]) -> Any:
+def changed(tree: object, change: Callable[[ChatAgent], ChatAgent]) -> Any:
     """Return a tree with each chat agent changed; values other than agents are unchanged."""
     if isinstance(tree, tuple):
         return tuple(changed(each, change) for each in tree)

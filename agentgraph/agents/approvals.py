@@ -5,12 +5,11 @@ call has a question of its own ("per_call"), and the answer is the decision.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from agentgraph.agents.schemas import answer_fault
 from agentgraph.agents.signals import JsonSchema
 
-Decision = dict[str, Any]
+Decision = dict[str, object]
 """A decision of LangChain's, or several."""
 
 WORDS = ("approve", "reject")
@@ -45,7 +44,7 @@ def decided(words: Sequence[str], asked: object) -> Decision | None:
     return None
 
 
-def from_word(answer: object, asked: object) -> Any:
+def from_word(answer: object, asked: object) -> object:
     """Return a bare word as the decision on the only request; any other answer as it is.
 
     >>> from_word("reject", {"review_configs": [{"allowed_decisions": ["approve", "reject"]}]})

@@ -228,7 +228,7 @@ def handoff(
     return Handoff(**locals())
 
 
-def _handed_over(agents: Any) -> tuple[tuple[Agent, ...], tuple[Handoff, ...]]:
+def _handed_over(agents: object) -> tuple[tuple[Agent, ...], tuple[Handoff, ...]]:
     """Return agents without what `handoff` says of them, and that."""
     given = as_tuple(agents)
     by_handoff = tuple(each for each in given if isinstance(each, Handoff))
@@ -938,7 +938,7 @@ def each(
     return EachAgent(**locals())
 
 
-def as_tuple(value: Any) -> tuple[Any, ...]:
+def as_tuple(value: object) -> tuple[Any, ...]:
     """Return an iterable as a tuple; a single value, such as a string or a tool, as a tuple of one."""
     if isinstance(value, Iterable) and not isinstance(value, str | Mapping | BaseTool):
         return tuple(value)

@@ -1,7 +1,7 @@
 """The arguments of users' functions: the `Context` of a run, and the `Entry`s of its history."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol
@@ -89,7 +89,12 @@ class Reply(str):
     messages: "list[BaseMessage]"
 
     def __new__(
-        cls, text: str = "", *, data: Any = None, values: Values | None = None, messages: Any = ()
+        cls,
+        text: str = "",
+        *,
+        data: object = None,
+        values: Values | None = None,
+        messages: Iterable[BaseMessage] = (),
     ) -> "Reply":
         """Make a reply.
 

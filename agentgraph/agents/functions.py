@@ -31,7 +31,7 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
-def is_async(fn: Fn) -> bool:
+def is_async(fn: object) -> bool:
     """Return whether `fn` is a coroutine function or an async generator."""
     return _is_any(fn, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
@@ -104,7 +104,7 @@ def _reaches(fn: object, word: str, package: str, seen: set[CodeType], calls: in
 
 def _functions_in(fn: object) -> Iterator[types.FunctionType]:
     """Yield the Python functions that run when something is called: under decorators, of an object."""
-    inner: Any = inspect.unwrap(cast(Fn, fn))
+    inner: object = inspect.unwrap(cast(Fn, fn))
     inner = getattr(inner, "func", inner)
     for each in (inner, type(inner).__call__):
         function = getattr(each, "__func__", each)
@@ -191,7 +191,7 @@ def allowed(fn: Fn) -> Capabilities:
     )
 
 
-def _return_hint(fn: object) -> Any:
+def _return_hint(fn: object) -> object:
     while isinstance(fn, functools.partial):
         fn = fn.func
     target = fn if inspect.isroutine(fn) else type(fn).__call__
@@ -201,7 +201,7 @@ def _return_hint(fn: object) -> Any:
         return Any
 
 
-def _item_types(hint: Any) -> tuple[Any, ...]:
+def _item_types(hint: object) -> tuple[object, ...]:
     """Return the types of the items that a member of a return annotation yields or returns."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in _STREAMS:
@@ -215,12 +215,12 @@ def _item_types(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
-def _members(hint: Any) -> tuple[Any, ...]:
+def _members(hint: object) -> tuple[object, ...]:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return tuple(member for part in typing.get_args(hint) for member in _members(part))
     return (hint,)
 
 
-def _is_any(fn: Fn, *checks: Callable[[object], bool]) -> bool:
+def _is_any(fn: object, *checks: Callable[[object], bool]) -> bool:
     called = (fn, type(fn).__call__)  # the second for callable objects
     return any(check(each) for check in checks for each in called)

@@ -5,8 +5,9 @@ Pure: LangChain's base class is recognized by its name, because importing it imp
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
+from agentgraph.agents.agents import Middleware
 from agentgraph.safe_repr import shown
 
 Mode = Literal["sync", "async"]
@@ -57,7 +58,7 @@ def any_has(middleware: Iterable[object], method: str) -> bool:
     return any(has(each, method) for each in middleware)
 
 
-def hooks_in(middleware: Iterable[Any], hook: str) -> list[str]:
+def hooks_in(middleware: Iterable[Middleware], hook: str) -> list[str]:
     """Return the names of the nodes of a hook, in the order in which LangChain runs them.
 
     `after_...` hooks run from the innermost middleware outwards.
@@ -66,12 +67,12 @@ def hooks_in(middleware: Iterable[Any], hook: str) -> list[str]:
     return names[::-1] if hook.startswith("after") else names
 
 
-def tools_of(middleware: Iterable[Any]) -> list[Any]:
+def tools_of(middleware: Iterable[object]) -> list[object]:
     """Return the tools that middleware brings, in order."""
     return [tool for each in middleware for tool in getattr(each, "tools", ())]
 
 
-def mode_fault(middleware: Iterable[Any], mode: Mode) -> str | None:
+def mode_fault(middleware: Iterable[Middleware], mode: Mode) -> str | None:
     """Return which method a sync or async run cannot call, and what to do; None if it can call all.
 
     LangChain also calls sync hooks in async runs, but not sync `wrap_...` methods.

@@ -27,6 +27,7 @@ from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.safe_repr import cut, reason, said, shown
 
 if TYPE_CHECKING:
+    from jsonschema import FormatChecker
     from jsonschema.exceptions import ValidationError as SchemaError
     from jsonschema.protocols import Validator
 
@@ -53,7 +54,7 @@ _BOUNDS = {
 }
 
 
-def keyword_fault(schema: object) -> str | None:
+def keyword_fault(schema: JsonSchema) -> str | None:
     """Return what is wrong with a JSON schema, or None."""
     if unknown := [each for each in references(schema) if not _is_resolved(schema, each)]:
         return f"it refers to {shown(unknown[0])}, which is not in it"
@@ -88,7 +89,7 @@ def _validator(schema: JsonSchema) -> "Validator":
 
 
 @cache
-def _validator_class() -> Any:
+def _validator_class() -> "type[Validator]":
     """Return the validator class, for which 1.0 is not an integer, as in Python."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
@@ -96,11 +97,12 @@ def _validator_class() -> Any:
     checker = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, data: isinstance(data, int) and not isinstance(data, bool)
     )
-    return _any(extend)(Draft202012Validator, type_checker=checker)
+    made: type[Validator] = _any(extend)(Draft202012Validator, type_checker=checker)
+    return made
 
 
 @cache
-def _formats() -> Any:
+def _formats() -> "FormatChecker":
     from jsonschema import FormatChecker
 
     checker, duration = FormatChecker(formats=()), TypeAdapter(timedelta)
@@ -135,7 +137,7 @@ def references(schema: object) -> Iterator[str]:
         yield from references(each)
 
 
-def _is_resolved(schema: Any, reference: str) -> bool:
+def _is_resolved(schema: JsonSchema, reference: str) -> bool:
     from referencing import Registry
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
@@ -222,7 +224,7 @@ def _is_of_tag(inner: "SchemaError", outer: "SchemaError") -> bool:
     return (inner.validator == "const" and depth == 1) or (inner.validator == "type" and depth == 0)
 
 
-def _any(value: Any) -> Any:
+def _any(value: object) -> Any:
     """Return a value as `Any`, because the package's types are incomplete."""
     return value
 
@@ -290,7 +292,7 @@ def schema_fault(schema: ResponseSchema) -> str | None:
     return f"the response schema {shown(schema)} is neither a type nor a JSON schema ({why})"
 
 
-def checkable(schema: Any) -> JsonSchema | None:
+def checkable(schema: ResponseSchema) -> JsonSchema | None:
     """Return the schema of a LangGraph question as a JSON schema, or None if it cannot be one.
 
     Without a schema, LangGraph checks the answer itself, when the node that asked runs again.
@@ -303,7 +305,7 @@ def schema_in(output_schema: Any) -> Any:
     return output_schema.schema if type(output_schema).__module__ == _STRATEGIES else output_schema
 
 
-def answer_tools(output_schema: Any) -> list[str]:
+def answer_tools(output_schema: object) -> list[str]:
     """Return the names of the tools by which a model may answer, one for each schema of an object.
 
     LangChain accepts pydantic models, dataclasses, typed dicts and JSON schemas.
@@ -316,7 +318,7 @@ def answer_tools(output_schema: Any) -> list[str]:
         by_provider = hasattr(output_schema, "schema_spec")
         if specs or by_provider:
             return [spec.name for spec in specs or ()]
-        return answer_tools(output_schema.schema)
+        return answer_tools(schema_in(output_schema))
     kinds = [output_schema]
     if get_origin(output_schema) in (Union, UnionType):
         kinds = list(get_args(output_schema))
@@ -346,7 +348,7 @@ def _is_of_object(schema: Any) -> bool:
     return "$ref" in schema or schema.get("type") == "object"
 
 
-def output_fault(output_schema: Any) -> str | None:
+def output_fault(output_schema: object) -> str | None:
     """Return what is wrong with an output schema, or None; any type that pydantic knows is valid."""
     schema = schema_in(output_schema)
     if schema is None or isinstance(schema, dict):

@@ -103,7 +103,7 @@ class Ask(ToolOutputMixin):
             without one any plain data is an answer.
     """
 
-    value: Any
+    value: object
     response_schema: ResponseSchema = None
 
     def __repr__(self) -> str:
@@ -120,7 +120,7 @@ class Custom(ToolOutputMixin):
         data: The data of the event, which must have a JSON form.
     """
 
-    data: Any
+    data: object
 
     def __repr__(self) -> str:
         return f"Custom(data={shown(self.data)})"
@@ -183,7 +183,7 @@ class CheckResult:
     """
 
     messages: tuple[BaseMessage, ...] = ()
-    custom: tuple[Any, ...] = ()
+    custom: tuple[object, ...] = ()
     values: Values = field(default_factory=dict)
     kept: "Kept" = field(default_factory=dict)
     repeats: bool = False

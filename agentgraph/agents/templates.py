@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.messages import SystemMessage
 
@@ -171,7 +171,7 @@ def with_text(system: SystemMessage, text: str) -> SystemMessage:
     >>> with_text(SystemMessage("Be kind."), "Be short.").content
     'Be kind.\n\nBe short.'
     """
-    content: Any = system.content
+    content = system.content
     if isinstance(content, str):
         return system.model_copy(update={"content": f"{content}\n\n{text}" if content else text})
     return system.model_copy(update={"content": [*content, {"type": "text", "text": text}]})

@@ -22,7 +22,14 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.functions import Fn, allowed, gives_command, is_async
 from agentgraph.agents.middleware import tools_of
 from agentgraph.agents.schemas import answer_tools, json_schema
-from agentgraph.agents.signals import BreakLoop, Capabilities, Exit, TransferTo
+from agentgraph.agents.signals import (
+    BreakLoop,
+    Capabilities,
+    Exit,
+    JsonSchema,
+    ResponseSchema,
+    TransferTo,
+)
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import reason, shown
 
@@ -46,7 +53,7 @@ class Content(ToolOutputMixin):
         content: A text, or data.
     """
 
-    content: Any
+    content: object
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class AgentCall(BaseTool):
 
     args_schema: type[BaseModel] | dict[str, Any] = Request
 
-    def _run(self, **_: Any) -> str:
+    def _run(self, **_: object) -> str:
         raise NotImplementedError(f"the agent {self.name!r} runs in the graph of its caller only")
 
 
@@ -93,13 +100,14 @@ def as_tool(thing: object) -> BaseTool:
     return langchain_tool.model_copy(update=functions)
 
 
-def _arguments(schema: ArgsSchema) -> type[BaseModel] | dict[str, Any]:
+def _arguments(schema: ArgsSchema) -> type[BaseModel] | JsonSchema:
     """Return the arguments of an agent as a tool as LangChain knows them: a model or a JSON schema."""
     if schema is None:
         return Request
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         return schema
-    return {"title": "Arguments", "description": "", **(json_schema(cast(Any, schema)) or {})}
+    made = json_schema(cast(ResponseSchema, schema)) or {}
+    return {"title": "Arguments", "description": "", **made}
 
 
 def long_running(tool: object) -> BaseTool:
@@ -163,21 +171,21 @@ def _several(fn: Fn | None) -> Fn | None:
         return None
 
     @wraps(fn)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         return _apart(fn(*args, **kwargs))
 
     @wraps(fn)
-    async def acall(*args: Any, **kwargs: Any) -> Any:
+    async def acall(*args: object, **kwargs: object) -> object:
         return _apart(await fn(*args, **kwargs))
 
     return acall if is_async(fn) else call
 
 
-def _apart(returned: Any) -> Any:
-    several = isinstance(returned, list | tuple)
-    if not several or not any(isinstance(item, ToolOutputMixin) for item in returned):
+def _apart(returned: object) -> object:
+    several = returned if isinstance(returned, list | tuple) else ()
+    if not any(isinstance(item, ToolOutputMixin) for item in several):
         return returned
-    return [item if isinstance(item, ToolOutputMixin) else Content(item) for item in returned]
+    return [item if isinstance(item, ToolOutputMixin) else Content(item) for item in several]
 
 
 def destination(thing: object) -> str | None:
@@ -244,7 +252,7 @@ def is_async_tool(tool: BaseTool) -> bool:
     return type(tool)._arun is not BaseTool._arun
 
 
-def provider_tools(agent: ChatAgent) -> list[dict[str, Any]]:
+def provider_tools(agent: ChatAgent) -> list[dict[str, object]]:
     """Return the tools that the model's provider runs."""
     return [dict(each) for each in agent.tools if isinstance(each, Mapping)]
 
@@ -279,21 +287,21 @@ def tool_capabilities(agent: ChatAgent) -> Capabilities:
     return capabilities
 
 
-def function_of(thing: Any) -> Fn:
+def function_of(thing: object) -> Fn:
     """Return the function of a tool."""
     thing = inner_tool(thing) or thing
     if not isinstance(thing, BaseTool):
-        return thing  # type: ignore[no-any-return]
+        return thing  # type: ignore[return-value]
     function = getattr(thing, "func", None) or getattr(thing, "coroutine", None)
     return function or thing._run
 
 
-def _exit(tool_call_id: CallId, final_result: str = "") -> list[Any]:
+def _exit(tool_call_id: CallId, final_result: str = "") -> list[ToolMessage | Exit]:
     """End the whole run, with a final result for the user."""
     return [ToolMessage(final_result, tool_call_id=tool_call_id), Exit()]
 
 
-def _break_loop(tool_call_id: CallId, final_result: str = "") -> list[Any]:
+def _break_loop(tool_call_id: CallId, final_result: str = "") -> list[ToolMessage | BreakLoop]:
     """End the loop that is going on, with its final result."""
     return [ToolMessage(final_result, tool_call_id=tool_call_id), BreakLoop()]
 
@@ -301,7 +309,7 @@ def _break_loop(tool_call_id: CallId, final_result: str = "") -> list[Any]:
 def _transfer_tool(target: Handoff) -> BaseTool:
     agent = target.agent.name
 
-    def transfer(tool_call_id: CallId) -> list[Any]:
+    def transfer(tool_call_id: CallId) -> list[ToolMessage | TransferTo]:
         mark = {TRANSFERRED: agent}
         done = f"Transferred to {agent}."
         result = ToolMessage(done, tool_call_id=tool_call_id, additional_kwargs=mark)
@@ -349,19 +357,21 @@ class WrappedTool(BaseTool):
         """The coroutine function of the tool, if it has one."""
         return getattr(self.inner, "coroutine", None)
 
-    def with_inner(self, change: Callable[[BaseTool], Any]) -> "WrappedTool":
+    def with_inner(self, change: Callable[[BaseTool], object]) -> "WrappedTool":
         """Return a copy with each tool in its runnable changed."""
         return self.model_copy(update={"runnable": _changed(self.runnable, change)})
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+    def invoke(self, input: object, config: RunnableConfig | None = None, **kwargs: object) -> object:
         """Call the runnable."""
         return _raised(self.runnable.invoke(input, config, **kwargs))
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+    async def ainvoke(
+        self, input: object, config: RunnableConfig | None = None, **kwargs: object
+    ) -> object:
         """Call the runnable on the event loop."""
         return _raised(await self.runnable.ainvoke(input, config, **kwargs))
 
-    def _run(self, *args: Any, **kwargs: Any) -> Any:
+    def _run(self, *args: object, **kwargs: object) -> object:
         return self.inner._run(*args, **kwargs)
 
 
@@ -385,7 +395,7 @@ def inner_tool(thing: object) -> BaseTool | None:
     return thing if isinstance(thing, BaseTool) else None
 
 
-def wrapped(runnable: Any, inner: BaseTool) -> WrappedTool:
+def wrapped(runnable: object, inner: BaseTool) -> WrappedTool:
     """Return a tool for a runnable that wraps a tool."""
     return WrappedTool(
         name=inner.name,
@@ -401,7 +411,7 @@ def wrapped(runnable: Any, inner: BaseTool) -> WrappedTool:
     )
 
 
-def _changed(runnable: Any, change: Callable[[BaseTool], Any]) -> Any:
+def _changed(runnable: object, change: Callable[[BaseTool], object]) -> object:
     """Return a runnable with each tool in it changed."""
     if isinstance(runnable, BaseTool):
         return change(runnable)
@@ -414,7 +424,7 @@ def _changed(runnable: Any, change: Callable[[BaseTool], Any]) -> Any:
     return runnable
 
 
-def _raised(result: Any) -> Any:
+def _raised(result: object) -> object:
     if isinstance(result, Passed):
         raise result.error
     return result

@@ -33,7 +33,7 @@ target is known; the others are None.
 """
 
 
-def as_cursor(counters: Iterable[Any]) -> Cursor:
+def as_cursor(counters: Iterable[object]) -> Cursor:
     """Return a cursor from its saved form, in which tuples are lists."""
     cursor = tuple(counters)
     if list not in map(type, cursor):
@@ -162,8 +162,8 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
         if match["name"] and not inner.is_run:
             return None
         place = inner
-        call = numbered_call(int(match["call"]), int(match["again"] or 0)) if match["call"] else None
-        call = (match["name"] or call) if match["key"] is None else (call, match["key"])
+        number = numbered_call(int(match["call"]), int(match["again"] or 0)) if match["call"] else None
+        call = (match["name"] or number) if match["key"] is None else (number, match["key"])
         cursor = cursor if call is None else (*cursor, call)
         if place.repeats:
             cursor = (*cursor, int(match["attempt"] or 0))
@@ -225,12 +225,12 @@ def innermost_hops(place: Place) -> int | None:
     return max((i for i, count in enumerate(place.counts) if count.kind == "hops"), default=None)
 
 
-def numbered_call(number: int, attempt: int) -> Any:
+def numbered_call(number: int, attempt: int) -> int | tuple[int, int]:
     """Return the "call" counter of an attempt: the number alone for the first attempt."""
     return (number, attempt) if attempt else number
 
 
-def item_counter(number: int, key: str | int | None) -> Any:
+def item_counter(number: int, key: str | int | None) -> int | tuple[int, str]:
     """Return the "call" counter of an item: its number, and its key as addresses show it.
 
     >>> item_counter(7, None), item_counter(7, "a/b")
@@ -269,7 +269,7 @@ def as_known(tree: Tree, text: str) -> str:
     return "/".join(_NAME.sub(known, part) for part in text.split("/"))
 
 
-def keyed_as_known(tree: Tree, given: Mapping[Any, Any]) -> Mapping[Any, Any]:
+def keyed_as_known(tree: Tree, given: Mapping[Any, object]) -> Mapping[Any, object]:
     """Return a mapping whose keys may be addresses, with those as `as_known` returns them."""
     if not tree.known_as:
         return given
@@ -341,10 +341,11 @@ def _begin_alike(cursor: Cursor, other: Cursor, counters: int) -> bool:
     return [*map(_number, cursor[:counters])] == [*map(_number, other[:counters])]
 
 
-def _number(counter: Any) -> Any:
+def _number(counter: object) -> object:
     """Return a counter as an address shows it: of hops, how many there are."""
-    is_hops = isinstance(counter, tuple) and not (counter and isinstance(counter[0], int))
-    return (len(counter),) if is_hops else counter
+    if isinstance(counter, tuple) and not (counter and isinstance(counter[0], int)):
+        return (len(counter),)
+    return counter
 
 
 def _part(step: Place, counters: dict[Count, Any]) -> str:
@@ -362,7 +363,7 @@ def _part(step: Place, counters: dict[Count, Any]) -> str:
     return part
 
 
-def _shown_call(counter: Any) -> str:
+def _shown_call(counter: object) -> str:
     if not isinstance(counter, tuple):
         return str(counter)
     return f"{counter[0]}{':' if isinstance(counter[1], str) else '.'}{counter[1]}"

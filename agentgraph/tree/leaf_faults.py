@@ -12,6 +12,7 @@ from langchain_core.runnables.retry import RunnableRetry
 from langchain_core.tools import BaseTool
 
 from agentgraph.agents.agents import (
+    Agent,
     AgentTool,
     ArgsSchema,
     Caching,
@@ -31,6 +32,7 @@ from agentgraph.agents.functions import is_async, is_hook
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.middleware import DECISIONS, SUMMARY, middleware_faults, tools_of
 from agentgraph.agents.schemas import answer_tools, output_fault, schema_fault
+from agentgraph.agents.signals import ResponseSchema
 from agentgraph.agents.tools import AgentCall, as_tool, is_async_tool, own_tools
 from agentgraph.safe_repr import reason, shown
 
@@ -157,7 +159,7 @@ def tool_error_faults(option: object) -> Iterator[str]:
 
 def is_agent(thing: object) -> bool:
     """Return whether something is an agent."""
-    return isinstance(unchecked(thing), Leaf | Composite)
+    return isinstance(thing, Agent) and isinstance(unchecked(thing), Leaf | Composite)
 
 
 def _is_name(model: object) -> bool:
@@ -297,13 +299,13 @@ def _arguments_fault(schema: ArgsSchema) -> str | None:
     """Return what is wrong with the arguments of an agent as a tool, or None."""
     if schema is None:
         return None
-    if fault := schema_fault(cast(Any, schema)):
+    if fault := schema_fault(cast(ResponseSchema, schema)):
         return f"is {fault.partition(' is ')[2]}"
     return None if answer_tools(schema) else "does not describe an object"
 
 
 def _tool_faults(agent: ChatAgent, beside: Sequence[Handoff]) -> Iterator[str]:
-    tools: list[Any] = []
+    tools: list[BaseTool] = []
     for given in (*tools_of(agent.middleware), *agent.tools):
         if isinstance(given, Mapping):
             continue

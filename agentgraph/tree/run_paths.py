@@ -10,7 +10,6 @@ learns that from others (`Chains`): a node streams the chain of its transfers be
 import re
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.tree.addresses import (
@@ -137,7 +136,7 @@ class Chains:
 
     def completed(self, turn: int, place: Place, cursor: Cursor) -> Cursor:
         """Return a cursor with the names of all hops that are known, and keep those that it names."""
-        known: list[Any] = []
+        known: list[object] = []
         for count, counter in zip(place.counts, cursor, strict=False):
             if count.kind == "hops" and counter:
                 key = turn, count.place, tuple(known)

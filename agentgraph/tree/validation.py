@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable
@@ -524,7 +524,7 @@ def value_names(tree: Tree) -> set[str]:
 
 
 def _names(place: Place) -> Iterator[str]:
-    agent: Any = place.agent
+    agent = place.agent
     if any(isinstance(each.check, Planned) for each in place.checks):
         yield from PLAN_VALUES
     yield from filter(None, (getattr(agent, "output_key", None), active_key(agent)))
@@ -534,7 +534,7 @@ def _names(place: Place) -> Iterator[str]:
             yield from names_in(template)
 
 
-def _named_values(agent: Any) -> Iterator[str]:
+def _named_values(agent: object) -> Iterator[str]:
     """Yield the values that options of an agent name."""
     match agent:
         case ChatAgent(middleware=middleware):
@@ -550,7 +550,7 @@ def _named_values(agent: Any) -> Iterator[str]:
             yield from [over] if isinstance(over, str) else ()
 
 
-def _templates(agent: Any) -> list[object]:
+def _templates(agent: object) -> list[object]:
     """Return the templates of an agent."""
     match agent:
         case ChatAgent(instruction=instruction):

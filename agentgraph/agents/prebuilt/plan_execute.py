@@ -1,7 +1,7 @@
 """A plan-and-execute agent: a planner, and then a loop of an executor and a replanner."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
@@ -32,6 +32,7 @@ from agentgraph.agents.prebuilt.plans import (
     Request,
     TasksLeft,
 )
+from agentgraph.agents.signals import JsonSchema
 from agentgraph.agents.templates import fill, with_text
 
 _STEPS = """{{"steps": ["...", "..."]}}, each step a task that can be done by itself, in the order in
@@ -181,7 +182,7 @@ def _agent(role: str, part: Agent | Model, history: HistoryPolicy = "shared") ->
     return part
 
 
-def _plan_schema(steps: dict[str, Any]) -> dict[str, Any]:
+def _plan_schema(steps: JsonSchema) -> JsonSchema:
     return {
         "title": "plan",
         "description": "The steps that are to be done.",
@@ -191,7 +192,7 @@ def _plan_schema(steps: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _typed(agent: Agent, schema: dict[str, Any]) -> Agent:
+def _typed(agent: Agent, schema: JsonSchema) -> Agent:
     """Return a chat agent whose answer fits a schema, if it has none of its own; others unchanged."""
     if not isinstance(agent, ChatAgent) or agent.output_schema is not None:
         return agent

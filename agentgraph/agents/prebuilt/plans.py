@@ -136,11 +136,11 @@ def _step(item: object, number: int, free: Iterator[str]) -> PlanStep:
     )
 
 
-def _name(item: object) -> Any:
+def _name(item: object) -> object:
     return _first(item, _NAME) if isinstance(item, Mapping) else None
 
 
-def _first(data: Values, keys: Sequence[str]) -> Any:
+def _first(data: Values, keys: Sequence[str]) -> object:
     return next((data[key] for key in keys if data.get(key) is not None), None)
 
 

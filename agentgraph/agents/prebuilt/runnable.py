@@ -99,11 +99,11 @@ class RunsRunnable:
         output: str | BaseMessage | None = self._output_of(self.runnable.invoke(self._input_for(ctx)))
         return output
 
-    async def acall(self, ctx: Context) -> Any:
+    async def acall(self, ctx: Context) -> object:
         """Call the runnable on the event loop."""
         return self._output_of(await self.runnable.ainvoke(self._input_for(ctx)))
 
-    def _input_for(self, ctx: Context) -> Any:
+    def _input_for(self, ctx: Context) -> object:
         if self.input is not None:
             return self.input(ctx)
         if isinstance(self.runnable, BaseLanguageModel):

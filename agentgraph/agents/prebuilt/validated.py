@@ -13,10 +13,10 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.functions import is_async, is_hook, takes_two
 from agentgraph.agents.limits import Limits, limit_faults
 from agentgraph.agents.schemas import output_fault, read_json, typed
-from agentgraph.agents.signals import CheckResult
+from agentgraph.agents.signals import CheckResult, JsonSchema
 from agentgraph.safe_repr import said, shown
 
-Check: TypeAlias = Callable[..., bool | str | None] | TypeForm[Any] | dict[str, Any]
+Check: TypeAlias = Callable[..., bool | str | None] | TypeForm[Any] | JsonSchema
 """A type or a JSON schema for the last text; or a function of it, or of a `Context` and it."""
 
 
@@ -107,7 +107,7 @@ class TextCheck:
         return str(verdict) if verdict else "it was refused, without a reason"
 
 
-def _faults(check: Any, max_attempts: object) -> Iterator[str]:
+def _faults(check: object, max_attempts: object) -> Iterator[str]:
     yield from limit_faults("max_attempts", max_attempts, needed=True)
     if _is_schema(check):
         if fault := output_fault(check):
