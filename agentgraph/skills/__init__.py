@@ -27,7 +27,6 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.builders import as_tuple
@@ -43,8 +42,8 @@ __all__ = ["ValueIs", "json_schema", "load"]
 def load(
     path: str | os.PathLike[str],
     *,
-    tools: Mapping[str, Any] | None = None,
-    models: Mapping[str, Any] | None = None,
+    tools: Mapping[str, object] | None = None,
+    models: Mapping[str, object] | None = None,
     agents: Mapping[str, Agent] | None = None,
     allow: Iterable[str] = (),
 ) -> Agent:

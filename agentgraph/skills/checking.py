@@ -196,7 +196,7 @@ def _built(form: object, origins: Origins, path: Path, model: object) -> Any:
     return agent
 
 
-def _made(part: Part, origins: Origins, path: Path, model: object) -> Any:
+def _made(part: Part, origins: Origins, path: Path, model: object) -> object:
     own = getattr(part, "model", None)
     model = model if own is None else own
     fields = dict.fromkeys(part.asks, model)

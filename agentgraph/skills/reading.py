@@ -56,7 +56,7 @@ class Document:
         faults: The faults of the text; the data at their paths is not valid.
     """
 
-    data: Any
+    data: object
     lines: dict[Path, int]
     faults: tuple[Fault, ...]
 
@@ -151,8 +151,8 @@ class _Walk:
         """Yield the events up to the end of a mapping or list; `data` takes those of inner parts."""
         return takewhile(lambda event: not isinstance(event, CollectionEndEvent), self.events)
 
-    def _mapping(self, path: Path) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+    def _mapping(self, path: Path) -> dict[str, object]:
+        made: dict[str, object] = {}
         for key in self._inside():
             name = _key(key)
             at = (*path, name)

@@ -61,7 +61,7 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.prebuilt.plan_execute import plan_execute
 from agentgraph.agents.prebuilt.supervisor import supervisor
-from agentgraph.agents.signals import SKIP, BreakLoop, Exit, ResponseSchema
+from agentgraph.agents.signals import SKIP, BreakLoop, Exit, JsonSchema, ResponseSchema
 from agentgraph.safe_repr import shown
 from agentgraph.skills.reading import plain
 from agentgraph.skills.references import Registry, refused
@@ -119,7 +119,7 @@ def _prompt(value: object) -> object:
     return value
 
 
-def _provider_tool(tool: dict[str, Any]) -> dict[str, Any]:
+def _provider_tool(tool: dict[str, object]) -> dict[str, object]:
     if "type" not in tool:
         raise refused("a tool is a name, an agent as in agent: NAME, or a mapping with a type")
     return tool
@@ -242,7 +242,7 @@ def _is_rule(data: object) -> str:
     return RULE if isinstance(data, Mapping) else FLAG
 
 
-def _one_of(alternatives: dict[str, Any], tag_of: Callable[[object], str]) -> Any:
+def _one_of(alternatives: Mapping[str, object], tag_of: Callable[[object], str]) -> Any:
     """Return a union of forms by their tags; a function of the data says which one it should have."""
     tagged = (Annotated[form, Tag(tag)] for tag, form in alternatives.items())
     return Annotated[reduce(or_, tagged), Discriminator(tag_of)]
@@ -251,7 +251,7 @@ def _one_of(alternatives: dict[str, Any], tag_of: Callable[[object], str]) -> An
 AnyRule = _one_of({RULE: Rule, FLAG: bool}, _is_rule)
 Approve = _one_of({NAMES: list[str], RULES: dict[str, AnyRule]}, _is_names)  # type: ignore[valid-type]
 _CASES = Mapping[Any, Case] | Iterable[tuple[Any, Case]]
-FORMS: dict[object, Any] = {
+FORMS: dict[object, object] = {
     str: str,
     bool: bool,
     str | None: str | None,
@@ -280,10 +280,10 @@ FORMS: dict[object, Any] = {
     Model: ModelName | None,
     OnToolError: Literal["return", "raise"],
     OnUnknownTool: Literal["return", "raise"],
-    OutputSchema: dict[str, Any] | None,
-    agents.ArgsSchema: dict[str, Any] | None,
+    OutputSchema: JsonSchema | None,
+    agents.ArgsSchema: JsonSchema | None,
     agents.Enabled: bool | str,
-    ResponseSchema: dict[str, Any] | None,
+    ResponseSchema: JsonSchema | None,
     agents.Retry: Retry | None,
     agents.Timeout: Seconds | None,
     ToolTimeout: Seconds | dict[str, Seconds] | None,
@@ -337,7 +337,7 @@ def _part(title: str, builder: Builder, **more: Any) -> type[Part]:
     return made
 
 
-def _default(parameter: Parameter, is_inherited: bool) -> Any:
+def _default(parameter: Parameter, is_inherited: bool) -> object:
     """Return the default of a field; `...` if a file must have it."""
     if is_inherited:
         return None
@@ -425,7 +425,7 @@ def _is_tool(data: object) -> str:
     return NAME
 
 
-Kind: Any = Annotated[reduce(or_, KINDS.values()), Field(discriminator="kind")]
+Kind: object = Annotated[reduce(or_, KINDS.values()), Field(discriminator="kind")]
 AnyAgent = _one_of({REFERENCE: Reference, AGENT: Kind}, _is_reference)
 AgentOrName = _one_of({NAME: AgentName, AGENT: AnyAgent}, _is_text)
 ModelOrAgent = _one_of({NAME: ModelName, AGENT: AnyAgent}, _is_text)
@@ -451,7 +451,7 @@ def skill() -> TypeAdapter[Part]:
     return TypeAdapter(AnyAgent)
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonSchema:
     """Return the JSON schema of skill files, with which editors complete and check them.
 
     Write it to a file, and name that file in the first line of a skill file:
