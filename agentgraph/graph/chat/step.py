@@ -44,6 +44,7 @@ from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.history import paired
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.open_types import Channel
 from agentgraph.graph.state import Record, change_between, is_remove_all, with_id
 from agentgraph.graph.values import copied, first_values, is_same
 from agentgraph.safe_repr import shown
@@ -154,7 +155,7 @@ class Channels:
 
     def __init__(
         self,
-        channels: Mapping[str, Any],
+        channels: Mapping[str, Channel],
         declared: Collection[str] = (),
         others: Collection[str] = _LANGCHAINS,
     ) -> None:
@@ -254,7 +255,7 @@ class Step:
         copied._overtaken, copied._shared = list(self._overtaken), []
         return copied
 
-    def channels(self, every: Mapping[str, Any]) -> dict[str, object]:
+    def channels(self, every: Mapping[str, Channel]) -> dict[str, Channel]:
         """Return LangGraph's channels of the state with their values, by name.
 
         Args:
@@ -381,9 +382,9 @@ class Step:
 
     def keep(self) -> dict[str, object]:
         """Save edits and state, and return the ephemeral state, which only the next node gets."""
-        change: dict[str, Any] = {}
+        change: dict[str, dict[str, list[object]]] = {}
         if self.edits is not self._edits_before:
-            change = change_between(cast(Any, self._edits_before), cast(Any, self.edits))
+            change = change_between(cast(Record, self._edits_before), cast(Record, self.edits))
             self._activation.output.check("what the middleware made of the messages", change)
         if not self._written and not self._forgotten:
             self._activation.output.keep_middleware(change, None)
@@ -477,12 +478,12 @@ def own_state(activation: Activation, channels: Channels) -> dict[str, object]:
     return {name: state[name] for name in state if name in channels.own}
 
 
-def _channel(channels: Mapping[str, Any], own: Mapping[str, object], key: str) -> Any:
+def _channel(channels: Mapping[str, Channel], own: Mapping[str, object], key: str) -> Channel:
     """Return a channel that holds its current value, copied since reducers may change it."""
     return _filled(channels[key], copied(own[key])) if key in own else channels[key].copy()
 
 
-def _filled(channel: Any, value: object) -> object:
+def _filled(channel: Channel, value: object) -> Channel:
     """Return a channel that holds a value."""
     if not isinstance(channel, UntrackedValue):
         return channel.from_checkpoint(value)

@@ -33,6 +33,7 @@ from agentgraph.graph.internals import (
     PregelTaskWrites,
     local_read,
 )
+from agentgraph.graph.open_types import Channel
 
 Write = tuple[str, Any]
 """The name of a channel, and what was written to it."""
@@ -52,7 +53,7 @@ class FlatGraph:
     def __init__(self, graph: Any) -> None:
         self._graph, self._builder = graph, graph.builder
         self.nodes: Mapping[str, Any] = graph.nodes
-        self.channels: Mapping[str, object] = graph.builder.channels
+        self.channels: Mapping[str, Channel] = graph.builder.channels
         self._config: RunnableConfig = {**(graph.config or {})}  # type: ignore[typeddict-item]
         self.most_steps = self._config.pop("recursion_limit", DEFAULT_RECURSION_LIMIT)
 
@@ -92,7 +93,9 @@ class FlatGraph:
         """Return the output of the graph."""
         return read(self._graph.output_channels)
 
-    def reading(self, channels: Mapping[str, Any], steps: int, writes: Sequence[Write] = ()) -> Read:
+    def reading(
+        self, channels: Mapping[str, Channel], steps: int, writes: Sequence[Write] = ()
+    ) -> Read:
         """Return the function by which nodes read the channels: LangGraph's own, with its arguments.
 
         Args:

@@ -10,7 +10,7 @@ Several packets for one node (`Send`) run as LangGraph tasks, so that none that 
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, convert_to_messages
@@ -18,7 +18,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import NodeCancelledError, ParentCommand
 from langgraph.graph import END, START
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import Messages, add_messages
 from langgraph.types import Command, Overwrite, RetryPolicy
 
 from agentgraph.agents.agents import GraphAgent, InnerNode
@@ -253,7 +253,7 @@ class EntryNode(FlatNode):
         ]
         known = as_messages(flat, activation.address)
         before = step.messages if self.keeps_state else []
-        step.see(cast(Any, add_messages(cast(Any, before), cast(Any, known))))
+        step.see(cast(list[BaseMessage], add_messages(cast(Messages, before), cast(Messages, known))))
 
 
 class InnerGraphNode(FlatNode):

@@ -17,7 +17,8 @@ continues.
 """
 
 import itertools
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -28,18 +29,18 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import Messages, add_messages
 from langgraph.pregel import Pregel
 from langgraph.runtime import get_runtime
 from langgraph.types import StateSnapshot
 
-from agentgraph.agents.agents import GraphAgent
+from agentgraph.agents.agents import Graph, GraphAgent
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.foreign.handoffs import Handoff, handoff_of
 from agentgraph.graph.foreign.message_log import MessageLog, as_messages, removed_in, written_in
 from agentgraph.graph.foreign.remote_graph import RemoteRun, is_remote
-from agentgraph.graph.foreign.stoppable_graph import stoppable_graph
+from agentgraph.graph.foreign.stoppable_graph import AnyGraph, stoppable_graph
 from agentgraph.graph.history import paired
 from agentgraph.graph.internals import (
     DEFAULT_RECURSION_LIMIT,
@@ -239,7 +240,7 @@ class GraphNode(LeafNode):
         scope: AbstractContextManager[None],
     ) -> Calls[None]:
         """Run the graph by its method `stream` or `astream`, in a `with` block."""
-        ran, graph = self._begun(activation), cast(Any, self.agent.graph)
+        ran, graph = self._begun(activation), self.agent.graph
         if keeps_state(graph, activation.config):
             ran.find((yield Call(graph.get_state, graph.aget_state, (activation.config,))))
         yield from self._keep_all(activation, ran.begin())
@@ -274,18 +275,17 @@ class GraphNode(LeafNode):
             result = yield Call(self._keep, self.atask, (*item, activation.config))
 
     def _keep(self, *item: object) -> TaskResult:
-        result: TaskResult = self.task(*item).result()
-        return result
+        return self.task(*item).result()
 
-    def _graph(self) -> Any:
+    def _graph(self) -> "Graph | RemoteRun":
         """Return the graph, or what runs it if it is remote."""
-        graph: object = self.agent.graph
+        graph = self.agent.graph
         return RemoteRun(graph, self.node_context) if is_remote(graph) else graph
 
     @cached_property
-    def _stoppable(self) -> Any:
+    def _stoppable(self) -> AnyGraph:
         """The graph for async runs."""
-        return stoppable_graph(cast(Any, self.agent.graph))
+        return stoppable_graph(cast(AnyGraph, self.agent.graph))
 
     def _begun(self, activation: Activation) -> "_Run":
         state = graph_input(self.agent, activation)
@@ -502,21 +502,23 @@ class _Run:
         """Yield the messages of the handoff, if there is one."""
         if self.handoff is not None:
             new: object = self.handoff.messages
-            yield from self._compare(add_messages(cast(Any, self._last), new))  # type: ignore[arg-type]
+            yield from self._compare(add_messages(cast(Messages, self._last), new))  # type: ignore[arg-type]
 
 
-def _saving_tasks(name: str) -> tuple[Any, Any]:
+def _saving_tasks(
+    name: str,
+) -> tuple[Callable[..., Future[TaskResult]], Callable[..., Awaitable[object]]]:
     """Return tasks, sync and async, that emit a change, save it, and return it as their result.
 
     Their functions are made anew for each name: LangGraph writes the name on the function, and caches
     the tasks of a module's functions. A task of another name would not find what was saved.
     """
 
-    def save(*item: Any) -> TaskResult:
-        return run_calls(_saved(*item))
+    def save(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
+        return run_calls(_saved(emitter, result, outer))
 
-    async def asave(*item: Any) -> TaskResult:
-        return await arun_calls(_saved(*item))
+    async def asave(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
+        return await arun_calls(_saved(emitter, result, outer))
 
     as_task: Any = task(name=name)
     return as_task(save), as_task(asave)

@@ -21,7 +21,7 @@ from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.values import is_same
 
-State = Callable[[], Mapping[str, Any]]
+State = Callable[[], Mapping[str, object]]
 """Returns the state as the tool saw it."""
 
 _ACTIVE = "active_agent"

@@ -200,9 +200,10 @@ def _messages_of(update: object) -> Iterator[Sequence[object]]:
             yield from _messages_of(each)
 
 
-def _is_removal(message: Any) -> bool:
-    is_dict = isinstance(message, Mapping)
-    return message.get("type") == "remove" if is_dict else isinstance(message, RemoveMessage)
+def _is_removal(message: object) -> bool:
+    if isinstance(message, Mapping):
+        return message.get("type") == "remove"
+    return isinstance(message, RemoveMessage)
 
 
 def _id_of(message: Any) -> str:

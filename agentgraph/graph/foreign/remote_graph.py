@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphInterrupt
-from langgraph.pregel.protocol import StreamProtocol
+from langgraph.pregel.protocol import StreamChunk, StreamProtocol
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Interrupt
 from pydantic_core import to_jsonable_python
@@ -39,10 +39,10 @@ _BEGUN_BY = "agentgraph_activation"
 """The key in the metadata of a server's run for the activation that began it."""
 _BEGUN_AFTER = "agentgraph_after"
 """The key in the metadata of a server's run for the last message of its thread before the run."""
-_STREAMED: Any = {"stream_mode": ["values", "updates", "custom"], "subgraphs": True}
+_STREAMED = {"stream_mode": ["values", "updates", "custom"], "subgraphs": True}
 _SCHEMAS: WeakKeyDictionary[object, Mapping[str, Any]] = WeakKeyDictionary()
 """The schemas of remote graphs of which a context was asked for."""
-State = tuple[str, Mapping[str, Any]]
+State = tuple[str, Mapping[str, object]]
 """A state of a graph, as streamed: after the word "values"."""
 
 
@@ -121,7 +121,7 @@ class RemoteRun:
 
     def _begun(
         self, client: Any, graph_input: object, config: RunnableConfig
-    ) -> Calls[tuple[list[State], Any]]:
+    ) -> Calls[tuple[list[State], object]]:
         """Return the final state of a run that has ended, and else the input, as a client says."""
         self._enter(graph_input, config)
         if self._lacks_schemas() and client is not None:
@@ -154,7 +154,7 @@ class RemoteRun:
             self._thread = remote_thread(own, node_context.tree, node_context.place, self._namespace)
             sent["thread_id"] = self._thread
         self._metadata = {**config.get("metadata", {}), _BEGUN_BY: self._namespace}
-        self._config: Any = {**config, "metadata": self._metadata, "configurable": sent}
+        self._config: RunnableConfig = {**config, "metadata": self._metadata, "configurable": sent}
 
     def _lacks_schemas(self) -> bool:
         return self._runtime.context is not None and self._graph not in _SCHEMAS
@@ -216,7 +216,7 @@ class RemoteRun:
             asked = Interrupt(one["value"], one["id"], response_schema=schema)
             self._asked.setdefault(asked.id, asked)  # an inner graph's questions come twice
 
-    def _state(self, values: Any) -> State:
+    def _state(self, values: Mapping[str, object]) -> State:
         messages = [each for each in _messages(values) if _id_of(each) not in self._before]
         return "values", {**values, "messages": messages} if self._before else values
 
@@ -253,9 +253,9 @@ def _relayed(outer: StreamProtocol, namespace: str) -> StreamProtocol:
     """
     prefix = tuple(namespace.split("|")) if namespace else ()
 
-    send = cast(Callable[[Any], None], outer)
+    send = cast(Callable[[StreamChunk], None], outer)
 
-    def relay(part: Any) -> None:
+    def relay(part: StreamChunk) -> None:
         inside, *what = part
         send(((*prefix, *inside), *what))
 

@@ -17,7 +17,7 @@ Graphs that a user's function calls are part of that function.
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from itertools import accumulate
 from typing import Any
 
@@ -31,8 +31,9 @@ from langgraph.pregel import Pregel
 from agentgraph.agents.tools import is_async_tool
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.history import calls_of
-from agentgraph.graph.internals import RunnableCallable
+from agentgraph.graph.internals import PregelNode, RunnableCallable
 from agentgraph.graph.nodes.stopping import keep_outcome, stoppable
+from agentgraph.graph.open_types import AnyRunnable
 
 AnyGraph = Pregel[Any, Any, Any, Any]
 """A compiled graph of LangGraph, with any state."""
@@ -87,7 +88,7 @@ def stoppable_graph(graph: AnyGraph, threads: _Threads | None = None) -> AnyGrap
     return copied
 
 
-def stoppable_node(node: Any, threads: _Threads | None = None) -> Runnable[Any, Any]:
+def stoppable_node(node: PregelNode, threads: _Threads | None = None) -> AnyRunnable:
     """Return the runnable of a node (LangGraph's `PregelNode`) that stops by itself in async runs."""
     threads = threads or _Threads()
     if isinstance(node.bound, Pregel):
@@ -96,7 +97,7 @@ def stoppable_node(node: Any, threads: _Threads | None = None) -> Runnable[Any, 
     return _StoppableNode(node.copy({"bound": _keeping_outcome(node.bound)}), threads, stoppable)
 
 
-def _keeping_outcome(bound: Any) -> Any:
+def _keeping_outcome(bound: AnyRunnable) -> AnyRunnable:
     """Return the runnable of a node; what an async function returned is not dropped by a stop."""
     if not isinstance(bound, RunnableCallable) or bound.afunc is None or _is_sync(bound):
         return bound
@@ -113,7 +114,7 @@ def _keeping_outcome(bound: Any) -> Any:
     return keeping
 
 
-def _copied(name: str, node: Any, threads: _Threads) -> Any:
+def _copied(name: str, node: PregelNode, threads: _Threads) -> PregelNode:
     if name == START:
         return node
     copied = node.copy({})
@@ -121,10 +122,12 @@ def _copied(name: str, node: Any, threads: _Threads) -> Any:
     return copied
 
 
-class _StoppableNode(Runnable[Any, Any]):
+class _StoppableNode(AnyRunnable):
     """A node of a graph that is cancelled when the run stops, or waited for if it runs in a thread."""
 
-    def __init__(self, node: Any, threads: _Threads, scope: Callable[[], Any]) -> None:
+    def __init__(
+        self, node: Any, threads: _Threads, scope: Callable[[], AbstractContextManager[object]]
+    ) -> None:
         self._bound, self._node = node.bound, node.node
         self._threads, self._scope = threads, scope
 
@@ -138,7 +141,7 @@ class _StoppableNode(Runnable[Any, Any]):
             return await self._node.ainvoke(input, config, **options)
 
     async def astream(
-        self, input: Any, config: RunnableConfig | None = None, **options: object
+        self, input: object, config: RunnableConfig | None = None, **options: object
     ) -> AsyncIterator[object]:
         async with self._guarded(input, config or {}):
             async for part in self._node.astream(input, config, **options):
