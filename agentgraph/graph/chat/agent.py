@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.errors import GraphBubbleUp, is_invalid_resume
 from langgraph.prebuilt import ToolNode
 
-from agentgraph.agents.agents import AgentTool, ChatAgent, agent_tools
+from agentgraph.agents.agents import AgentTool, ChatAgent, Middleware, agent_tools
 from agentgraph.agents.budgets import Summarized, Trimmed
 from agentgraph.agents.context import Context
 from agentgraph.agents.functions import may_give_command
@@ -39,6 +39,7 @@ from agentgraph.graph.foreign.flat_graph import FlatGraph
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.stopping import Contained, stoppable
+from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.state import ChatEnding
 from agentgraph.safe_repr import shown
@@ -110,7 +111,7 @@ class BuiltAgent:
         is_chosen = not isinstance(agent.model, Runnable)
         if self.wraps_model and (is_chosen or self.switched or not self._is_fixed):
             middleware = [Instructing(), *middleware]
-        graph: object = create_agent(
+        graph = create_agent(
             cast(Any, None if is_chosen else agent.model),
             [*map(guarded, self.tools), *provider_tools(agent)],
             system_prompt=self._system,
@@ -182,7 +183,7 @@ class BuiltAgent:
             text = _last_text(activation, step) if step is not None else ""
             write_value(activation, self.agent, answer, self.wanted, text)
 
-    def _all_middleware(self) -> list[Any]:
+    def _all_middleware(self) -> list[Middleware]:
         """Return the user's middleware and ours; approval of single calls is the outermost."""
         middleware, policy = list(self.agent.middleware), self.agent.history
         if isinstance(policy, Summarized):
@@ -296,7 +297,7 @@ def _guarded_class(tool: BaseTool) -> BaseTool:
     return copied
 
 
-class _PassesErrors(Runnable[Any, Any]):
+class _PassesErrors(AnyRunnable):
     """A tool that returns exceptions that steer the run, so that no retry or fallback handles them."""
 
     def __init__(self, tool: BaseTool) -> None:

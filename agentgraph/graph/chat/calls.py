@@ -97,7 +97,7 @@ def _call_id_of(block: Any) -> object:
     return (block.get("call_id") or block.get("id")) if is_call(block) else None
 
 
-def _emptied(block: Any) -> Any:
+def _emptied(block: Any) -> dict[str, object]:
     return {key: {} if key in ("input", "args") else value for key, value in block.items()}
 
 
@@ -172,7 +172,7 @@ def last_reply(messages: Sequence[BaseMessage]) -> AIMessage | None:
     return None
 
 
-def _with_id(call: Any, seen: set[object]) -> Any:
+def _with_id(call: Mapping[str, object], seen: set[object]) -> Mapping[str, object]:
     if call["id"] in seen:
         call = {**call, "id": f"call_{uuid4().hex}"}
     seen.add(call["id"])

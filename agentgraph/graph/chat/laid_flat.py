@@ -11,9 +11,10 @@ and `_SHAPE` lists them: if LangChain changes one, building raises `LangChainCha
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.metadata import version
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
+from langchain.agents.middleware import ModelRequest
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import Runnable
 from langgraph.prebuilt import ToolNode, ToolRuntime
@@ -21,6 +22,7 @@ from langgraph.prebuilt import ToolNode, ToolRuntime
 from agentgraph.errors import LangChainChangedError
 from agentgraph.graph.foreign.flat_graph import FlatGraph
 from agentgraph.graph.nodes.stopping import keep_outcome
+from agentgraph.graph.open_types import Builder, Graph
 
 _OF_TOOL_NODES = ("_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one")
 """What is used of a `ToolNode`."""
@@ -48,7 +50,7 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
 """The parts that are taken out of an agent of LangChain, each with a check that it exists."""
 
 
-def laid_flat(graph: Any, inside: Callable[[object], object]) -> FlatGraph:
+def laid_flat(graph: Graph, inside: Callable[[ModelRequest], ModelRequest]) -> FlatGraph:
     """Return the parts of a graph of `create_agent`.
 
     Its node "model" asks the model, with the middleware around it; called with the state, it gives a
@@ -85,7 +87,7 @@ def check_shape(graph: object) -> None:
             raise LangChainChangedError(version("langchain"), part)
 
 
-def asking_by(hook: object, ask: Callable[[object], object]) -> Callable[..., Any]:
+def asking_by(hook: object, ask: Callable[[object], object]) -> Callable[..., dict[str, object] | None]:
     """Return a hook of LangChain's that puts its question by `ask`, and not by LangGraph's `interrupt`.
 
     Raises:
@@ -97,7 +99,7 @@ def asking_by(hook: object, ask: Callable[[object], object]) -> Callable[..., An
     return FunctionType(hook.__code__, known, hook.__name__, hook.__defaults__, hook.__closure__)
 
 
-def edited_calls(own: Mapping[str, Any]) -> Mapping[str, Any]:
+def edited_calls(own: Mapping[str, Any]) -> Mapping[str, ToolCall]:
     """Return the calls that a person edited, by id, in the state of LangChain's middleware for that."""
     return own.get("hitl_edited_tool_calls") or {}
 
@@ -160,12 +162,12 @@ def injects_state(node: ToolNode, tool: str) -> bool:
 
 
 def _changed(
-    execute: Callable[[object], object], change: Callable[[object], object]
-) -> Callable[[object], object]:
+    execute: Callable[[ModelRequest], object], change: Callable[[ModelRequest], ModelRequest]
+) -> Callable[[ModelRequest], object]:
     return lambda request: execute(change(request))
 
 
-def _executes(builder: Any, kind: str) -> list[Any]:
+def _executes(builder: Builder, kind: str) -> list[CellType]:
     """Return the cell in which the model's node, sync or async, has what asks the model."""
     node = getattr(builder.nodes["model"].runnable, kind)
     cells = zip(node.__code__.co_freevars, node.__closure__, strict=True)

@@ -27,6 +27,7 @@ from typing import Annotated, Any, NotRequired, cast
 
 from langchain.agents.middleware import (
     AgentMiddleware,
+    AgentState,
     HumanInTheLoopMiddleware,
     InterruptOnConfig,
     SummarizationMiddleware,
@@ -37,6 +38,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables import RunnableBinding
 from langchain_core.tools import BaseTool
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
@@ -64,7 +67,7 @@ class Chosen(TypedDict):
 
 
 _CHOSEN = "approval"
-_Update = dict[str, Any] | None
+_Update = dict[str, object] | None
 _Decisions: Any = HumanInTheLoopMiddleware.state_schema
 
 
@@ -74,15 +77,17 @@ class _State(_Decisions):  # type: ignore[misc]
     approval: NotRequired[Annotated[Chosen, PrivateStateAttr]]  # type: ignore[valid-type]
 
 
-class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
+class Approval(HumanInTheLoopMiddleware):
     """LangChain's middleware that asks a person, for a chat agent with `approve=`."""
 
     state_schema = _State
 
     def __init__(self, agent: ChatAgent, tools: Sequence[BaseTool]) -> None:
         approve = agent.approve
-        rules: Any = {} if callable(approve) else approve
-        by_tool = dict(rules) if isinstance(rules, Mapping) else dict.fromkeys(rules, True)
+        rules = {} if callable(approve) else approve
+        by_tool: dict[str, bool | InterruptOnConfig] = (
+            dict(rules) if isinstance(rules, Mapping) else dict.fromkeys(rules, True)
+        )
         super().__init__(by_tool, interrupt_mode=agent.interrupt_mode)
         self._rules = self.interrupt_on
         self.interrupt_on = {name: _once(rule) for name, rule in self._rules.items()}
@@ -99,7 +104,7 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
         """A name that no user's middleware has."""
         return APPROVE
 
-    def after_model(self, state: Any, runtime: object) -> _Update:
+    def after_model(self, state: AgentState, runtime: Runtime) -> _Update:
         """Choose the calls that need approval, and save them; then, or in the next run, ask."""
         chosen = _chosen_in(state)
         if chosen is None:
@@ -107,11 +112,11 @@ class Approval(HumanInTheLoopMiddleware[Any, Any, Any]):
             if chosen is not None and chosen["is_next"]:
                 return {_CHOSEN: chosen}
         if chosen is None:
-            return cast(_Update, self._ask_and_decide(self, state, runtime))
+            return self._ask_and_decide(self, state, runtime)
         update: _Update = self._ask_and_decide(self, {**state, _CHOSEN: chosen}, runtime)
         return {**(update or {}), _CHOSEN: {**chosen, "is_next": False}}
 
-    def _chosen(self, state: Any, runtime: Any) -> Chosen | None:
+    def _chosen(self, state: AgentState, runtime: Runtime) -> Chosen | None:
         """Return the calls that need approval by a function's decision; None without such rules."""
         message = last_reply(state["messages"])
         calls = message.tool_calls if message else ()
@@ -146,14 +151,14 @@ def _once(rule: InterruptOnConfig) -> InterruptOnConfig:
         return rule
     when = rule["when"]
 
-    def chosen(request: Any) -> bool:
+    def chosen(request: ToolCallRequest) -> bool:
         choice = _chosen_in(request.state)
         return when(request) if choice is None else request.tool_call["id"] in choice["calls"]
 
     return cast(InterruptOnConfig, {**rule, "when": chosen})
 
 
-class _OfEveryTool(dict[str, Any]):
+class _OfEveryTool(dict[str, InterruptOnConfig]):
     """One rule for all tool names, unknown ones included."""
 
     def __init__(self, rule: InterruptOnConfig) -> None:
@@ -221,7 +226,7 @@ def _args(tool: BaseTool) -> tuple[dict[str, object], dict[str, object]]:
 
     A faulty schema, or one with references to anything but its definitions, is left to the tool.
     """
-    schema: Any = tool.tool_call_schema
+    schema = tool.tool_call_schema
     raw = schema if isinstance(schema, dict) else TypeAdapter(schema).json_schema()
     parameters = {"type": "object", **raw}
     defs = parameters.get("$defs", {})
@@ -260,7 +265,7 @@ _AFTER = f"\n\n<messages>\n{_MESSAGES}\n</messages>"
 """What follows a prompt without that."""
 
 
-class Summarizing(AgentMiddleware[Any, Any, Any]):
+class Summarizing(AgentMiddleware):
     """Sums up what a chat agent sees before its model is asked, by its `history=`."""
 
     transformers = SummarizationMiddleware.transformers
@@ -274,20 +279,20 @@ class Summarizing(AgentMiddleware[Any, Any, Any]):
         """
         super().__init__()
         self._agent, self._policy = agent, policy
-        self._summing: SummarizationMiddleware[Any, Any] | None = None
+        self._summing: SummarizationMiddleware | None = None
 
     @property
     def name(self) -> str:
         """The name of LangChain's middleware; no other one of the agent has it."""
         return SUMMARY
 
-    def before_model(self, state: Any, runtime: Any) -> dict[str, object] | None:
+    def before_model(self, state: AgentState, runtime: Runtime) -> dict[str, object] | None:
         """Sum up messages if there are too many."""
         if not self._may_be_due(state):
             return None
         return self._made().before_model(state, runtime)
 
-    async def abefore_model(self, state: Any, runtime: Any) -> dict[str, object] | None:
+    async def abefore_model(self, state: AgentState, runtime: Runtime) -> dict[str, object] | None:
         """Sum up on the event loop; the model is made in a thread, because that imports packages."""
         if not self._may_be_due(state):
             return None
@@ -298,7 +303,7 @@ class Summarizing(AgentMiddleware[Any, Any, Any]):
         policy = self._policy
         return _is_estimate(policy) or policy.token_counter(state["messages"]) >= policy.max_tokens
 
-    def _made(self) -> SummarizationMiddleware[Any, Any]:
+    def _made(self) -> SummarizationMiddleware:
         """Return LangChain's middleware with the policy's settings.
 
         Raises:

@@ -17,16 +17,16 @@ Each layer costs time. Without wrapping middleware and response format, only `As
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import langchain.chat_models.base
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.agents.structured_output import ToolStrategy
 from langchain.chat_models import init_chat_model
 from langchain_core.globals import get_llm_cache
@@ -60,6 +60,7 @@ from agentgraph.graph.graph_classes import unstamped
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.stopping import Contained, stoppable
+from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.leaf_faults import toolless
@@ -69,7 +70,7 @@ class Models:
     """The models of an agent; a model given by name is made when it is first needed."""
 
     def __init__(self, agent: ChatAgent) -> None:
-        self._model: Any = agent.model
+        self._model = agent.model
         self._named: dict[str, object] = {}
 
     def chosen(self, context: Context) -> object:
@@ -88,7 +89,7 @@ class Models:
             )
         return model
 
-    def named(self, name: str, where: str) -> Calls[Any]:
+    def named(self, name: str, where: str) -> Calls[object]:
         """Return a model by its name; async runs make it in a thread, because that imports packages."""
         if name not in self._named:
             made = yield Call(model_named, _amodel_named, (name, where))
@@ -395,7 +396,7 @@ def asked_in(asking: Asking) -> Iterator[None]:
 class StandInModel:
     """Replaces a model; has all attributes of the chat model inside it."""
 
-    def __init__(self, model: Any, wanted: Wanted | None) -> None:
+    def __init__(self, model: AnyRunnable, wanted: Wanted | None) -> None:
         """Replace a model.
 
         Args:
@@ -437,12 +438,14 @@ class StandInModel:
                 check_tools(asking.activation.address, self._model)
             return self.bind(**{key: settings[key] for key in settings.keys() - _ANSWERING})
         is_tool = isinstance(wanted.response_format, ToolStrategy)
-        how: Any = "provider" if "response_format" in settings and not is_tool else "tool"
+        how: Literal["provider", "tool"] = (
+            "provider" if "response_format" in settings and not is_tool else "tool"
+        )
         if asking.is_last:
             tools = answers if how == "tool" else []
         return _BoundStandIn(with_tools(self._model, tools, **chosen), replace(wanted, how=how))
 
-    def bind(self, **settings: Any) -> "_BoundStandIn":
+    def bind(self, **settings: object) -> "_BoundStandIn":
         """Return the model with settings."""
         return _BoundStandIn(self._model.bind(**settings) if settings else self._model, self._wanted)
 
@@ -460,7 +463,7 @@ class _BoundStandIn:
         return await arun_calls(_ASKING.get().ask(self._model, messages, self._wanted))
 
 
-class Instructing(AgentMiddleware[Any, Any, Any]):
+class Instructing(AgentMiddleware):
     """Sets the model and the system message of this step; outside the user's middleware."""
 
     @property
@@ -468,16 +471,20 @@ class Instructing(AgentMiddleware[Any, Any, Any]):
         """A name that no user's middleware has."""
         return "agentgraph.instruction"
 
-    def wrap_model_call(self, request: object, handler: Callable[[Any], object]) -> Any:
+    def wrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]
+    ) -> ModelResponse:
         """Ask the model of this step, with its system message."""
         return handler(instructed(request))
 
-    async def awrap_model_call(self, request: object, handler: Callable[[Any], Any]) -> Any:
+    async def awrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
+    ) -> ModelResponse:
         """Ask the model of this step, with its system message."""
         return await handler(instructed(request))
 
 
-def instructed(request: object) -> Any:
+def instructed(request: ModelRequest) -> ModelRequest:
     """Return a request with the model, the system message and the tools of this step."""
     asking = _ASKING.get()
     if disabled := asking.disabled:
@@ -500,7 +507,7 @@ class UseStandIn:
         self._own, self._is_ours = wanted, is_ours
         self._last: tuple[object, Wanted | None, object] = (None, None, None)
 
-    def __call__(self, request: Any) -> object:
+    def __call__(self, request: ModelRequest) -> ModelRequest:
         """Return the request with the stand-in as its model."""
         of_step = instructed(request) if self._is_ours else request
         wanted = self._wanted(of_step.response_format)
@@ -535,7 +542,7 @@ def unfit(activation: Activation, fault: str | None) -> InvalidOutputError:
     return InvalidOutputError(f"{text} Use a model that keeps to schemas, or a simpler schema")
 
 
-def _changed(request: object, **attributes: object) -> object:
+def _changed(request: ModelRequest, **attributes: object) -> ModelRequest:
     """Return a changed request; not by its `override`, which sets warning filters for all threads."""
     changed = copy(request)
     for name, value in attributes.items():

@@ -11,7 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from langchain.agents.structured_output import AutoStrategy, ProviderStrategy, ToolStrategy
+from langchain.agents.structured_output import (
+    AutoStrategy,
+    ProviderStrategy,
+    ResponseFormat,
+    ToolStrategy,
+)
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
@@ -27,6 +32,7 @@ from agentgraph.agents.schemas import (
     schema_in,
     typed,
 )
+from agentgraph.agents.signals import ResponseSchema
 from agentgraph.graph.history import ANSWER
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
@@ -34,6 +40,9 @@ from agentgraph.graph.nodes.lane import LaneResult, last_text, value_of
 from agentgraph.graph.stamps import ANSWERED
 from agentgraph.tree.addresses import parse_address
 from agentgraph.tree.places import Place, Tree
+
+Strategy = ResponseFormat[Any]
+"""A strategy of LangChain for answers that fit a schema."""
 
 
 class SavedAnswer(TypedDict):
@@ -58,8 +67,8 @@ class Wanted:
     """
 
     schemas: Mapping[str, object]
-    schema: Any
-    response_format: Any = None
+    schema: ResponseSchema
+    response_format: Strategy | None = None
     how: Literal["provider", "tool", "text"] = "text"
 
     def instruction(self) -> str | None:
@@ -130,7 +139,7 @@ def wanted_by(output_schema: object) -> Wanted | None:
     return Wanted(schemas, schema_in(output_schema), strategy)
 
 
-def restored_at(tree: Tree, at: str, answer: SavedAnswer) -> Any:
+def restored_at(tree: Tree, at: str, answer: SavedAnswer) -> object:
     """Return the saved answer of the agent at an address, typed where its schema is a type."""
     activation = parse_address(tree, at)
     chat = activation[0].chat if activation else None
@@ -148,7 +157,7 @@ def reply_of(result: LaneResult, node_context: NodeContext, place: Place) -> Rep
     return Reply(last_text(result), data=data, values=written, messages=said)
 
 
-def _strategy(output_schema: object) -> object:
+def _strategy(output_schema: object) -> Strategy | None:
     """Return LangChain's strategy for an output schema; None if it has none.
 
     `AutoStrategy` lets LangChain choose at each call. Several schemas always need `ToolStrategy`.
@@ -170,7 +179,7 @@ def _titled(schema: dict[str, Any]) -> dict[str, object]:
     return {"title": answer_name(schema), **schema, **({"oneOf": titled} if titled else {})}
 
 
-def _specs(strategy: Any) -> list[Any]:
+def _specs(strategy: Strategy) -> list[Any]:
     if isinstance(strategy, ProviderStrategy):
         return [strategy.schema_spec]
     tool_strategy = ToolStrategy(strategy.schema) if isinstance(strategy, AutoStrategy) else strategy

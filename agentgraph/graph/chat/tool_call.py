@@ -21,10 +21,12 @@ from langchain_core.messages import (
     AIMessage,
     BaseMessage,
     RemoveMessage,
+    ToolCall,
     ToolMessage,
     convert_to_messages,
 )
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.graph import END
@@ -489,7 +491,7 @@ class RunningCall:
         done = transferred(result, target)
         return Command(update={**update, "messages": [*others, done]})
 
-    def _ended(self, update: dict[str, Any]) -> Command[Any]:
+    def _ended(self, update: dict[str, Any]) -> Command[str]:
         """End the agent with what an update says, as langgraph-supervisor's forwarding tool does."""
         self._acts["ends"] = True
         messages = update.get("messages", [])
@@ -536,7 +538,7 @@ class Recorder(Protocol):
     """What records the calls of tools."""
 
     def tool(
-        self, running: RunningCall, tool: Any, call: object, config: RunnableConfig
+        self, running: RunningCall, tool: BaseTool, call: ToolCall, config: RunnableConfig
     ) -> Calls[object]:
         """Call a tool, or return or raise what it gave before."""
 

@@ -18,20 +18,20 @@ from functools import cache, partial
 from inspect import unwrap
 from typing import Any, get_args, get_origin, get_type_hints
 
-from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
-from langgraph.prebuilt import ToolRuntime
+from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.prebuilt.tool_node import (
     INVALID_TOOL_NAME_ERROR_TEMPLATE,
     TOOL_INVOCATION_ERROR_TEMPLATE,
 )
 from langgraph.runtime import get_runtime
 
-from agentgraph.agents.agents import AgentTool, ChatAgent, agent_tools
+from agentgraph.agents.agents import AgentTool, ChatAgent, OnToolError, agent_tools
 from agentgraph.agents.context import Context
 from agentgraph.agents.middleware import Mode
 from agentgraph.agents.schemas import plain, typed
@@ -129,7 +129,7 @@ class CallRunner:
             running.control.begin_step(running.activation.config)
         return (yield from self.talk(running))
 
-    def _ran(self, running: RunningCall) -> Calls[Any]:
+    def _ran(self, running: RunningCall) -> Calls[object]:
         node, call = self._tool_node, running.opened.call
         came, failed = None, None
         try:
@@ -141,11 +141,11 @@ class CallRunner:
             raise running.fatal  # whatever middleware made of it
         return came if failed is None else self._failed(running, failed)
 
-    async def _arun_call(self, *arguments: Any) -> object:
+    async def _arun_call(self, node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> object:
         if not self._built.wraps_tools:
-            return await arun_call(*arguments)
+            return await arun_call(node, call, runtime)
         with stoppable():
-            return await arun_call(*arguments)
+            return await arun_call(node, call, runtime)
 
     def _failed(self, running: RunningCall, error: Exception) -> ToolMessage:
         """Return the message to the model for a failure that no middleware handled.
@@ -265,7 +265,7 @@ class CallRunner:
 class ActingTool:
     """Wraps a tool that may return actions; if middleware calls it again, the last call counts."""
 
-    def __init__(self, tool: Any, agent: ChatAgent) -> None:
+    def __init__(self, tool: BaseTool, agent: ChatAgent) -> None:
         """Wrap a tool of an agent; the agent says how long an async call may take."""
         self.tool, self._contexts = tool, context_parameters(tool)
         seconds = seconds_for(agent, str(tool.name))
@@ -274,7 +274,7 @@ class ActingTool:
     def __getattr__(self, name: str) -> object:
         return getattr(self.tool, name)
 
-    def invoke(self, call: object, config: RunnableConfig) -> object:
+    def invoke(self, call: ToolCall, config: RunnableConfig) -> object:
         """Call the tool."""
         is_async_only = getattr(self.tool, "coroutine", None) and not getattr(self.tool, "func", None)
         if is_async_only:
@@ -286,7 +286,7 @@ class ActingTool:
             return running.take(run_calls(running.recorder.tool(running, self.tool, call, config)))
         return running.take(self.tool.invoke(call, config))
 
-    async def ainvoke(self, call: object, config: RunnableConfig) -> object:
+    async def ainvoke(self, call: ToolCall, config: RunnableConfig) -> object:
         """Call the tool on the event loop."""
         running = RUNNING.get()
         running.restart()
@@ -310,7 +310,7 @@ class ActingTool:
                 raise
             raise TimeoutError(f"the tool took longer than {self._seconds} s") from None
 
-    def _with_context(self, call: Any, running: RunningCall) -> object:
+    def _with_context(self, call: ToolCall, running: RunningCall) -> ToolCall:
         context: Any = running.activation.view.context(unchanged, running.seen)
         context.call_id = running.opened.call["id"]
         return {**call, "args": {**call["args"], **dict.fromkeys(self._contexts, context)}}
@@ -326,17 +326,17 @@ class LaneTool:
     def __init__(self, node_context: NodeContext, lane: Lane, tool: AgentTool) -> None:
         self.node_context, self.lane, self.tool = node_context, lane, tool
 
-    def invoke(self, call: object, config: RunnableConfig) -> ToolMessage:
+    def invoke(self, call: ToolCall, config: RunnableConfig) -> ToolMessage:
         """Run the lane."""
         return run_calls(self._talk(RUNNING.get(), call))
 
-    async def ainvoke(self, call: object, config: RunnableConfig) -> ToolMessage:
+    async def ainvoke(self, call: ToolCall, config: RunnableConfig) -> ToolMessage:
         """Run the lane on the event loop."""
         running = RUNNING.get()
         async with running.attempts.lock:
             return await arun_calls(self._talk(running, call))
 
-    def _talk(self, running: RunningCall, call: object) -> Calls[ToolMessage]:
+    def _talk(self, running: RunningCall, call: ToolCall) -> Calls[ToolMessage]:
         if running.fatal is not None:
             raise running.fatal
         attempts, place = running.attempts, self.lane.place
@@ -375,7 +375,9 @@ class LaneTool:
         wait_for_lane()
         return await self.lane.aattempt(lane_call)
 
-    def _lane_call(self, running: RunningCall, arguments: Any, cursor: Cursor) -> LaneCall:
+    def _lane_call(
+        self, running: RunningCall, arguments: Mapping[str, object], cursor: Cursor
+    ) -> LaneCall:
         view, number = running.activation.view, running.opened.number
         surroundings = seen_in_call(self.tool, view, running.current, number, arguments)
         namespace = running.attempts.namespace()
@@ -400,7 +402,7 @@ class LaneTool:
             raise
 
 
-def arguments_of(tool: AgentTool, call: Any) -> Any:
+def arguments_of(tool: AgentTool, call: ToolCall) -> Any:
     """Return the arguments of a call of an agent as plain data.
 
     Raises:
@@ -469,7 +471,7 @@ class _UnknownToolError(Exception):
         self.error = error
 
 
-def error_result(error: Exception, on_tool_error: Any) -> object:
+def error_result(error: Exception, on_tool_error: OnToolError) -> object:
     r"""Return the tool result for an exception; None if it must fail the agent.
 
     >>> def unreachable(error: ConnectionError) -> str:
@@ -487,7 +489,7 @@ def error_result(error: Exception, on_tool_error: Any) -> object:
     return on_tool_error if isinstance(on_tool_error, str) else on_tool_error(error)
 
 
-def handled_types(on_tool_error: Any) -> tuple[type[Exception], ...]:
+def handled_types(on_tool_error: OnToolError) -> tuple[type[Exception], ...]:
     """Return the types of exceptions that go back to the model.
 
     For a function these are the types that annotate its first parameter.
@@ -631,7 +633,7 @@ class ToolsNode(ChatNode):
             activation.uncount_transfer()
         if any(result["values"] for result in results):
             activation.output.write(self._joined(activation, results))
-        updates: list[Mapping[str, Any]] = []
+        updates: list[Mapping[str, object]] = []
         for result in results:
             updates += result.get("state", ())
         ordered = results if ending is None else sorted(results, key=lambda each: each is ending)
