@@ -7,7 +7,6 @@ snapshot of all that remain; so they are kept here.
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
 
 from ag_ui.core import (
     AssistantMessage,
@@ -59,7 +58,7 @@ class Told:
     id: str
     role: str
     name: str | None
-    metadata: dict[str, Any]
+    metadata: dict[str, dict[str, object]]
     pieces: list[str] = field(default_factory=list)
     calls: dict[str, ToldCall] = field(default_factory=dict)
     answers: str = ""
@@ -159,10 +158,10 @@ def _calls(message: Message) -> Sequence[ToolCall]:
 def _names(key: str, message: Message | Told) -> Iterator[str]:
     """Yield the id of a message, that of a message to whose reasoning it belongs, and its step."""
     yield key.removesuffix(REASONING)
-    owners: list[Any] = [message]
+    owners: list[Message | Told | ToolCall] = [message]
     if not isinstance(message, Told):
         owners += _calls(message)
     for each in owners:
         ours = (each.metadata or {}).get(OURS)
-        if isinstance(ours, dict) and isinstance(ours.get("step"), str):
-            yield ours["step"]
+        if isinstance(ours, dict) and isinstance(step := ours.get("step"), str):
+            yield step

@@ -13,10 +13,12 @@ from ag_ui.core import ContentPart, RunAgentInput
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import ExtendedModelResponse, ToolCallRequest
 from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.types import Command, interrupt
 from pydantic import TypeAdapter, ValidationError
 
+from agentgraph.agents.agents import Middleware
 from agentgraph.agui.inputs import blocks
 from agentgraph.agui.questions import frontend_question
 from agentgraph.safe_repr import as_json
@@ -29,6 +31,8 @@ _PARTS: TypeAdapter[list[ContentPart]] = TypeAdapter(list[ContentPart])
 
 _Request = ModelRequest[Any]
 _Response = ModelResponse[Any] | AIMessage | ExtendedModelResponse[Any]
+_Returned = ToolMessage | Command[Any]
+_Tool = dict[str, Any]
 
 
 class FrontendTools(AgentMiddleware[Any, Any, Any]):
@@ -39,34 +43,34 @@ class FrontendTools(AgentMiddleware[Any, Any, Any]):
         """A name that no user's middleware has."""
         return "agentgraph.frontend_tools"
 
-    def wrap_model_call(self, request: _Request, handler: Callable[[_Request], Any]) -> Any:
+    def wrap_model_call(self, request: _Request, handler: Callable[[_Request], _Response]) -> _Response:
         """Offer the front end's tools to the model."""
         tools = _offered(request)
         return _marked(handler(_with(request, tools)), tools) if tools else handler(request)
 
     async def awrap_model_call(
-        self, request: _Request, handler: Callable[[_Request], Awaitable[Any]]
-    ) -> Any:
+        self, request: _Request, handler: Callable[[_Request], Awaitable[_Response]]
+    ) -> _Response:
         """Offer the front end's tools to the model."""
         tools = _offered(request)
         return _marked(await handler(_with(request, tools)), tools) if tools else await handler(request)
 
     def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
-    ) -> ToolMessage | Command[Any]:
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], _Returned]
+    ) -> _Returned:
         """Wait for the result of a call of a tool in the front end."""
         return _result(request) if _is_of_frontend(request) else handler(request)
 
     async def awrap_tool_call(
         self,
         request: ToolCallRequest,
-        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
-    ) -> ToolMessage | Command[Any]:
+        handler: Callable[[ToolCallRequest], Awaitable[_Returned]],
+    ) -> _Returned:
         """Wait for the result of a call of a tool in the front end."""
         return _result(request) if _is_of_frontend(request) else await handler(request)
 
 
-def frontend_tools() -> AgentMiddleware[Any, Any, Any]:
+def frontend_tools() -> Middleware:
     """Return the middleware by which chat agents may call the tools of the front end.
 
     As `middleware=` of a chat agent it is for that agent; of a `Runner`, for all. Without it no agent
@@ -87,7 +91,7 @@ def frontend_tools() -> AgentMiddleware[Any, Any, Any]:
     return FrontendTools()
 
 
-def _offered(request: _Request) -> list[dict[str, Any]]:
+def _offered(request: _Request) -> list[_Tool]:
     """Return the tools of the run's input, as OpenAI describes them, without those the agent has."""
     run_input = get_config().get("configurable", {}).get(RUN_INPUT)
     if not isinstance(run_input, RunAgentInput):
@@ -108,15 +112,15 @@ def _offered(request: _Request) -> list[dict[str, Any]]:
     ]
 
 
-def _name_of(tool: Any) -> object:
+def _name_of(tool: BaseTool | _Tool) -> object:
     return tool.get("function", tool).get("name") if isinstance(tool, dict) else tool.name
 
 
-def _with(request: _Request, tools: Sequence[dict[str, Any]]) -> _Request:
+def _with(request: _Request, tools: Sequence[_Tool]) -> _Request:
     return request.override(tools=[*request.tools, *tools])
 
 
-def _marked(response: _Response, tools: Sequence[dict[str, Any]]) -> _Response:
+def _marked(response: _Response, tools: Sequence[_Tool]) -> _Response:
     """Return a response whose messages say which of their calls are the front end's."""
     names = {tool["function"]["name"] for tool in tools}
     match response:
@@ -129,7 +133,7 @@ def _marked(response: _Response, tools: Sequence[dict[str, Any]]) -> _Response:
     return response
 
 
-def _mark(messages: Sequence[Any], names: set[str]) -> None:
+def _mark(messages: Sequence[object], names: set[str]) -> None:
     for message in messages:
         if isinstance(message, AIMessage):
             calls = [call["id"] for call in message.tool_calls if call["name"] in names]
@@ -162,7 +166,7 @@ def _result(request: ToolCallRequest) -> ToolMessage:
     )
 
 
-def _content(content: object) -> str | list[str | dict[Any, Any]]:
+def _content(content: object) -> str | list[str | dict[str, str]]:
     """Return the content of a result: AG-UI's parts as LangChain's blocks, other data as JSON."""
     if isinstance(content, str):
         return content

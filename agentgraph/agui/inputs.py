@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
 
 from ag_ui.core import (
     ContentPart,
@@ -49,7 +48,7 @@ class Before:
     is_new: bool = True
     is_done: bool = True
     message_ids: AbstractSet[str] = frozenset()
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
     questions: Sequence[Question] = ()
     is_running: bool = False
 
@@ -74,11 +73,11 @@ def before(saver: ThreadSaver) -> Calls[Before]:
     return Before(False, next_node(saved) is None, ids, values, questions)
 
 
-def values_of(saver: ThreadSaver) -> Calls[Mapping[str, Any]]:
+def values_of(saver: ThreadSaver) -> Calls[Mapping[str, object]]:
     """Return the values of a thread; none if the saver has no such thread."""
     if (yield from saver.checkpoint()) is None:
         return {}
-    values: Mapping[str, Any] = (yield from saver.state()).values.get("values", {})
+    values: Mapping[str, object] = (yield from saver.state()).values.get("values", {})
     return values
 
 
@@ -94,7 +93,7 @@ class News:
     """
 
     messages: Sequence[HumanMessage]
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     answers: Mapping[str, object]
     drops: bool
 
@@ -172,8 +171,8 @@ def _new_messages(run_input: RunAgentInput, known: AbstractSet[str]) -> list[Hum
 
 
 def _new_values(
-    run_input: RunAgentInput, values: Mapping[str, Any], merged: AbstractSet[str]
-) -> dict[str, Any]:
+    run_input: RunAgentInput, values: Mapping[str, object], merged: AbstractSet[str]
+) -> dict[str, object]:
     """Return the values of the client's state that differ from those of the thread.
 
     The state has whole values, so one that a reducer merges is written over.
@@ -191,15 +190,15 @@ def _new_values(
     }
 
 
-def blocks(parts: Iterable[ContentPart]) -> list[str | dict[Any, Any]]:
+def blocks(parts: Iterable[ContentPart]) -> list[dict[str, str]]:
     """Return AG-UI's parts as LangChain's content blocks."""
     return [_block(part) for part in parts]
 
 
-def _block(part: ContentPart) -> dict[Any, Any]:
+def _block(part: ContentPart) -> dict[str, str]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
-    block: dict[Any, Any] = {"type": _KINDS[part.type]}
+    block: dict[str, str] = {"type": _KINDS[part.type]}
     match part.source:
         case DataSource(value=data):
             block["base64"] = data

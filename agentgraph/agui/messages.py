@@ -31,7 +31,16 @@ from ag_ui.core import (
     UrlSource,
     VideoPart,
 )
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    InvalidToolCall,
+    ToolCall,
+    ToolCallChunk,
+    ToolMessage,
+)
 
 from agentgraph.agui.conversation import OURS, REASONING, Conversation, Told, ToldCall
 from agentgraph.agui.plain import plain, plain_text
@@ -39,7 +48,7 @@ from agentgraph.events.events import AgentEvent
 
 Events = Iterator[BaseEvent]
 
-_PARTS: dict[str, Any] = {
+_PARTS: dict[str, type[ImagePart | AudioPart | VideoPart | DocumentPart]] = {
     "image": ImagePart,
     "audio": AudioPart,
     "video": VideoPart,
@@ -200,7 +209,7 @@ class Messages:
             yield ReasoningMessageEndEvent(message_id=message_id + REASONING)
             yield ReasoningEndEvent(message_id=message_id + REASONING)
 
-    def _call_piece(self, event: AgentEvent, piece: Mapping[str, Any]) -> Events:
+    def _call_piece(self, event: AgentEvent, piece: ToolCallChunk) -> Events:
         """Yield a piece of a call. What cannot be told yet comes with the whole message."""
         opened = self._of(event)
         index, call_id, name = piece.get("index"), piece.get("id"), piece.get("name")
@@ -248,7 +257,7 @@ class Messages:
             yield ToolCallEndEvent(tool_call_id=call_id)
 
 
-def metadata_of(event: AgentEvent) -> dict[str, Any]:
+def metadata_of(event: AgentEvent) -> dict[str, dict[str, object]]:
     """Return where an event comes from, as the metadata of AG-UI events."""
     about = {"agent_name": event.agent_name, "address": event.address, "step": event.step}
     return {OURS: {key: value for key, value in about.items() if value is not None}}
@@ -261,7 +270,7 @@ def time_of(event: AgentEvent) -> int | None:
 
 def _calls(message_id: str, message: AIMessage) -> list[tuple[str, str, str]]:
     """Return the id, the name and the arguments of each call of a message."""
-    calls: list[Any] = [*message.tool_calls, *message.invalid_tool_calls]
+    calls: list[ToolCall | InvalidToolCall] = [*message.tool_calls, *message.invalid_tool_calls]
     return [
         (
             str(call.get("id") or f"{message_id}-{index}"),
@@ -285,7 +294,7 @@ def _are_equal(told: ToldCall, right: ToldCall) -> bool:
         return told.arguments == right.arguments
 
 
-def _blocks(message: BaseMessage) -> list[Any]:
+def _blocks(message: BaseMessage) -> list[Mapping[str, object]]:
     """Return the content of a message as LangChain's blocks; none if it is a text alone."""
     is_text = isinstance(message.content, str) and not message.additional_kwargs
     return [] if is_text else [*message.content_blocks]
@@ -307,13 +316,12 @@ def _content(message: ToolMessage) -> str | list[ContentPart]:
     return [part for part in parts if part is not None]
 
 
-def _part(block: Any) -> ContentPart | None:
+def _part(block: Mapping[str, object]) -> ContentPart | None:
     match block:
         case {"type": "text", "text": text}:
             return TextPart(text=plain_text(text))
         case {"type": str(kind)} if kind in _PARTS and (source := _source(block)) is not None:
-            part: ContentPart = _PARTS[kind](source=source)
-            return part
+            return _PARTS[kind](source=source)
     return None
 
 

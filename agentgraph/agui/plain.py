@@ -4,6 +4,7 @@
 that key, so here a tuple is a list, a date its text, and a number that is not finite is null.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from agentgraph.events.json_forms import as_json, from_json
@@ -23,12 +24,12 @@ def plain_text(value: object) -> str:
     return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
-def shown_values(values: Any) -> dict[str, Any]:
+def shown_values(values: Mapping[str, object]) -> dict[str, object]:
     """Return the values of a run as a front end sees them: without names that begin with "_"."""
     return {name: plain(value) for name, value in values.items() if not name.startswith("_")}
 
 
-def _without_tags(form: Any) -> Any:
+def _without_tags(form: Any) -> object:
     match form:
         case {"$agentgraph": [str(tag), content]} if len(form) == 1:
             return _of_tag(tag, content, form)
@@ -39,7 +40,7 @@ def _without_tags(form: Any) -> Any:
     return form
 
 
-def _of_tag(tag: str, content: Any, form: object) -> Any:
+def _of_tag(tag: str, content: Any, form: object) -> object:
     match tag:
         case "items":
             pairs = ((_without_tags(key), _without_tags(each)) for key, each in content)

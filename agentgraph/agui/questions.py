@@ -16,7 +16,7 @@ CANCELLED = "The user cancelled this."
 """What is said where the user did not answer."""
 
 
-def frontend_question(call: Mapping[str, Any]) -> dict[str, Any]:
+def frontend_question(call: Mapping[str, object]) -> dict[str, object]:
     """Return the question that stands for a call of a tool in the front end."""
     return {"type": FRONTEND_CALL, "tool_call": {key: call[key] for key in ("id", "name", "args")}}
 
@@ -29,13 +29,13 @@ def frontend_call(value: object) -> Mapping[str, Any] | None:
     return None
 
 
-def frontend_answer(message: ToolMessage) -> dict[str, Any]:
+def frontend_answer(message: ToolMessage) -> dict[str, object]:
     """Return the result of a tool in the front end, as the answer to its question."""
     answer = message.model_dump(include={"id", "content", "error"}, exclude_none=True, by_alias=True)
     return {"error": None, **answer}
 
 
-def as_interrupt(question: Question, calls: Iterable[Mapping[str, Any]]) -> Interrupt:
+def as_interrupt(question: Question, calls: Iterable[Mapping[str, object]]) -> Interrupt:
     """Return a question in AG-UI's form.
 
     Args:
@@ -80,7 +80,7 @@ def _may_reject(config: object) -> bool:
     return isinstance(config, dict) and "reject" in config.get("allowed_decisions", ())
 
 
-def _approved_call(value: object, calls: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _approved_call(value: object, calls: Iterable[Mapping[str, object]]) -> Mapping[str, Any] | None:
     """Return the call that a question for approval is about, if it is about one alone."""
     match value:
         case {"action_requests": [{"name": name, "args": args}]}:

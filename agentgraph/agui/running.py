@@ -39,7 +39,7 @@ class EventStream(AsyncIterator[BaseEvent]):
         self._begin = begin
         self._events: AsyncGenerator[BaseEvent, None] | None = None
 
-    def __await__(self) -> Generator[Any, None, Self]:
+    def __await__(self) -> Generator[object, None, Self]:
         yield from self._begun().__await__()
         return self
 

@@ -50,10 +50,10 @@ class Translator:
         self._messages = Messages(Conversation(run_input.messages))
         self._steps = Steps()
         self._asked: dict[str, tuple[AgentEvent, Question]] = {}
-        self._calls: dict[str, list[dict[str, Any]]] = {}
+        self._calls: dict[str, list[dict[str, object]]] = {}
         self._usage: list[TokenUsage] = []
         state = run_input.state
-        self._state: dict[str, Any] | None = dict(state) if isinstance(state, dict) else None
+        self._state: dict[str, object] | None = dict(state) if isinstance(state, dict) else None
 
     @property
     def asks(self) -> bool:
@@ -86,7 +86,7 @@ class Translator:
         if event.kind == "error":
             yield from map(_finished, self._steps.ended(event.address))
 
-    def finished(self, values: Mapping[str, Any] | None = None) -> Iterator[BaseEvent]:
+    def finished(self, values: Mapping[str, object] | None = None) -> Iterator[BaseEvent]:
         """Yield the end of a run that did not fail.
 
         Args:
@@ -97,14 +97,15 @@ class Translator:
         state = self._state if values is None else dict(values)
         if state is not None and (questions or state != (self._state or {})):
             yield StateSnapshotEvent(snapshot=state)
-        outcome: Any = RunFinishedSuccessOutcome()
+        outcome: RunFinishedSuccessOutcome | RunFinishedInterruptOutcome = RunFinishedSuccessOutcome()
         if questions:
             yield self._messages.snapshot()
             interrupts = [self._interrupt(*each) for each in questions]
             outcome = RunFinishedInterruptOutcome(interrupts=interrupts)
         elif self._asked:
             calls = (frontend_call(question.value) for _, question in self._asked.values())
-            outcome.pending_tool_call_ids = [call["id"] for call in calls if call]
+            ids = [call["id"] for call in calls if call]
+            outcome = RunFinishedSuccessOutcome(pending_tool_call_ids=ids)
         yield RunFinishedEvent(
             thread_id=self._input.thread_id,
             run_id=self._input.run_id,
@@ -148,7 +149,7 @@ class Translator:
 
     def _written(self, event: AgentEvent, values: Mapping[str, Any]) -> Iterator[BaseEvent]:
         """Yield how written values change the state."""
-        state, patch = dict(self._state or {}), list[dict[str, Any]]()
+        state, patch = dict(self._state or {}), list[dict[str, object]]()
         for name, value in values.items():
             path = "/" + name.replace("~", "~0").replace("/", "~1")
             if is_deletion(value):
@@ -196,7 +197,7 @@ def _finished(name: str) -> BaseEvent:
     return StepFinishedEvent(step_name=name)
 
 
-def _data(event: AgentEvent) -> dict[str, Any]:
+def _data(event: AgentEvent) -> dict[str, object]:
     """Return what a custom event tells besides who and where."""
     action = event.action
     if event.error is not None:
@@ -210,7 +211,7 @@ def _data(event: AgentEvent) -> dict[str, Any]:
     return {"chosen": action.chosen} if action.chosen is not None else {"data": plain(action.custom)}
 
 
-def _custom(event: AgentEvent, **data: Any) -> CustomEvent:
+def _custom(event: AgentEvent, **data: object) -> CustomEvent:
     value = {"agent_name": event.agent_name, "address": event.address, **data}
     return CustomEvent(
         name=f"agentgraph.{event.kind}",
