@@ -19,7 +19,7 @@ from rich.text import Text
 
 from agentgraph.cli.answers import given_answers
 from agentgraph.cli.inspecting import inspect
-from agentgraph.cli.options import JsonObject, json_object
+from agentgraph.cli.options import json_object
 from agentgraph.cli.session import (
     PAUSED,
     STOPPED,
@@ -33,6 +33,7 @@ from agentgraph.cli.session import (
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import AgentGraphError, InvalidAgentError, InvalidSkillError
 from agentgraph.events.events import Interrupt
+from agentgraph.events.json_forms import JsonObject
 from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.safe_repr import as_json as as_text

@@ -1,13 +1,12 @@
 """Options of commands that are JSON."""
 
 import json
-from typing import Any
 
 import click
 
+from agentgraph.events.json_forms import JsonObject
 from agentgraph.safe_repr import cut
 
-JsonObject = dict[str, Any]
 _SHOWN = 200
 """How many characters of a wrong option are repeated."""
 

@@ -26,6 +26,8 @@ from pydantic_core import to_jsonable_python
 
 from agentgraph.safe_repr import shown
 
+JsonObject = dict[str, Any]
+
 OURS = "$agentgraph"
 """The only key of an object that represents a value which JSON lacks."""
 _MESSAGES = "langchain_core.messages"
@@ -142,7 +144,7 @@ def _form(value: object, around: tuple[int, ...]) -> Any:
         return _text(value)
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: float | str | None) -> object:
     """Return the form of a text or number; one of a subclass, such as an `Enum`, as its base."""
     if value is None or isinstance(value, bool):
         return value

@@ -9,7 +9,13 @@ of content blocks; pieces of text, reasoning and tool calls become chunks, as in
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langchain_core.messages import AIMessageChunk, BaseMessage, messages_from_dict
+from langchain_core.messages import (
+    AIMessageChunk,
+    BaseMessage,
+    InvalidToolCall,
+    ToolCall,
+    messages_from_dict,
+)
 from langchain_core.messages.tool import ToolCallChunk, tool_call_chunk
 
 from agentgraph.errors import AgentGraphError, RemoteRunError
@@ -62,11 +68,13 @@ class Protocol:
             'it is in beta and may have changed: use stream(..., version="v2") with STREAM_MODES'
         )
 
-    def _chunk(self, run: str, content: Any, **calls: Any) -> AIMessageChunk:
+    def _chunk(
+        self, run: str, content: str | list[str | dict[str, object]], **calls: Any
+    ) -> AIMessageChunk:
         return AIMessageChunk(content=content, id=self._ids.get(run, f"lc_run--{run}"), **calls)
 
 
-def _piece(call: Mapping[str, Any], index: int) -> object:
+def _piece(call: Mapping[str, Any], index: int) -> ToolCallChunk:
     return tool_call_chunk(
         name=call.get("name"), args=call.get("args") or "", id=call.get("id"), index=index
     )
@@ -180,9 +188,9 @@ def _chunk(message: BaseMessage, metadata: Mapping[str, object], namespace: Sequ
     return Part("messages", (message, metadata), namespace or around)
 
 
-def _calls(message: BaseMessage) -> list[Any]:
+def _calls(message: BaseMessage) -> list[ToolCall | InvalidToolCall]:
     return [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]
 
 
-def _first_chunk(call: Mapping[str, Any], index: int) -> ToolCallChunk:
+def _first_chunk(call: ToolCall | InvalidToolCall, index: int) -> ToolCallChunk:
     return tool_call_chunk(name=call["name"], args="", id=call["id"], index=index)

@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from hashlib import sha256
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pydantic_core import to_json
 from starlette.applications import Starlette
@@ -103,7 +103,7 @@ async def _call(request: Request) -> Response:
         return _answer({"error": "ServerError", "detail": told}, 500)
 
 
-async def _arguments_of(request: Request) -> Any:
+async def _arguments_of(request: Request) -> object:
     """Return the body of a call, as JSON data.
 
     Raises:
@@ -159,12 +159,12 @@ def _line(text: str) -> bytes:
     return "".join(text.splitlines()).encode()
 
 
-def _answer(data: Any, status: int = 200) -> Response:
+def _answer(data: object, status: int = 200) -> Response:
     headers = {"Cache-Control": "no-store"}
     return Response(_encoded(data), status, headers, media_type="application/json")
 
 
-def _encoded(data: Any) -> bytes:
+def _encoded(data: object) -> bytes:
     """Return JSON data in one line; what JSON lacks becomes a text, or null."""
     try:
         return json.dumps(data, allow_nan=False, separators=(",", ":")).encode()

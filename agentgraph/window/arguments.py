@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import ErrorDetails
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
@@ -13,7 +14,7 @@ from agentgraph.safe_repr import shown
 _CONFIG = ConfigDict(extra="forbid", strict=True)
 
 
-def checked(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def checked(name: str, function: Callable[..., object], arguments: object) -> dict[str, Any]:
     """Return the arguments of a call, as its function takes them.
 
     Args:
@@ -37,7 +38,7 @@ def checked(name: str, function: Callable[..., Any], arguments: Mapping[str, Any
 
 
 @cache
-def _model_of(function: Callable[..., Any]) -> type[BaseModel]:
+def _model_of(function: Callable[..., object]) -> type[BaseModel]:
     fields: dict[str, Any] = {
         each.name: (each.annotation, ... if each.default is each.empty else each.default)
         for each in inspect.signature(function, eval_str=True).parameters.values()
@@ -46,7 +47,7 @@ def _model_of(function: Callable[..., Any]) -> type[BaseModel]:
     return create_model("Arguments", __config__=_CONFIG, **fields)
 
 
-def _fault(name: str, error: Any) -> str:
+def _fault(name: str, error: ErrorDetails) -> str:
     where = ".".join(map(str, error["loc"]))
     if error["type"] == "missing":
         return f"{name}: {where} is missing"

@@ -4,10 +4,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError
+from agentgraph.events.json_forms import JsonObject
 from agentgraph.safe_repr import shown
 from agentgraph.threads.live.queueing import WhileRunning
 from agentgraph.threads.reports import Status
@@ -29,7 +30,8 @@ from agentgraph.window.shapes import (
     unreadable_row,
 )
 
-JsonObject = dict[str, Any]
+K = TypeVar("K")
+V = TypeVar("V")
 
 _FIRST = 200
 """How many of the last steps of the root a page is told at first."""
@@ -70,7 +72,7 @@ class Window:
         self._guard, self._reloads = threading.Lock(), threading.Lock()
         self._turns = [threading.Lock() for _ in range(_STRIPES)]
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+    def call(self, name: str, arguments: object) -> Any:
         """Make a call of the page.
 
         Args:
@@ -199,7 +201,7 @@ class Window:
     def _turn(self, thread_id: str) -> threading.Lock:
         return self._turns[hash(thread_id) % _STRIPES]
 
-    def _keep(self, kept: OrderedDict[Any, Any], key: Hashable, value: object, most: int) -> None:
+    def _keep(self, kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
         """Keep what was read, in place of what was asked for longest ago."""
         with self._guard:
             kept[key] = value
@@ -234,16 +236,22 @@ class Window:
         text: str,
         thread_id: str | None = None,
         while_running: WhileRunning = "refuse",
-        values: dict[str, Any] | None = None,
+        values: JsonObject | None = None,
         drop_pending: bool = False,
-        limits: dict[str, Any] | None = None,
+        limits: JsonObject | None = None,
     ) -> JsonObject:
         """Begin a turn; without a thread on a new one."""
-        more: Any = {"values": values, "while_running": while_running, "drop_pending": drop_pending}
-        return self._started(messages=text, thread_id=thread_id, limits=_limits(limits), **more)
+        return self._started(
+            messages=text,
+            thread_id=thread_id,
+            values=values,
+            while_running=while_running,
+            drop_pending=drop_pending,
+            limits=_limits(limits),
+        )
 
     def answer(
-        self, thread_id: str, answers: dict[str, Any], limits: dict[str, Any] | None = None
+        self, thread_id: str, answers: JsonObject, limits: JsonObject | None = None
     ) -> JsonObject:
         """Answer questions, by their ids."""
         try:
@@ -257,8 +265,8 @@ class Window:
     def resume(
         self,
         thread_id: str,
-        limits: dict[str, Any] | None = None,
-        values: dict[str, Any] | None = None,
+        limits: JsonObject | None = None,
+        values: JsonObject | None = None,
     ) -> JsonObject:
         """Go on with a thread that was stopped, failed or was killed, perhaps with higher limits."""
         return self._started(thread_id=thread_id, limits=_limits(limits), values=values)
@@ -269,7 +277,7 @@ class Window:
         at: str,
         turn: int | None = None,
         changes: Changes | None = None,
-        limits: dict[str, Any] | None = None,
+        limits: JsonObject | None = None,
     ) -> JsonObject:
         """Go back to what a thread has visited, and run on from there."""
         given = (changes or Changes()).arguments(self.runner, thread_id, at, turn)
@@ -345,11 +353,11 @@ class Window:
     def _is_read_only(self) -> bool:
         return bool(getattr(self.runner.saver, "is_read_only", False))
 
-    def _started(self, **arguments: Any) -> JsonObject:
+    def _started(self, **arguments: object) -> JsonObject:
         return {"thread_id": self._runs.start(self.runner, **arguments)}
 
 
-def _limits(limits: dict[str, Any] | None) -> Limits | None:
+def _limits(limits: JsonObject | None) -> Limits | None:
     """Return the limits of a run, given by their names.
 
     Raises:
@@ -367,5 +375,5 @@ def _limits(limits: dict[str, Any] | None) -> Limits | None:
 READS = ("about", "threads", "thread", "timeline", "activation", "lines", "compare")
 ACTS = ("start", "answer", "resume", "rewind", "fork", "stop", "steer", "delete", "copy", "reload")
 
-CALLS: Mapping[str, Callable[..., Any]] = {name: getattr(Window, name) for name in (*READS, *ACTS)}
+CALLS: Mapping[str, Callable[..., object]] = {name: getattr(Window, name) for name in (*READS, *ACTS)}
 """The calls by name."""

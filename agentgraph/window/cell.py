@@ -1,18 +1,17 @@
 """The widget of a cell: the page's modules in one, and a table for places without a kernel."""
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
 
 import anywidget
 import traitlets
 
+from agentgraph.events.json_forms import JsonObject
 from agentgraph.threads.runner import Runner
 from agentgraph.window.calls import Window
 from agentgraph.window.cell_backend import CellBackend
 from agentgraph.window.joined import cell_module, joined_styles
 from agentgraph.window.still import HIDING, still
-
-JsonObject = dict[str, Any]
 
 
 class Cell(anywidget.AnyWidget):
@@ -72,7 +71,7 @@ class Cell(anywidget.AnyWidget):
         """
         from IPython import display
 
-        show: Any = display.display  # it has no types
+        show: Callable[..., object] = display.display  # it has no types
         bundle, metadata = self._live()
         table = self._still()
         show(table | {"text/html": HIDING + table["text/html"]}, raw=True)

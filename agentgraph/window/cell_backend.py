@@ -26,13 +26,13 @@ from typing import Any
 import anyio
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.events.json_forms import JsonObject
 from agentgraph.safe_repr import said
 from agentgraph.window.calls import Window
 from agentgraph.window.news import news
 
 log = logging.getLogger("agentgraph")
 
-JsonObject = dict[str, Any]
 Key = tuple[str, int]
 """A view, and the number of what it follows."""
 
@@ -97,7 +97,7 @@ class CellBackend:
         for key in list(self.followers):
             self.end(key)
 
-    def _call(self, key: Key, name: str, arguments: Mapping[str, Any]) -> None:
+    def _call(self, key: Key, name: str, arguments: object) -> None:
         with self._lock:
             is_new = key not in self._calls
             self._calls.add(key)
@@ -107,13 +107,13 @@ class CellBackend:
         for answer in answers:  # it was lost on its way
             self.send(answer)
 
-    def _answer(self, key: Key, name: str, arguments: Mapping[str, Any]) -> None:
+    def _answer(self, key: Key, name: str, arguments: object) -> None:
         answer = {"view": key[0], "call": key[1], **self._answer_to(name, arguments)}
         with self._lock:
             self._answers.append((key, answer))
         self.send(answer)
 
-    def _answer_to(self, name: str, arguments: Mapping[str, Any]) -> JsonObject:
+    def _answer_to(self, name: str, arguments: object) -> JsonObject:
         try:
             return {"answer": self.window.call(name, arguments)}
         except AgentGraphError as error:
@@ -180,7 +180,7 @@ class Follower:
                 self.since = data["upto"]
             self._send(kind, data)
 
-    def _send(self, kind: str, data: Any) -> None:
+    def _send(self, kind: str, data: object) -> None:
         view, number = self.key
         self.backend.send({"view": view, "follow": number, "kind": kind, "data": data})
 
@@ -203,5 +203,5 @@ async def _answered(loop: asyncio.AbstractEventLoop) -> None:
     await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop))
 
 
-def _begin(target: Callable[..., None], *args: Any) -> None:
+def _begin(target: Callable[..., None], *args: object) -> None:
     threading.Thread(target=target, args=args, name="agentgraph.view", daemon=True).start()

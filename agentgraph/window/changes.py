@@ -68,7 +68,7 @@ class Changes(BaseModel):
         )
 
 
-def _with_text(message: BaseMessage, text: str) -> str | list[Any]:
+def _with_text(message: BaseMessage, text: str) -> str | list[dict[str, object]]:
     """Return the content of a message with another text; pictures and the like are kept."""
     if isinstance(message.content, str):
         return text

@@ -6,9 +6,10 @@ What one look has found is kept, and read again only if the thread has changed s
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from langchain_core.messages import BaseMessage
+from langchain_core.messages.ai import UsageMetadata
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import ThreadError
@@ -251,7 +252,7 @@ def _tally(saver: ThreadSaver, saved: CheckpointTuple, known: Glance | None) -> 
 def _tokens_in(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> dict[str, tuple[int, int]]:
     used: dict[str, tuple[int, int]] = {}
     for each in entries_of(saver.tree, every):
-        usage: Any = getattr(each, "usage_metadata", None)
+        usage: UsageMetadata | None = getattr(each, "usage_metadata", None)
         if usage:
             used[str(each.id)] = usage["input_tokens"], usage["output_tokens"]
     return used
@@ -259,8 +260,8 @@ def _tokens_in(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> dict[str
 
 def _spent_tokens(saved: CheckpointTuple) -> int | None:
     """Return the tokens of the turn up to a checkpoint, where they are counted."""
-    position: Mapping[str, Any] = position_of(saved) or {}
-    counts: Mapping[str, Mapping[str, float]] = position.get("spent", {})
+    position = position_of(saved)
+    counts = position.get("spent", {}) if position else {}
     if not any("steps" in each for each in counts.values()):
         return None
     return int(sum(each.get("tokens", 0) for each in counts.values()))

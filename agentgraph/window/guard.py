@@ -8,19 +8,13 @@ cookie: nothing that a browser sends by itself lets anybody in.
 
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger("agentgraph")
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 """The names of the loopback address."""
@@ -43,10 +37,10 @@ _OPEN = ("/", "/page/")
 class Guard:
     """Refuses requests of other pages; adds headers that keep the answers to ours."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
@@ -66,7 +60,7 @@ class Guard:
         return await JSONResponse(body, 403)(scope, receive, sent)
 
 
-def fault_of(scope: Message) -> str | None:
+def fault_of(scope: Scope) -> str | None:
     """Return why a request is not let in; None if it is."""
     headers = Headers(scope=scope)
     port = scope["server"][1]
@@ -87,7 +81,7 @@ def _is_open(path: str) -> bool:
     return path == _OPEN[0] or path.startswith(_OPEN[1])
 
 
-def _is_link(scope: Message, headers: Headers) -> bool:
+def _is_link(scope: Scope, headers: Headers) -> bool:
     """Return whether somebody opens the page itself, by a link of another one."""
     return scope["path"] == _OPEN[0] and headers.get("sec-fetch-mode") == "navigate"
 

@@ -67,7 +67,7 @@ def count_heads(saver: Saver, thread_id: str) -> int | None:
         with saver.cursor(transaction=False) as cursor:
             return _first(cursor.execute(_COUNTS.format("?"), (thread_id,)))
     if isinstance(saver, InMemorySaver):
-        saved: Any = dict(saver.storage.get(thread_id, {}).get("", {}))
+        saved = dict(saver.storage.get(thread_id, {}).get("", {}))
         return len(saved) - len({parent for *_, parent in saved.values() if parent})
     if any(kind.__name__ == "PostgresSaver" for kind in type(saver).__mro__):
         cursors: Any = saver
@@ -77,5 +77,5 @@ def count_heads(saver: Saver, thread_id: str) -> int | None:
 
 
 def _first(cursor: Any) -> int:
-    row: Any = cursor.fetchone()
+    row = cursor.fetchone()
     return int(row[0] if isinstance(row, tuple) else next(iter(row.values())))

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import suppress
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from anyio import CapacityLimiter
 from anyio.lowlevel import RunVar
@@ -19,6 +19,7 @@ from anyio.to_thread import run_sync
 
 from agentgraph.errors import AgentGraphError, UnknownThreadError
 from agentgraph.events.events import AgentEvent
+from agentgraph.events.json_forms import JsonObject
 from agentgraph.safe_repr import reason
 from agentgraph.threads.live.listening import Feed
 from agentgraph.threads.live.under_way import UnderWay, run_under_way
@@ -41,10 +42,12 @@ _AT_ONCE = 8
 """How many readers' reads run at a time."""
 
 T = TypeVar("T")
+Told = tuple[str, JsonObject]
+"""A kind of news, and what is new."""
 _limiter = RunVar[CapacityLimiter]("agentgraph_news")
 
 
-async def news(window: Window, thread_id: str, since: str | None) -> AsyncIterator[tuple[str, Any]]:
+async def news(window: Window, thread_id: str, since: str | None) -> AsyncIterator[Told]:
     """Yield what is new, until the reader has gone or the window is closed.
 
     Kinds: "thread", as `Window.thread` returns it; "timeline", as `Window.timeline` returns it; "text",
@@ -74,14 +77,14 @@ class _Reader:
         self._window, self._thread_id, self._since = window, thread_id, since
         self._ear = _Ear(asyncio.get_running_loop())
         self._seen: Hashable = None
-        self._thread: Any = None
+        self._thread: JsonObject | None = None
         self._looked = self._told = 0.0
-        self._begun: dict[str, Any] = {}  # what encloses others may have begun before what is read
+        self._begun: dict[str, JsonObject] = {}  # what encloses others may begin before what is read
         self._fault: str | None = None
 
-    async def due(self) -> list[tuple[str, Any]]:
+    async def due(self) -> list[Told]:
         """Return what the reader lacks."""
-        told: list[tuple[str, Any]] = []
+        told: list[Told] = []
         now = time.monotonic()
         if now - self._looked >= self._period:
             self._looked = now
@@ -110,12 +113,12 @@ class _Reader:
     def _period(self) -> float:
         return _FAILED_SECONDS if self._fault else SECONDS
 
-    async def _changes(self) -> list[tuple[str, Any]]:
+    async def _changes(self) -> list[Told]:
         """Return how the thread stands and its bars, if they have changed."""
         seen = await _in_thread(self._look)
         if seen == self._seen:
             return []
-        told: list[tuple[str, Any]] = []
+        told: list[Told] = []
         thread = await _in_thread(self._window.thread, self._thread_id)
         if thread != self._thread:
             told.append(("thread", thread))
@@ -132,7 +135,7 @@ class _Reader:
         self._ear.hear(run)
         return seen, id(self._window.runner)
 
-    async def _bars(self, seen: Hashable) -> list[tuple[str, Any]]:
+    async def _bars(self, seen: Hashable) -> list[Told]:
         """Return the bars that are new or changed; those that are gone are named."""
         try:
             timeline = await _in_thread(self._window.timeline_at, seen, self._thread_id, self._since)
@@ -147,7 +150,7 @@ class _Reader:
         self._begun, self._since = before | now, timeline["upto"]
         return [("timeline", {**timeline, "bars": bars, "gone": gone})]
 
-    def _failed(self, error: AgentGraphError) -> list[tuple[str, Any]]:
+    def _failed(self, error: AgentGraphError) -> list[Told]:
         """Return the words for a thread that cannot be read, once."""
         was, self._fault = self._fault, reason(error)
         if was == self._fault:
@@ -155,7 +158,7 @@ class _Reader:
         log.warning("the thread %r cannot be read: %s", self._thread_id, self._fault)
         return [("failed", {"error": type(error).__name__, "detail": str(error)})]
 
-    def _text_data(self, address: str, event_id: str, text: str) -> Any:
+    def _text_data(self, address: str, event_id: str, text: str) -> JsonObject:
         place = place_id(self._window.runner.engine.tree, address)
         return {"address": address, "place": place, "id": event_id, "text": text}
 
@@ -212,7 +215,7 @@ class _Ear:
             self._loop.call_soon_threadsafe(self._arrived.set)
 
 
-async def _in_thread(call: Callable[..., T], *arguments: Any) -> T:
+async def _in_thread(call: Callable[..., T], *arguments: object) -> T:
     try:
         limiter = _limiter.get()
     except LookupError:

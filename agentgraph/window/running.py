@@ -2,10 +2,13 @@
 
 import asyncio
 import threading
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.threads.runner import Runner
+
+T = TypeVar("T")
 
 
 class Runs:
@@ -18,13 +21,13 @@ class Runs:
     def start(self, runner: Runner, **arguments: Any) -> str:
         """Begin a run, as `Runner.start` does, and return its thread."""
         if _needs_loop(runner):
-            return str(self._on_loop(runner.astart(**arguments)))
+            return self._on_loop(runner.astart(**arguments))
         return runner.start(**arguments)
 
     def start_many(self, runner: Runner, **arguments: Any) -> dict[str, str]:
         """Begin variants, as `Runner.start_many` does, and return their threads by their names."""
         if _needs_loop(runner):
-            return dict(self._on_loop(runner.astart_many(**arguments)))
+            return self._on_loop(runner.astart_many(**arguments))
         return runner.start_many(**arguments)
 
     def close(self, runner: Runner) -> None:
@@ -34,7 +37,7 @@ class Runs:
         else:
             runner.close()
 
-    def _on_loop(self, coroutine: Any) -> Any:
+    def _on_loop(self, coroutine: Coroutine[object, object, T]) -> T:
         with self._guard:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

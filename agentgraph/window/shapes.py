@@ -1,13 +1,12 @@
 """The JSON shapes of what the page shows."""
 
 from dataclasses import asdict, fields
-from typing import Any
 
 from langchain_core.messages import BaseMessage
 
 from agentgraph.agents.agents import Agent
 from agentgraph.events.events import Interrupt
-from agentgraph.events.json_forms import as_json
+from agentgraph.events.json_forms import JsonObject, as_json
 from agentgraph.safe_repr import cut, reason
 from agentgraph.show.lines import kind_of
 from agentgraph.threads.inspection.activations import ActivationReport
@@ -16,8 +15,6 @@ from agentgraph.threads.inspection.timeline import Bar
 from agentgraph.tree.addresses import parse_address
 from agentgraph.tree.places import Place, Tree
 from agentgraph.window.glances import Glance, Tally
-
-JsonObject = dict[str, Any]
 
 _IN_A_ROW = 300
 """How many characters of a text a row of the list of threads has."""

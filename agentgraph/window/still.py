@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
+from agentgraph.events.json_forms import JsonObject
 from agentgraph.safe_repr import cut
 from agentgraph.show.lines import one_line, tree_lines
 from agentgraph.window.calls import Window
@@ -81,7 +81,7 @@ def _thread(window: Window, thread_id: str) -> tuple[str, tuple[str, ...], list[
     return one_line(title), ("agent", "state", "time", "tokens", "text"), rows
 
 
-def _bars(window: Window, thread: dict[str, Any]) -> tuple[list[dict[str, Any]], bool]:
+def _bars(window: Window, thread: JsonObject) -> tuple[list[JsonObject], bool]:
     """Return the bars of agents, and whether there are no others before."""
     if thread["changed"]:
         return [], True
@@ -90,7 +90,7 @@ def _bars(window: Window, thread: dict[str, Any]) -> tuple[list[dict[str, Any]],
     return bars, data["is_whole"]
 
 
-def _bar(bar: dict[str, Any]) -> Iterable[str]:
+def _bar(bar: JsonObject) -> Iterable[str]:
     seconds = "" if bar["ended"] is None else f"{bar['ended'] - bar['began']:.1f} s"
     tokens = bar["tokens_in"] + bar["tokens_out"]
     return bar["address"], bar["state"], seconds, str(tokens or ""), bar["text"]
