@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import is_dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from langgraph.channels.base import BaseChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
@@ -135,9 +136,10 @@ def _hints_of_graph(graph: object) -> Iterator[object]:
     """Yield the types of a graph's channels and of those of its subgraphs."""
     subgraphs = graph.get_subgraphs(recurse=True) if isinstance(graph, Pregel) else ()
     for each in [graph, *(inner for _, inner in subgraphs)]:
-        channels: Mapping[str, Any] = getattr(each, "channels", {})
+        channels: Mapping[str, object] = getattr(each, "channels", {})
         for channel in channels.values():
-            yield from (channel.ValueType, channel.UpdateType)
+            if isinstance(channel, BaseChannel):  # else it is managed, such as `RemainingSteps`
+                yield from (channel.ValueType, channel.UpdateType)
         if isinstance(builder := getattr(each, "builder", None), StateGraph):
             yield from builder.schemas
             yield from (hint for node in builder.nodes.values() for hint in _answers_of(node.runnable))

@@ -18,6 +18,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.managed import RemainingSteps
 from langgraph.types import Interrupt, Send
 from pydantic import BaseModel, SecretStr
 from typing_extensions import TypedDict
@@ -221,6 +222,7 @@ def test_what_a_nested_graph_keeps_is_read_if_its_state_names_it(drive: Drive, t
     class Drawing(TypedDict):
         messages: list[Any]
         page: Page
+        left: RemainingSteps  # LangGraph makes no channel of it
 
     graph = foreign(lambda _: {"page": PAGE}, lambda _: {"messages": ["drawn"]}, state=Drawing)
     tree = ag.sequential("s", [ag.graph_agent("g", graph), asks("h")])
