@@ -8,9 +8,9 @@ process, no handler here can name it, and its nearest loaded base replaces it.
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypedDict
 
 from agentgraph.agents.schemas import plain
 from agentgraph.errors import AgentGraphError
@@ -192,7 +192,20 @@ def raise_together(failed: Sequence[BaseException], questions: Sequence[object])
     raise failed[0]
 
 
-def as_data(error: Exception) -> dict[str, object]:
+class ErrorData(TypedDict):
+    """An exception as plain data."""
+
+    classes: list[list[str]]
+    """The module and the name of its class, and of each base that is an `Exception`."""
+    args: list[object]
+    attributes: dict[str, object]
+    said: str
+    """Its text."""
+    failures: list[list[str]]
+    """The `Failure`s that it is raised for."""
+
+
+def as_data(error: Exception) -> ErrorData:
     """Return an exception as plain data: its classes, arguments, attributes and where it was raised."""
     classes = [each for each in type(error).__mro__ if issubclass(each, Exception)]
     attributes = {name: value for name, value in _attributes(error) if _is_plain(value)}
@@ -205,7 +218,7 @@ def as_data(error: Exception) -> dict[str, object]:
     }
 
 
-def from_data(data: Mapping[str, Any]) -> Exception:
+def from_data(data: ErrorData) -> Exception:
     """Rebuild an exception from what `as_data` returned.
 
     >>> error = from_data(as_data(ConnectionError("down")))
@@ -219,7 +232,7 @@ def from_data(data: Mapping[str, Any]) -> Exception:
     return error
 
 
-def _made(data: Mapping[str, Any]) -> Exception:
+def _made(data: ErrorData) -> Exception:
     kind = _kind(data["classes"])
     try:
         error = kind.__new__(kind, *data["args"])

@@ -36,11 +36,11 @@ class Call(NamedTuple):
 
 Calls = Generator[Call, Any, T]
 """A generator that yields calls, receives their results, and returns a `T`."""
-Advance = Callable[[], Any]
+Advance = Callable[[], Call | T]
 """Advances a generator: sends a result into it, or throws an error."""
 
 
-def run_calls(calls: Generator[Any, object, T], step: Advance | None = None) -> T:
+def run_calls(calls: Generator[Call | T, object, T], step: Advance[T] | None = None) -> T:
     """Make the calls of a generator, and return its result, or the first thing but a call it yields.
 
     Args:
@@ -56,14 +56,14 @@ def run_calls(calls: Generator[Any, object, T], step: Advance | None = None) -> 
         finally:
             del step  # an error in it would hold itself
         if not isinstance(call, Call):
-            return call  # type: ignore[no-any-return]
+            return call
         try:
             step = partial(calls.send, call.sync(*call.arguments))
         except BaseException as error:
             step = partial(calls.throw, error)
 
 
-async def arun_calls(calls: Generator[Any, object, T], step: Advance | None = None) -> T:
+async def arun_calls(calls: Generator[Call | T, object, T], step: Advance[T] | None = None) -> T:
     """Await the calls of a generator, as `run_calls` makes them."""
     step = step or partial(calls.send, None)
     while True:
@@ -74,7 +74,7 @@ async def arun_calls(calls: Generator[Any, object, T], step: Advance | None = No
         finally:
             del step
         if not isinstance(call, Call):
-            return call  # type: ignore[no-any-return]
+            return call
         try:
             step = partial(calls.send, await call.awaited(*call.arguments))
         except BaseException as error:

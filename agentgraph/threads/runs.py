@@ -349,7 +349,7 @@ class Run(Iterator[AgentEvent]):
     def _end(self, error: BaseException) -> None:
         """Throw an exception into the generator unless that has ended, and unlock the thread."""
         generator = self._execution.generator
-        step: Advance | None = partial(generator.throw, error)
+        step: Advance[AgentEvent] | None = partial(generator.throw, error)
         try:
             with suppress(_RunClosed):
                 while getgeneratorstate(generator) != GEN_CLOSED:

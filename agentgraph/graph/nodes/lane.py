@@ -18,7 +18,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
-from agentgraph.graph.failures import each_once, leave_limited
+from agentgraph.graph.failures import ErrorData, each_once, leave_limited
 from agentgraph.graph.internals import RUNTIME, SCRATCHPAD, overwrite_in
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
@@ -222,7 +222,7 @@ class Ended(TypedDict):
     """Its checkpoint namespace."""
     came: NotRequired[str | list[Any]]
     """The last text of its lane, if it succeeded."""
-    failed: NotRequired[Mapping[str, object]]
+    failed: NotRequired[ErrorData]
     """Otherwise its failure, as data."""
 
 
