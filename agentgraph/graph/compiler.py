@@ -78,7 +78,7 @@ from agentgraph.graph.nodes.swarm import SwarmNode
 from agentgraph.graph.nodes.switch import SwitchNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
-from agentgraph.graph.state import Position, TurnInput, Update, reading, state_types
+from agentgraph.graph.state import LaneState, Position, TurnInput, Update, reading, state_types
 from agentgraph.graph.stored_values import store_values
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.safe_repr import shown
@@ -183,15 +183,16 @@ def compile_tree(
     return graph.with_config(config)
 
 
-def _checked(context_schema: object) -> Any:
+def _checked(context_schema: object) -> type | None:
     """Return the type of the runtime context.
 
     Raises:
         AgentGraphError: LangGraph takes no such type.
     """
     kinds = (is_typeddict, is_dataclass, lambda each: issubclass(each, BaseModel))
-    is_type = isinstance(context_schema, type)
-    if context_schema is None or (is_type and any(is_kind(context_schema) for is_kind in kinds)):
+    if context_schema is None:
+        return None
+    if isinstance(context_schema, type) and any(is_kind(context_schema) for is_kind in kinds):
         return context_schema
     raise AgentGraphError(
         f"context_schema={shown(context_schema)} is not the type of a context; pass a dataclass, a "
@@ -273,7 +274,7 @@ class _LaneBuilder:
         if keeps := any("middleware" in node.reads for node in nodes):
             self._keeping.add(lane)
         input_type = self.types.begun if is_root and keeps else outer
-        context: Any = self.context_schema if is_root else None
+        context = self.context_schema if is_root else None
         builder: Builder = StateGraph(state, context, input_schema=input_type, output_schema=outer)
         begin = NodeContext(self.tree, lane, self.paths).first_position(lane)
         builder.add_edge(START, str(begin["next"]))
@@ -286,7 +287,7 @@ class _LaneBuilder:
         builder.input_schema = outer
         graph.stream_channels = [name for name in graph.stream_channels_list if name not in _UNSAVED]
         for node in nodes:
-            trace(graph, node.node)
+            trace(graph, node.node.name, node.node.node_context)
             if node.picture is not None:
                 graph.nodes[node.node.name].subgraphs = [node.picture]
         if not is_root:
@@ -475,7 +476,7 @@ class _WayOn(Runnable[object, str]):
 _WAY_ON = _WayOn()
 
 
-class TracedNode(Runnable[object, object]):
+class TracedNode(Runnable[LaneState, object]):
     """Runs a node in the place of LangGraph's runnable, with the metadata of the activation."""
 
     def __init__(self, node: PregelNode, node_context: NodeContext) -> None:
@@ -487,7 +488,9 @@ class TracedNode(Runnable[object, object]):
         node = self._node
         return RunnableSeq(self._bound, *node.flat_writers, trace_policy=node.trace_policy)
 
-    def invoke(self, input: object, config: RunnableConfig | None = None, **options: object) -> object:
+    def invoke(
+        self, input: LaneState, config: RunnableConfig | None = None, **options: object
+    ) -> object:
         """Run the node."""
         if config is None or (own := _unheard(config)) is None:
             return self._traced.invoke(input, self._marked(input, config), **options)
@@ -498,7 +501,7 @@ class TracedNode(Runnable[object, object]):
         return update
 
     async def ainvoke(
-        self, input: object, config: RunnableConfig | None = None, **options: object
+        self, input: LaneState, config: RunnableConfig | None = None, **options: object
     ) -> object:
         """Run the node on the event loop."""
         if config is None or (own := _unheard(config)) is None:
@@ -511,18 +514,18 @@ class TracedNode(Runnable[object, object]):
         return update
 
     def stream(
-        self, input: object, config: RunnableConfig | None = None, **options: object
+        self, input: LaneState, config: RunnableConfig | None = None, **options: object
     ) -> Iterator[object]:
         """Run the node, and yield what it writes."""
         return self._traced.stream(input, self._marked(input, config), **options)
 
     def astream(
-        self, input: object, config: RunnableConfig | None = None, **options: object
+        self, input: LaneState, config: RunnableConfig | None = None, **options: object
     ) -> AsyncIterator[object]:
         """Run the node on the event loop, and yield what it writes."""
         return self._traced.astream(input, self._marked(input, config), **options)
 
-    def _marked(self, state: Any, config: RunnableConfig | None) -> RunnableConfig | None:
+    def _marked(self, state: LaneState, config: RunnableConfig | None) -> RunnableConfig | None:
         callbacks = (config or {}).get("callbacks")
         handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
         if not config or not handlers:
@@ -554,11 +557,11 @@ def _write(update: Update, config: RunnableConfig) -> None:
     config["configurable"][SEND](writes)
 
 
-def trace(graph: Graph, node: Any) -> None:
-    """Run a graph's node in this way, if LangGraph runs nodes first and only then writes."""
+def trace(graph: Graph, name: str, node_context: NodeContext) -> None:
+    """Run a node of a graph in this way, if LangGraph runs nodes first and only then writes."""
     if _is_known():
-        run: Any = graph.nodes[node.name]
-        run.node = TracedNode(run, node.node_context)  # in the place of LangGraph's cached property
+        run = graph.nodes[name]
+        run.node = TracedNode(run, node_context)  # in the place of LangGraph's cached property
 
 
 @cache

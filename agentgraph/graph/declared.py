@@ -4,7 +4,16 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
-from typing import Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -13,6 +22,12 @@ from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Local
 from agentgraph.safe_repr import reason, shown
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+make_typed_dict: Any = TypedDict
+"""Makes a type of fields that are known at runtime; a checker wants them written out."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +121,15 @@ def declared_fields(schema: object) -> dict[str, Declared]:
     return {each.name: _localized(each) for each in of_hints}
 
 
-def without_local(schema: Any) -> Any:
+def without_local(schema: object) -> Any:
     """Return a schema without `LOCAL`: LangGraph reads a reducer only as the last annotation."""
-    hints = get_type_hints(schema, include_extras=True) if isinstance(schema, type) else {}
+    if not isinstance(schema, type):
+        return schema
+    hints = get_type_hints(schema, include_extras=True)
     plain = {name: _plain_hint(hint) for name, hint in hints.items()}
     if all(plain[name] is hint for name, hint in hints.items()):
         return schema
-    make: Any = TypedDict
-    return make(schema.__name__, plain)
+    return make_typed_dict(schema.__name__, plain)
 
 
 def _localized(declared: Declared) -> Declared:
@@ -122,7 +138,7 @@ def _localized(declared: Declared) -> Declared:
     return declared if hint is declared.hint else replace(declared, hint=hint, is_local=True)
 
 
-def _plain_hint(hint: Any) -> Any:
+def _plain_hint(hint: object) -> object:
     """Return a type without `LOCAL`; the type itself if it has none."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Required, NotRequired):
@@ -140,8 +156,7 @@ def _plain_hint(hint: Any) -> Any:
 def _of_model(name: str, info: FieldInfo) -> Declared:
     """Return a field of a pydantic model, whose schema keeps its title and description."""
     named = Field(title=info.title, description=info.description)
-    annotated: Any = Annotated  # a checker wants the type written out
-    hint = annotated[(info.annotation, *info.metadata, named)]
+    hint: object = Annotated[(info.annotation, *info.metadata, named)]
     if info.is_required():
         return Declared(name, hint)
     return Declared(name, hint, partial(info.get_default, call_default_factory=True, validated_data={}))
@@ -157,7 +172,7 @@ def _bare(hint: object) -> object:
     return hint
 
 
-def _defaults(schema: Any) -> dict[str, Callable[[], object]]:
+def _defaults(schema: "DataclassInstance | type[DataclassInstance]") -> dict[str, Callable[[], object]]:
     """Return the defaults of a dataclass, by name."""
     defaults: dict[str, Callable[[], object]] = {}
     for each in fields(schema):

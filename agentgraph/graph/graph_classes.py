@@ -10,7 +10,16 @@ a node that runs lanes has a picture there: a graph with the lanes as its nodes,
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Container,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing
 from dataclasses import replace
 from types import MappingProxyType
@@ -167,24 +176,28 @@ class RootGraph(Graph):
         is_read = is_unsettled or self._is_about_limits(graph_input, config)
         return graph_input, config, saver, is_read and self._is_outermost(config)
 
-    def _prepared_stream(self, graph_input: object, config: Any, **options: Any) -> Iterator[object]:
+    def _prepared_stream(
+        self, graph_input: object, config: RunnableConfig | None, **options: Any
+    ) -> Iterator[object]:
         """Run on input that was prepared with the thread in view."""
         yield from super().stream(run_calls(self._prepared(graph_input, config)), config, **options)
 
     async def _prepared_astream(
-        self, graph_input: object, config: Any, **options: Any
+        self, graph_input: object, config: RunnableConfig | None, **options: Any
     ) -> AsyncIterator[object]:
         graph_input = await arun_calls(self._prepared(graph_input, config))
-        async with aclosing(cast(Any, super().astream(graph_input, config, **options))) as stream:
+        async with aclosing(
+            cast(AsyncGenerator[object, None], super().astream(graph_input, config, **options))
+        ) as stream:
             async for part in stream:
                 yield part
 
-    def _prepared(self, graph_input: Any, config: Any) -> Calls[object]:
+    def _prepared(self, graph_input: Any, config: RunnableConfig | None) -> Calls[object]:
         """Return input without answers about limits, and with its values as they are saved."""
         if self._is_about_limits(graph_input, config):
             whole = ensure_config(self.config, config)
             saver: Any = whole["configurable"].get(SAVER, self.checkpointer)
-            ledger = config["configurable"][LEDGER]
+            ledger = whole["configurable"][LEDGER]
             graph_input = yield from taken(saver, whole, graph_input, ledger)
         if self._is_unsettled(graph_input):
             state = yield Call(self.get_state, self.aget_state, (config,))
@@ -219,7 +232,9 @@ class RootGraph(Graph):
             return type(graph_input)({**graph_input, "values": values})
         if len(state.next) < len(state.tasks):  # a task has ended, and its writes are in the state
             values = (*in_order(values), LATER)
-        return replace(graph_input, update={**cast(Any, graph_input.update), "values": values})
+        return replace(
+            graph_input, update={**cast(Mapping[str, object], graph_input.update), "values": values}
+        )
 
     def _guarded(
         self, config: RunnableConfig | None
@@ -254,7 +269,7 @@ class RootGraph(Graph):
         ledger = Ledger(self.tree, given.over(self.limits) if given else self.limits)
         return {**(config or {}), "configurable": {**configurable, LEDGER: ledger}}
 
-    def _checked(self, graph_input: object, values: Any) -> object:
+    def _checked(self, graph_input: object, values: object) -> object:
         """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
 
         Raises:
@@ -266,7 +281,10 @@ class RootGraph(Graph):
         if values and self.reducers.fields:
             self.reducers.merged(self.reducers.defaults(), values)
         if values and isinstance(graph_input, Command):
-            update = {**cast(Any, graph_input.update), "values": unlike_message(values)}
+            update = {
+                **cast(Mapping[str, object], graph_input.update),
+                "values": unlike_message(values),
+            }
             return replace(graph_input, update=update)
         return graph_input
 
@@ -316,7 +334,7 @@ def _raising(stream: Iterator[object], saver: GuardedSaver) -> Iterator[object]:
         yield from stream
 
 
-async def _araising(stream: Any, saver: GuardedSaver) -> AsyncIterator[object]:
+async def _araising(stream: AsyncGenerator[object, None], saver: GuardedSaver) -> AsyncIterator[object]:
     with saver.raising():
         async with aclosing(stream):
             async for part in stream:

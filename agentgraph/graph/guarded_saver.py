@@ -20,7 +20,7 @@ An exception of the serializer is not the saver's: the value that cannot be save
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -28,6 +28,7 @@ from threading import Lock
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import SaverError
 from agentgraph.graph.internals import SAVER
@@ -78,7 +79,7 @@ class Order:
         self._lock, self._open = Lock(), set[Future[None]]()
 
     def kept(
-        self, method: Callable[..., object], amethod: Callable[..., Any]
+        self, method: Callable[..., object], amethod: Callable[..., Awaitable[object]]
     ) -> tuple[Callable[..., object], Callable[..., object]]:
         """Return a method, sync and async, that waits for the calls that have begun before.
 
@@ -167,19 +168,21 @@ class GuardedSaver(Saver):
         """What the saver reads in LangGraph's config."""
         return self.inner.config_specs
 
-    def list(self, *args: Any, **options: Any) -> Iterator[Any]:
+    def list(self, config: RunnableConfig | None, **bounds: Any) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, as the saver does."""
         self.check()
         try:
-            yield from self.inner.list(*args, **options)
+            yield from self.inner.list(config, **bounds)
         except Exception as error:
             raise self._raised(error, writes=False)  # noqa: B904
 
-    async def alist(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
+    async def alist(
+        self, config: RunnableConfig | None, **bounds: Any
+    ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, as the saver does."""
         self.check()
         try:
-            async for saved in self.inner.alist(*args, **options):
+            async for saved in self.inner.alist(config, **bounds):
                 yield saved
         except Exception as error:
             raise self._raised(error, writes=False)  # noqa: B904

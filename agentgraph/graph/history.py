@@ -461,7 +461,7 @@ def _is_of_provider(block: object) -> bool:
     return isinstance(block, dict) and _PROVIDERS.fullmatch(str(block.get("type"))) is not None
 
 
-def _plain(block: Any) -> Any:
+def _plain(block: str | dict[str, object]) -> str | dict[str, object]:
     """Return a text block without ids and citations: providers refuse them in words of a user."""
     if isinstance(block, dict) and block.get("type") == "text":
         return {"type": "text", "text": block.get("text")}
@@ -482,13 +482,14 @@ def _quoted(message: BaseMessage, speaker: str | None) -> BaseMessage:
         f"{prefix}called {call['name']}({as_json(call['args'])})"
         for call in (message.tool_calls if isinstance(message, AIMessage) else ())
     ]
-    content: str | list[Any]
+    content: str | list[str | dict[str, object]]
     if isinstance(message.content, str):
         lines = [f"{prefix}{verb}: {message.content}"] if message.content or not calls else []
         content = "\n".join(lines + calls)
     else:
         said = [each for each in message.content if not (is_call(each) or _is_thought(each))]
         blocks = [_plain(each) for each in said if not _is_of_provider(each)]
-        head = [{"type": "text", "text": f"{prefix}{verb}:"}] if blocks or not calls else []
-        content = [*head, *blocks, *({"type": "text", "text": call} for call in calls)]
+        if blocks or not calls:
+            blocks.insert(0, {"type": "text", "text": f"{prefix}{verb}:"})
+        content = blocks + [{"type": "text", "text": call} for call in calls]
     return HumanMessage(content, name=speaker, id=message.id)

@@ -8,7 +8,7 @@ resumes it counts them when it begins (`nodes/spending.py`), and reaches the lim
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
@@ -46,8 +46,8 @@ def asked_in(schema: object) -> Asked | None:
 
 
 def taken(
-    saver: Saver, config: RunnableConfig, command: Command[Any], ledger: Ledger
-) -> Calls[Command[Any] | None]:
+    saver: Saver, config: RunnableConfig, command: Command[str], ledger: Ledger
+) -> Calls[Command[str] | None]:
     """Take the answers about limits out of a command, and save the leave that they give.
 
     Args:
@@ -86,7 +86,7 @@ def _questions(saved: CheckpointTuple) -> Mapping[str, object]:
 
 def _divided(
     resume: object, asked: Mapping[str, Asked], *, is_alone: bool
-) -> tuple[Mapping[str, object], Any]:
+) -> tuple[Mapping[str, object], object]:
     """Return the answers about limits, by the ids of their questions, and what is left."""
     if isinstance(resume, Mapping) and not asked.keys().isdisjoint(resume):
         rest = {key: answer for key, answer in resume.items() if key not in asked}

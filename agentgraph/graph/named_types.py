@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 from langgraph.channels.base import BaseChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -78,7 +78,7 @@ def _type_named(item: type | str) -> type:
     return kind
 
 
-def named_types(hints: Iterable[Any]) -> dict[Key, type]:
+def named_types(hints: Iterable[object]) -> dict[Key, type]:
     """Return the classes that type hints name, and those that the fields of these name.
 
     >>> from fractions import Fraction
@@ -93,8 +93,11 @@ def named_types(hints: Iterable[Any]) -> dict[Key, type]:
         if id(hint) in seen or is_safe(hint):
             continue
         seen[id(hint)] = hint
-        is_class = isinstance(hint, type) and not is_typeddict(hint)
-        if is_class and hint.__module__ not in ("builtins", "typing"):
+        if (
+            isinstance(hint, type)
+            and not is_typeddict(hint)
+            and hint.__module__ not in ("builtins", "typing")
+        ):
             classes[key_of(hint)] = hint
         queue += _inside(hint)
     return classes

@@ -111,14 +111,14 @@ def has_begun(config: RunnableConfig) -> Calls[bool]:
     return (yield from _last_of_lane(config)) is not None
 
 
-def last_position(config: RunnableConfig) -> Calls[Mapping[str, Any] | None]:
+def last_position(config: RunnableConfig) -> Calls[Mapping[str, object] | None]:
     """Return where the lane of a task is, from an earlier run of the task; None if it has not begun.
 
     Args:
         config: As in `has_begun`.
     """
     saved = yield from _last_of_lane(config)
-    position: Mapping[str, Any] | None = None
+    position: Mapping[str, object] | None = None
     if saved is not None:
         position = saved.checkpoint["channel_values"].get("position")
     return position
@@ -252,17 +252,17 @@ def check_saved(config: RunnableConfig, where: str, named: Iterable[tuple[str, o
             )
 
 
-def check_names(where: str, values: Mapping[Any, object]) -> None:
+def check_names(where: str, names: Iterable[object]) -> None:
     """Refuse values whose names are not texts.
 
     Args:
         where: The address of the agent that writes them.
-        values: The values, by name.
+        names: The names.
 
     Raises:
         InvalidOutputError: A name is not a text, or cannot be saved.
     """
-    for name in values:
+    for name in names:
         if (fault := name_fault(name)) is not None:
             raise InvalidOutputError(f"{where}: the name {shown(name)} of a value {fault}")
 

@@ -91,7 +91,7 @@ def note_of(plain: Sequence[Any]) -> Note:
     return Note(note_id, kind, data, address, Moment(*moment) if moment else None)
 
 
-def answer_in(position: Mapping[str, Any]) -> list[Any] | None:
+def answer_in(position: Mapping[str, Any]) -> list[object] | None:
     """Return the address and the structured answer in the notes of a position; None if none has one."""
     answers = [note[3:1:-1] for note in position.get("told", ()) if note[1] == ANSWERED]
     return [*answers[-1]] if answers else None

@@ -42,10 +42,12 @@ from langchain_core.messages import (
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
+from langgraph.checkpoint.base import PendingWrite
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
+from agentgraph.graph.declared import make_typed_dict
 from agentgraph.graph.internals import delta_reducer
 from agentgraph.graph.stored_values import ValuesChannel
 from agentgraph.graph.values import Reducers, Write, is_same
@@ -172,7 +174,7 @@ class Leaving(TypedDict):
 
     goto: str
     """The node."""
-    update: dict[str, Any]
+    update: dict[str, object]
     """What is written there besides what the tree said."""
 
 
@@ -222,7 +224,7 @@ class Position(TypedDict):
     """The fingerprint of the tree."""
     at: NotRequired[str]
     """The address of the activation that wrote this."""
-    told: NotRequired[list[Any]]
+    told: NotRequired[list[list[object]]]
     """Its `Note`s, as plain data."""
     clock: NotRequired[list[int]]
     """In the root: the turn, and the greatest event number in it so far."""
@@ -247,7 +249,7 @@ class Position(TypedDict):
     """The outline of the tree; written at the start of a turn."""
     text: NotRequired[str]
     """What the activation says as the result of its lane, if that is not its last message."""
-    answered: NotRequired[list[Any]]
+    answered: NotRequired[list[object]]
     """The structured answer of the activation at the border before: its address, and the answer."""
     request: NotRequired[str]
     """What a function asks of the agent whose lane begins here."""
@@ -345,7 +347,7 @@ class History(SnapshotList):
         super().update(rest)
         return True
 
-    def replay_writes(self, writes: Sequence[Any]) -> None:
+    def replay_writes(self, writes: Sequence[PendingWrite]) -> None:
         """Apply the writes saved since a snapshot, likewise."""
         if (rest := _after_removal([value for _, _, value in writes])) is not None:
             self.value = self.typ()
@@ -362,13 +364,14 @@ def _may_remove(writes: Sequence[object]) -> bool:
     return False
 
 
-def _after_removal(writes: Sequence[Any]) -> list[Any] | None:
+def _after_removal(writes: Sequence[object]) -> list[object] | None:
     """Return the writes after the last removal of all messages; None without such a removal."""
     for i in range(len(writes))[::-1]:
-        write = writes[i] if isinstance(writes[i], list) else [writes[i]]
-        for n in range(len(write))[::-1]:
-            if is_remove_all(write[n]):
-                return [write[n + 1 :], *writes[i + 1 :]]
+        write = writes[i]
+        several = write if isinstance(write, list) else [write]
+        for n in range(len(several))[::-1]:
+            if is_remove_all(several[n]):
+                return [several[n + 1 :], *writes[i + 1 :]]
     return None
 
 
@@ -380,7 +383,8 @@ def with_changes(messages: Sequence[BaseMessage], changes: Sequence[BaseMessage]
     ids = {each.id for each in changes}
     if len(ids) == len(changes) and not any(each.id in ids for each in messages):
         return [*messages, *(each for each in changes if not isinstance(each, RemoveMessage))]
-    reduced: object = delta_reducer(cast(Any, [*messages]), cast(Any, [[*changes]]))
+    before, written = cast(list[AnyMessage], [*messages]), cast(list[AnyMessage], [*changes])
+    reduced: object = delta_reducer(before, [written])
     return cast(list[BaseMessage], reduced)
 
 
@@ -451,9 +455,8 @@ class StateTypes(NamedTuple):
 
 def state_types(reducers: Reducers) -> StateTypes:
     """Return the types of the states of a tree whose values are merged by `reducers`."""
-    make: Any = TypedDict  # a checker wants the fields written out
-    schema, annotated = reducers.schema, cast(Any, Annotated)  # made at runtime
-    values = annotated[schema, ValuesChannel(reducers)]
+    make, schema = make_typed_dict, reducers.schema
+    values: object = Annotated[(schema, ValuesChannel(reducers))]
     writes = Annotated[
         list[Write], SnapshotList(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)
     ]
@@ -479,9 +482,8 @@ def reading(state: type, channels: Collection[str], *, is_root: bool) -> type:
         "middleware": _RECORDS if is_root else _CHANGES,
         "untracked": Annotated[list[object], UntrackedValue],
     }
-    make: Any = TypedDict
     fields = get_type_hints(state, include_extras=True)
-    return cast(type, make("LaneState", fields | {name: further[name] for name in channels}))
+    return cast(type, make_typed_dict("LaneState", fields | {name: further[name] for name in channels}))
 
 
 class Update(TypedDict, total=False):

@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import PendingWrite
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.constants import START
 
@@ -59,7 +60,7 @@ _VALUES = "values"
 _SERIALIZER = JsonPlusSerializer()
 
 
-def without_copies(notes: Sequence[list[Any]], written: object) -> list[list[Any]]:
+def without_copies(notes: Sequence[list[Any]], written: object) -> list[list[object]]:
     """Return notes for the saver, those of values without what is saved beside them.
 
     >>> without_copies([["1", "values", {"a": "x", "b": "y"}, "s/f", []]], [{"a": "x"}, {"b": "z"}])
@@ -116,7 +117,13 @@ class ValuesChannel(DeltaChannel[dict[str, object]]):
     reducer: Any
     """The `Reducers`: LangGraph makes the channel anew from what is passed as its reducer."""
 
-    def __init__(self, reducer: Reducers, typ: Any = dict, *, snapshot_frequency: int = _NEVER) -> None:
+    def __init__(
+        self,
+        reducer: Reducers,
+        typ: type[dict[str, object]] = dict,
+        *,
+        snapshot_frequency: int = _NEVER,
+    ) -> None:
         super().__init__(cast(Any, reducer), typ, snapshot_frequency=snapshot_frequency)
         self.value = reducer.declared_defaults() if reducer.fields else {}
         self._new: list[object] = []
@@ -187,7 +194,7 @@ class ValuesChannel(DeltaChannel[dict[str, object]]):
             self._new += values
         return True
 
-    def replay_writes(self, writes: Sequence[Any]) -> None:
+    def replay_writes(self, writes: Sequence[PendingWrite]) -> None:
         """Apply the writes saved since all values were stored, unchecked."""
         for _, _, write in writes:
             overwrites, values = overwrite_in(write)
@@ -197,7 +204,7 @@ class ValuesChannel(DeltaChannel[dict[str, object]]):
                 self.value = self.reducer.replayed(self.value, self._not_known(write))
             self._new.append(write)
 
-    def _not_known(self, write: Any) -> object:
+    def _not_known(self, write: object) -> object:
         """Return a write without what a command knew that was applied before it: see `LATER`."""
         known, self._known = self._known, set()
         if not (known or (isinstance(write, list | tuple) and LATER in write)):
@@ -268,15 +275,15 @@ class StoringWrite(ChannelWrite):
     reducers: Reducers
     begins: bool
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
+    def invoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> object:
         """Write an update."""
         return super().invoke(input, self._storing(input, config or {}))
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:
+    async def ainvoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> object:
         """Write an update, on the event loop."""
         return await super().ainvoke(input, self._storing(input, config or {}))
 
-    def _storing(self, update: Any, config: RunnableConfig) -> RunnableConfig:
+    def _storing(self, update: object, config: RunnableConfig) -> RunnableConfig:
         """Return a config that stores the values of what is sent, if there may be some."""
         counts = self.begins and counts_for_values(config, 2)
         if not counts and type(update) is dict and _VALUES not in update:

@@ -17,7 +17,7 @@ rules:
 
 import importlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,7 @@ from langgraph.checkpoint.serde.jsonplus import (
     JsonPlusSerializer,
 )
 from langgraph.types import Send
+from pydantic import BaseModel
 
 from agentgraph.graph.internals import SAFE_MSGPACK_TYPES, DeltaSnapshot
 from agentgraph.safe_repr import reason, shown
@@ -210,7 +211,7 @@ class StrictSerializer(JsonPlusSerializer):
                 "if the class has changed, let it take what it took before",
             ) from error
 
-    def _kind(self, module: Any, name: Any) -> object:
+    def _kind(self, module: str, name: str) -> type:
         """Return the class of an object.
 
         Raises:
@@ -220,7 +221,8 @@ class StrictSerializer(JsonPlusSerializer):
         if (kind := self._allowed.get(key)) is not None:
             return kind
         if key in SAFE_MSGPACK_TYPES:
-            return getattr(importlib.import_module(module), name)
+            known: type = getattr(importlib.import_module(module), name)
+            return known
         raise _not_allowed(module, name)
 
 
@@ -239,7 +241,7 @@ def _not_allowed(module: object, name: object) -> UnreadableError:
     )
 
 
-def _built(code: int, kind: Any, data: Any) -> object:
+def _built(code: int, kind: type, data: Any) -> object:
     """Return an object of a class, built as LangGraph builds it."""
     match code:
         case _ if code == EXT_CONSTRUCTOR_SINGLE_ARG:
@@ -255,19 +257,19 @@ def _built(code: int, kind: Any, data: Any) -> object:
     raise UnreadableError(f"it has the unknown code {code}")
 
 
-def _model(kind: Any, data: Any) -> object:
+def _model(kind: type[BaseModel], data: Mapping[str, object]) -> object:
     """Return a pydantic object; like LangGraph, without validation if its class has changed."""
     try:
         return kind(**data)
     except Exception:
-        made = getattr(kind, "model_construct", None) or kind.construct
+        made: Callable[..., object] = getattr(kind, "model_construct", None) or kind.construct
         instance = made(**data)
         if isinstance(instance, BaseMessage) and not _is_message(instance):
             raise
         return instance
 
 
-def _is_message(message: Any) -> bool:
+def _is_message(message: BaseMessage) -> bool:
     """Return whether a message that was not validated has the parts that every reader relies on."""
     return (
         isinstance(message.content, str | list)
@@ -282,6 +284,6 @@ def _is_message(message: Any) -> bool:
     )
 
 
-def _array(dtype: str, shape: Any, order: object, buffer: bytes) -> object:
+def _array(dtype: str, shape: object, order: object, buffer: bytes) -> object:
     numpy = importlib.import_module("numpy")
     return numpy.frombuffer(buffer, dtype=numpy.dtype(dtype)).reshape(shape, order=order)

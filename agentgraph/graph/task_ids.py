@@ -6,7 +6,6 @@ checkpoint must know the ids that LangGraph will look for there.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from agentgraph.graph.internals import PULL, PUSH, TRIGGER, id_from, task_path_str
 
@@ -24,7 +23,7 @@ def node_task(checkpoint_id: str, around: str, step: int, node: str) -> str:
 
 
 def called_tasks(
-    checkpoint_id: str, within: str, step: int, path: tuple[Any, ...]
+    checkpoint_id: str, within: str, step: int, path: tuple[object, ...]
 ) -> Callable[[str, int], str]:
     """Return a function that returns the id of a task that a node calls.
 

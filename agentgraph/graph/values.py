@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from types import UnionType
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -39,7 +40,13 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
-from agentgraph.graph.declared import Declared, declared_fields, given_fields, without_local
+from agentgraph.graph.declared import (
+    Declared,
+    declared_fields,
+    given_fields,
+    make_typed_dict,
+    without_local,
+)
 from agentgraph.graph.internals import MISSING, ROOT, delta_reducer, overwrite_in
 from agentgraph.graph.open_types import Channel
 from agentgraph.safe_repr import shown, shown_error
@@ -64,7 +71,7 @@ _INSTEAD = {
 
 _PURE = (operator.add, operator.or_, delta_reducer)
 """Reducers that return the same each time; `add_messages`, too, once all messages have ids."""
-_OPERATORS: Sequence[tuple[Sequence[tuple[Any, str]], str]] = (
+_OPERATORS: Sequence[tuple[Sequence[tuple[type | UnionType, str]], str]] = (
     (((list, "list"), (tuple, "tuple"), (str, "str"), (int, "int"), (int | float, "float")), "add"),
     (((dict, "dict"), (set, "set"), (frozenset, "frozenset")), "or_"),
 )
@@ -94,14 +101,14 @@ def as_writes(values: Written) -> list[Write]:
     return list(values)
 
 
-def maps_in(written: object) -> list[Mapping[str, Any]]:
+def maps_in(written: object) -> list[Mapping[str, object]]:
     """Return the values that a step has written, as it was saved: those of each write, in order.
 
     The root writes one map of values or several, a lane writes `Write`s.
     """
     if isinstance(written, Mapping):
         return [written]
-    several: Sequence[Any] = written if isinstance(written, list | tuple) else ()
+    several = written if isinstance(written, list | tuple) else ()
     return [each["values"] if each.keys() == {"by", "values"} else each for each in several]
 
 
@@ -164,8 +171,9 @@ class Reducers:
         """The type of all values, for the schemas of a graph; no name is required."""
         if not self.fields:
             return dict[str, Any]
-        make: Any = TypedDict
-        return make("Values", {name: each.hint for name, each in self.fields.items()}, total=False)
+        return make_typed_dict(
+            "Values", {name: each.hint for name, each in self.fields.items()}, total=False
+        )
 
     def defaults(self) -> dict[str, object]:
         """Return new defaults of the names that have one: declared, or as their reducer begins."""
@@ -351,7 +359,7 @@ def first_values(channels: Mapping[str, Channel]) -> dict[str, object]:
     return {name: each.get() for name, each in copies.items() if each.is_available()}
 
 
-def declared(schema: Any) -> Reducers:
+def declared(schema: object) -> Reducers:
     """Return the reducers that a schema declares for its fields.
 
     A field `messages`, as in LangGraph's `MessagesState`, is the history, and not a value; nor is
@@ -491,7 +499,7 @@ def _no_schema(schema: object) -> InvalidAgentError:
     )
 
 
-def _unread(schema: type, error: Exception) -> InvalidAgentError:
+def _unread(schema: object, error: Exception) -> InvalidAgentError:
     return InvalidAgentError(
         [
             f"values={shown(schema)} cannot be read as a state ({shown_error(error)}); its types must "
