@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pydantic_core import from_json
 from rich.console import Console
@@ -15,7 +14,7 @@ from agentgraph.events.events import Interrupt
 from agentgraph.show.lines import one_line, without_controls
 from agentgraph.threads.pending import names_of
 
-Schema = Mapping[str, Any] | None
+Schema = Mapping[str, object] | None
 
 _NAMED = re.compile(r"(?P<question>(?:[\w/#\[\]{}.-]|\([\w.:%-]*\))+)=(?P<text>.*)", re.DOTALL)
 _YES_NO = {"yes": True, "y": True, "no": False, "n": False}

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import click
 from rich.text import Text
@@ -52,7 +52,7 @@ from agentgraph.threads.runner import Runner
 from agentgraph.threads.savers.urls import is_database_url, without_password
 from agentgraph.threads.visits import Visit
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Refusal(click.ClickException):
@@ -320,7 +320,7 @@ OF_THREADS = (threads, show, delete, copy, visits, timeline, stop, steer)
 class _Group(click.Group):
     """Turns errors into messages with exit code 2, and Ctrl-C into exit code 130."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except AgentGraphError as error:

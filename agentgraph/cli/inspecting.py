@@ -13,12 +13,12 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from agentgraph.agents.agents import Agent
-from agentgraph.cli.options import json_object
+from agentgraph.cli.options import JsonObject, json_object
 from agentgraph.cli.reloading import TargetFiles
 from agentgraph.cli.session import STOPPED
 from agentgraph.cli.target import Target, takes_target
@@ -31,6 +31,8 @@ from agentgraph.threads.savers.opening import open_saver
 from agentgraph.threads.savers.urls import is_database_url, without_password
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
     from agentgraph.threads.savers.postgres import DatabaseSaver
     from agentgraph.threads.savers.sqlite import FileSaver
     from agentgraph.window.calls import Window
@@ -66,7 +68,12 @@ class InspectError(AgentGraphError):
 )
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 def inspect(
-    target: Target, db: str, port: int | None, config: Any, context: Any, no_browser: bool
+    target: Target,
+    db: str,
+    port: int | None,
+    config: "RunnableConfig | None",
+    context: JsonObject | None,
+    no_browser: bool,
 ) -> None:
     """Open a page on the runs of a tree: what runs, what waits, what it cost, and again from there.
 
@@ -181,7 +188,7 @@ def _serve(window: "Window", listener: socket.socket, token: str) -> None:
     def at_once(*_: object) -> None:
         os._exit(STOPPED)
 
-    def soon(number: int, _: Any) -> None:
+    def soon(number: int, _: object) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, at_once)
         window.is_closed = server.should_exit = True

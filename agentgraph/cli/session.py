@@ -59,8 +59,8 @@ class Whereabouts:
     target: Target
     thread_id: str
     db: str
-    config: Mapping[str, Any] | None = None
-    context: Mapping[str, Any] | None = None
+    config: Mapping[str, object] | None = None
+    context: Mapping[str, object] | None = None
 
     @property
     def shown_db(self) -> str:
@@ -176,7 +176,7 @@ class Session:
         self._may_ask = not no_input and at_terminal()
         self._with_traceback, self._is_stopping = with_traceback, False
 
-    def go(self, text: str | None = None, **options: Any) -> int:
+    def go(self, text: str | None = None, **options: object) -> int:
         """Run a turn, or resume the thread, ask its questions until it is done; return the exit code.
 
         Args:

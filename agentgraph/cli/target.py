@@ -109,7 +109,7 @@ def takes_target(command: Callable[..., None]) -> Callable[..., None]:
         "may import; MODULE:* for all public names.",
     )
     @wraps(command)
-    def with_target(name: str, registry: str | None, allow: tuple[str, ...], **options: Any) -> None:
+    def with_target(name: str, registry: str | None, allow: tuple[str, ...], **options: object) -> None:
         command(target=Target(name=name, registry=registry, allow=allow), **options)
 
     return with_target

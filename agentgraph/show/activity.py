@@ -108,7 +108,7 @@ class Activity:
         self.ended(at, now, ending, then)
         return True
 
-    def _address(self, node: str, position: Mapping[str, Any] | None) -> str:
+    def _address(self, node: str, position: StreamPart | None) -> str:
         """Return the address of an activation at a node, also after a jump by `Command(goto=...)`."""
         position = position or {"next": None, "cursor": []}
         place = self._tree.by_node[node]

@@ -7,15 +7,14 @@ are boxes, and a loop is the edge that leads back, with its name.
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 from zlib import crc32
 
 from langgraph.graph import END, START
-from langgraph.graph.state import CompiledStateGraph
 
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import InvalidAgentError
 from agentgraph.graph.compiler import compile_agent
+from agentgraph.graph.open_types import Graph
 from agentgraph.safe_repr import cut, printable
 from agentgraph.show.directions import Direction, direction_of
 from agentgraph.show.lines import tree_lines
@@ -32,8 +31,6 @@ _MOST_PARTS = 48
 _LONGEST_LABEL, _LONGEST_ID = 60, 80
 _SPELLED = frozenset('"#<>&`*%$\\')
 """The characters that mean something to Mermaid in a label."""
-
-Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 
 def mermaid(graph: Graph, *, xray: bool = True, visits: Iterable[Visit] | None = None) -> str:

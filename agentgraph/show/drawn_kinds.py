@@ -3,19 +3,19 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from langgraph.graph import END, START
 from langgraph.pregel import Pregel
 
 from agentgraph.agents.agents import LoopAgent
 from agentgraph.graph.graph_classes import RootGraph
+from agentgraph.graph.open_types import Graph
 from agentgraph.show.looks import ENDS, LANE, OF_AGENTS
 from agentgraph.tree.places import Place, Tree
 
 Ends = tuple[str, str]
 """The source and the target of an edge."""
-Inside = Callable[[Any], dict[str, Any]]
+Inside = Callable[[object], dict[str, object]]
 """Returns the graphs that are drawn in the nodes of a graph."""
 
 
@@ -46,7 +46,7 @@ def boxes_of(keys: Iterable[str]) -> set[str]:
     return {key[:i] for key in keys for i, char in enumerate(key) if char == ":"}
 
 
-def drawn_kinds(graph: Any, keys: Collection[str]) -> dict[str, Drawn]:
+def drawn_kinds(graph: Graph, keys: Collection[str]) -> dict[str, Drawn]:
     """Return what each node and each box of a drawing stands for.
 
     Args:
@@ -58,7 +58,7 @@ def drawn_kinds(graph: Any, keys: Collection[str]) -> dict[str, Drawn]:
     return {key: _drawn(graph, key, every, key in boxes, inside) for key in every}
 
 
-def _drawn(graph: Any, key: str, every: set[str], is_box: bool, inside: Inside) -> Drawn:
+def _drawn(graph: object, key: str, every: set[str], is_box: bool, inside: Inside) -> Drawn:
     *around, name = key.split(":")
     if name in (START, END):
         return Drawn(ENDS)
@@ -72,7 +72,7 @@ def _drawn(graph: Any, key: str, every: set[str], is_box: bool, inside: Inside) 
     return Drawn(_kind_of_node(place, name), name if inner is graph else "", place, inner.tree)
 
 
-def _graph_around(graph: Any, around: Iterable[str], inside: Inside) -> Any:
+def _graph_around(graph: object, around: Iterable[str], inside: Inside) -> object:
     """Return the innermost graph that is not a lane, on the way to a node; None if it is unknown."""
     for name in around:
         if not isinstance(graph, RootGraph):
@@ -82,7 +82,7 @@ def _graph_around(graph: Any, around: Iterable[str], inside: Inside) -> Any:
     return graph
 
 
-def _subgraphs(graph: Any) -> dict[str, Any]:
+def _subgraphs(graph: object) -> dict[str, object]:
     """Return the graphs that are drawn in the nodes of a graph, by node."""
     return dict(graph.get_subgraphs()) if isinstance(graph, Pregel) else {}
 

@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, JustifyMethod
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.measure import Measurement
 from rich.segment import Segment
@@ -355,7 +355,7 @@ class _End:
         yield Text(backwards.plain[::-1], no_wrap=True)
 
 
-def _cells(row: Row, running: str, longest: int) -> dict[str, Any]:
+def _cells(row: Row, running: str, longest: int) -> dict[str, RenderableType]:
     """Return the cells of a row by column title."""
     mark, style = _LOOKS[row.state]
     mark = running if row.state == "running" else mark

@@ -6,12 +6,12 @@ the box of the lanes itself. The next round of a chat agent without tools is no 
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from langchain_core.runnables.graph import Edge, Node
 from langgraph.graph import END, START
 
 from agentgraph.graph.graph_classes import TITLE
+from agentgraph.graph.open_types import Graph
 from agentgraph.show.drawn_kinds import Drawn, Ends, drawn_kinds, ways_back
 from agentgraph.show.looks import LANE, LOOKS
 from agentgraph.tree.kinds import WORK
@@ -85,7 +85,7 @@ class Sketch:
             yield from part.all()
 
 
-def sketch(graph: Any, *, xray: bool = True) -> Sketch:
+def sketch(graph: Graph, *, xray: bool = True) -> Sketch:
     """Return the drawing of a graph as data.
 
     Args:

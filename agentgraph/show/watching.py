@@ -39,7 +39,7 @@ class Watched(Result):
     def __len__(self) -> int:
         return len(self.events)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         return self.events[index]
 
     def __repr__(self) -> str:
@@ -55,9 +55,9 @@ def watch(
     messages: Input | None = None,
     *,
     thread_id: str | None = None,
-    answers: Any = UNANSWERED,
-    values: Mapping[str, Any] | None = None,
-    context: Any = None,
+    answers: object = UNANSWERED,
+    values: Mapping[str, object] | None = None,
+    context: object = None,
     config: "RunnableConfig | None" = None,
     drop_pending: bool = False,
     at: str | Back | None = None,
@@ -122,9 +122,9 @@ async def awatch(
     messages: Input | None = None,
     *,
     thread_id: str | None = None,
-    answers: Any = UNANSWERED,
-    values: Mapping[str, Any] | None = None,
-    context: Any = None,
+    answers: object = UNANSWERED,
+    values: Mapping[str, object] | None = None,
+    context: object = None,
     config: "RunnableConfig | None" = None,
     drop_pending: bool = False,
     at: str | Back | None = None,

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -55,7 +55,7 @@ _LOADED_WHEN_USED = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import when used: cassettes need LangChain's agents, and the fixture needs pytest."""
     if name not in _LOADED_WHEN_USED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -132,7 +132,9 @@ class ScriptedChatModel(BaseChatModel):
                 f"{left[0]!r}; calls so far: {asked}"
             )
 
-    def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
+    def bind_tools(
+        self, tools: Sequence[Any], **kwargs: object
+    ) -> Runnable[LanguageModelInput, AIMessage]:
         """Bind tools as every chat model does; the script alone decides whether they are called.
 
         Args:
@@ -154,7 +156,7 @@ class ScriptedChatModel(BaseChatModel):
         messages: list[BaseMessage],
         stop: list[str] | None = None,
         run_manager: CallbackManagerForLLMRun | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> ChatResult:
         return ChatResult(generations=[ChatGeneration(message=self._reply(messages, settings))])
 
@@ -163,7 +165,7 @@ class ScriptedChatModel(BaseChatModel):
         messages: list[BaseMessage],
         stop: list[str] | None = None,
         run_manager: CallbackManagerForLLMRun | None = None,
-        **settings: Any,
+        **settings: object,
     ) -> Iterator[ChatGenerationChunk]:
         for message in _chunks(self._reply(messages, settings)):
             chunk = ChatGenerationChunk(message=message)
@@ -171,7 +173,7 @@ class ScriptedChatModel(BaseChatModel):
                 run_manager.on_llm_new_token(str(message.text), chunk=chunk)
             yield chunk
 
-    def _reply(self, messages: list[BaseMessage], settings: dict[str, Any]) -> AIMessage:
+    def _reply(self, messages: list[BaseMessage], settings: dict[str, object]) -> AIMessage:
         with self._lock:
             call = len(self._inputs)
             self._inputs.append(list(messages))
@@ -197,7 +199,7 @@ class ScriptedChatModel(BaseChatModel):
             said.usage_metadata = _usage(messages, said)
         return said
 
-    def _response(self, call: int, messages: list[BaseMessage]) -> Any:
+    def _response(self, call: int, messages: list[BaseMessage]) -> object:
         if callable(self.responses):
             return self.responses
         if call >= len(self.responses):
@@ -249,7 +251,7 @@ def _faults(
             yield f"call {each!r} of {name!r} is made {made[each]} and answered {answered[each]} times"
 
 
-def call(name: str, id: str | None = None, /, **args: Any) -> ToolCall:
+def call(name: str, id: str | None = None, /, **args: object) -> ToolCall:
     """Return a tool call for `calls`: `call("search", topic="bees")`.
 
     Args:

@@ -33,6 +33,8 @@ OUTCOMES = ("reply", "returned", "raised", "called")
 
 Entry = dict[str, Any]
 """One answer: what was asked, its hash (`mark`), and the outcome."""
+Form = Mapping[str, Any]
+"""A JSON object."""
 
 
 class Question(NamedTuple):
@@ -44,8 +46,8 @@ class Question(NamedTuple):
         mark: The hash of all of it.
     """
 
-    asked: Mapping[str, Any]
-    parts: Mapping[str, Any]
+    asked: Form
+    parts: Form
     mark: str
 
 
@@ -72,12 +74,12 @@ class CassetteFile:
         """
         self.path = Path(path)
         self.answers: dict[str, list[Entry]] = {}
-        self.parts: dict[str, Any] = {}
+        self.parts: dict[str, object] = {}
         self._changed: set[str] = set()
         self._seen: object = None
         self._merge()
 
-    def put(self, where: str, entries: Sequence[Entry], parts: Mapping[str, Any]) -> None:
+    def put(self, where: str, entries: Sequence[Entry], parts: Form) -> None:
         """Replace the entries of one place, and write the file.
 
         Raises:
@@ -109,7 +111,7 @@ class CassetteFile:
             raise self._error("cannot be read", error) from error
         return found.st_ino, found.st_mtime_ns, found.st_size
 
-    def _read(self) -> tuple[dict[str, list[Entry]], dict[str, Any]]:
+    def _read(self) -> tuple[dict[str, list[Entry]], dict[str, object]]:
         try:
             data = json.loads(self.path.read_text("utf-8"))
         except (OSError, ValueError, RecursionError) as error:

@@ -7,7 +7,7 @@ their order, once each, and the last one again and again: so a rewound thread ge
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from agentgraph.errors import CassetteError
 from agentgraph.testing.cassette_files import OUTCOMES, CassetteFile, Entry, Question
@@ -85,7 +85,7 @@ class Cassette:
             key = place, question.mark
             self._used[key] = self._used.get(key, 0) + 1
 
-    def keep(self, place: Place, question: Question, outcome: Mapping[str, Any]) -> None:
+    def keep(self, place: Place, question: Question, outcome: Mapping[str, object]) -> None:
         """Keep an answer, after earlier ones to the same question.
 
         Raises:

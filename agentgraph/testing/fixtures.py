@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -45,6 +45,6 @@ def cassette(request: pytest.FixtureRequest) -> Recorded:
     return recorded(request.path.parent / "cassettes" / f"{name}.json", cast(Mode, mode))
 
 
-def _name_of(request: Any) -> str:
+def _name_of(request: pytest.FixtureRequest) -> str:
     """Return the name of the test in its file, with its class and its parameters."""
     return str(request.node.nodeid).partition("::")[2]

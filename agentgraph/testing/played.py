@@ -28,22 +28,24 @@ class PlayedModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "played"
 
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *_: object, **__: object) -> ChatResult:
         if self.raised is not None:
             raise self.raised
         return ChatResult(generations=[ChatGeneration(message=self.reply)])
 
-    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+    async def _agenerate(self, messages: list[BaseMessage], *_: object, **__: object) -> ChatResult:
         return self._generate(messages)
 
-    def _stream(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Iterator[ChatGenerationChunk]:
+    def _stream(
+        self, messages: list[BaseMessage], *_: object, **__: object
+    ) -> Iterator[ChatGenerationChunk]:
         for chunk in self.chunks or ([] if self.reply is None else [_as_chunk(self.reply)]):
             yield ChatGenerationChunk(message=chunk)
         if self.raised is not None:
             raise self.raised
 
     async def _astream(
-        self, messages: list[BaseMessage], *_: Any, **__: Any
+        self, messages: list[BaseMessage], *_: object, **__: object
     ) -> AsyncIterator[ChatGenerationChunk]:
         for chunk in self._stream(messages):
             yield chunk
@@ -63,11 +65,11 @@ class HeardChunks(BaseCallbackHandler):
         super().__init__()
         self.chunks: list[AIMessageChunk] = []
 
-    def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+    def on_chat_model_start(self, *_: object, **__: object) -> None:
         """Begin anew: of several models that are asked, the last one replies."""
         self.chunks = []
 
-    def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:
+    def on_llm_new_token(self, token: object, *, chunk: object = None, **_: object) -> None:
         """Add a chunk."""
         message = getattr(chunk, "message", None)
         if isinstance(message, AIMessageChunk):
@@ -82,7 +84,7 @@ class HeardChunks(BaseCallbackHandler):
         return manager
 
 
-def compact(message: BaseMessage) -> dict[str, Any]:
+def compact(message: BaseMessage) -> dict[str, object]:
     """Return a message as JSON, without empty fields and without the headers of a provider's answer."""
     data: Any = message_as_json(message)["data"]
     metadata = {key: each for key, each in data["response_metadata"].items() if key != "headers"}
@@ -106,7 +108,7 @@ def chunk_as_json(chunk: AIMessageChunk) -> object:
     return data["content"] if is_text else data
 
 
-def chunk_from_json(data: Any) -> AIMessageChunk:
+def chunk_from_json(data: str | Mapping[str, object]) -> AIMessageChunk:
     """Return the chunk from the form of `chunk_as_json`."""
     if isinstance(data, str):
         return AIMessageChunk(content=data)

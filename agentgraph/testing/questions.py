@@ -18,7 +18,7 @@ from agentgraph.agents.schemas import json_schema
 from agentgraph.events.json_forms import as_json
 from agentgraph.safe_repr import as_json as as_text
 from agentgraph.safe_repr import cut
-from agentgraph.testing.cassette_files import Entry, Question, mark_of
+from agentgraph.testing.cassette_files import Entry, Form, Question, mark_of
 
 _IDS = ("id", "call_id", "tool_use_id", "index")
 """The keys of content blocks that differ from run to run."""
@@ -49,7 +49,7 @@ def secrets_of(model: object) -> Iterator[str]:
         for each in model.runnables:
             yield from secrets_of(each)
         return
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
     if isinstance(model, RunnableBinding):
         settings = dict(model.kwargs)
         yield from secrets_of(model.bound)
@@ -62,7 +62,7 @@ def secrets_of(model: object) -> Iterator[str]:
             yield from map(str, value.values())
 
 
-def difference(entries: Sequence[Entry], parts: Mapping[str, Any], question: Question) -> str:
+def difference(entries: Sequence[Entry], parts: Form, question: Question) -> str:
     """Return what differs between a question and the recorded one that is most like it."""
     recorded = max((each["asked"] for each in entries), key=lambda each: _alike(each, question.asked))
     if "tool" in question.asked:
@@ -82,7 +82,7 @@ def difference(entries: Sequence[Entry], parts: Mapping[str, Any], question: Que
     return _shown(f"the tool {name!r}", old.get(name), new.get(name))
 
 
-def _alike(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> int:
+def _alike(recorded: Form, asked: Form) -> int:
     return _shared(recorded.get("messages", ()), asked.get("messages", ()))
 
 
@@ -100,7 +100,7 @@ def _shown(what: str, recorded: object, asked: object) -> str:
     return f"{what} differs:\n  recorded: {old}\n  asked:    {new}"
 
 
-def _as_text(part: Any) -> str:
+def _as_text(part: object) -> str:
     match part:
         case None:
             return "nothing"
@@ -109,7 +109,7 @@ def _as_text(part: Any) -> str:
     return part if isinstance(part, str) else as_text(part)
 
 
-def _message(message: BaseMessage) -> dict[str, Any]:
+def _message(message: BaseMessage) -> dict[str, object]:
     data: dict[str, object] = {"type": message.type, "content": _content(message.content)}
     if message.name:
         data["name"] = message.name
@@ -117,7 +117,7 @@ def _message(message: BaseMessage) -> dict[str, Any]:
         data["calls"] = [[call["name"], call["args"]] for call in calls]
     if isinstance(message, ToolMessage) and message.status != "success":
         data["status"] = message.status
-    form: dict[str, Any] = as_json(data)
+    form: dict[str, object] = as_json(data)
     return form
 
 
@@ -131,7 +131,7 @@ def _block(block: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in block.items() if key not in _IDS}
 
 
-def _offered(model: Any) -> dict[str, Any]:
+def _offered(model: object) -> dict[str, object]:
     """Return the tools that a model is offered, by name, and the settings that steer its answer."""
     settings: dict[str, Any] = {}
     while isinstance(model, RunnableBinding | RunnableWithFallbacks):
@@ -141,11 +141,11 @@ def _offered(model: Any) -> dict[str, Any]:
     offered = {name: _schema(settings[name]) for name in _SETTINGS if settings.get(name) is not None}
     if tools := dict(map(_tool, settings.get("tools") or ())):
         offered["tools"] = tools
-    form: dict[str, Any] = as_json(offered)
+    form: dict[str, object] = as_json(offered)
     return form
 
 
-def _schema(setting: Any) -> Any:
+def _schema(setting: object) -> object:
     return json_schema(setting) if isinstance(setting, type) else setting
 
 

@@ -21,9 +21,10 @@ from typing import Any, TypeVar, get_args
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
-from langgraph.types import interrupt
+from langgraph.types import Interrupt, interrupt
 from pydantic import ValidationError
 
 from agentgraph.errors import CassetteError
@@ -50,6 +51,7 @@ from agentgraph.testing.questions import model_question, secrets_of, tool_questi
 from agentgraph.testing.returned import UnkeptError, is_of_run, returned_as_json, returned_from_json
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _SHORTEST_SECRET = 12
 """How many characters a secret has at least; shorter ones could be words of a reply."""
@@ -67,22 +69,22 @@ class Recorded(AgentMiddleware[Any, Any, Any]):
         """A name that no other middleware has."""
         return "agentgraph.recorded"
 
-    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+    def wrap_model_call(self, request: T, handler: Callable[[T], R]) -> R:
         """Have the model of the call recorded or played."""
         self._around(Asking.current()).recorder = self._recorder
         return handler(request)
 
-    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def awrap_model_call(self, request: T, handler: Callable[[T], Awaitable[R]]) -> R:
         """Have the model of the call recorded or played."""
         self._around(Asking.current()).recorder = self._recorder
         return await handler(request)
 
-    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+    def wrap_tool_call(self, request: T, handler: Callable[[T], R]) -> R:
         """Have the tool of the call recorded or played."""
         self._around(RUNNING.get(None)).recorder = self._recorder
         return handler(request)
 
-    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def awrap_tool_call(self, request: T, handler: Callable[[T], Awaitable[R]]) -> R:
         """Have the tool of the call recorded or played."""
         self._around(RUNNING.get(None)).recorder = self._recorder
         return await handler(request)
@@ -145,7 +147,9 @@ class Recorder:
             yield self._keep(place, question, _without(outcome, secrets_of(model)))
         return _given(reply)
 
-    def tool(self, running: RunningCall, tool: Any, call: Any, config: RunnableConfig) -> Calls[object]:
+    def tool(
+        self, running: RunningCall, tool: BaseTool, call: Any, config: RunnableConfig
+    ) -> Calls[object]:
         """Call a tool, or return or raise what it gave before."""
         place = place_of(running.activation, f"tool call {running.opened.number}")
         question = tool_question(running.tool, running.arguments)
@@ -153,7 +157,7 @@ class Recorder:
             entry = self.cassette.find(place, question)
         if entry is not None and "called" not in entry:
             return self._play(running, tool, call, place, question, entry)
-        outcome: dict[str, Any] = {"call": call["id"]}
+        outcome: dict[str, object] = {"call": call["id"]}
         try:
             returned = yield Call(tool.invoke, tool.ainvoke, (call, config))
         except GraphInterrupt as paused:
@@ -173,10 +177,10 @@ class Recorder:
             yield self._keep(place, question, outcome)
         return _given(returned)
 
-    def _keep(self, place: Place, question: Question, outcome: dict[str, Any]) -> Call:
+    def _keep(self, place: Place, question: Question, outcome: dict[str, object]) -> Call:
         return _in_thread(self.cassette.keep, place, question, outcome)
 
-    def _returned(self, place: Place, running: RunningCall, returned: object) -> dict[str, Any]:
+    def _returned(self, place: Place, running: RunningCall, returned: object) -> dict[str, object]:
         if is_of_run(returned, running.state):
             return {"called": True}
         try:
@@ -311,17 +315,17 @@ def _outcome(entry: Entry, call_id: str) -> object:
     return from_data(from_json(entry["raised"]))
 
 
-def _raised_as_json(error: Exception) -> Any:
+def _raised_as_json(error: Exception) -> object:
     return as_json({**as_data(error), "failures": []})
 
 
-def _without(outcome: dict[str, Any], secrets: Iterable[str]) -> dict[str, Any]:
+def _without(outcome: dict[str, object], secrets: Iterable[str]) -> dict[str, object]:
     """Return an outcome without secrets, which texts of errors may repeat."""
     text = json.dumps(outcome)
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(json.dumps(secret)[1:-1], "***")
-    cleaned: dict[str, Any] = json.loads(text)
+    cleaned: dict[str, object] = json.loads(text)
     return cleaned
 
 
@@ -330,13 +334,13 @@ def _number_of_ask() -> int:
     return len(get_config()["configurable"][SCRATCHPAD].resume)
 
 
-def _ask(question: Any) -> dict[str, Any]:
+def _ask(question: Interrupt) -> dict[str, object]:
     schema = getattr(question, "response_schema", None)
     kept = {"response_schema": schema} if isinstance(schema, dict) else {}
     return {"value": as_json(question.value), **kept}
 
 
-def _with_call(entry: Entry, call_id: str) -> Any:
+def _with_call(entry: Entry, call_id: str) -> object:
     """Return what a tool returned, for a call with another id: it is random if models give none."""
     if entry["call"] == call_id:
         return entry["returned"]

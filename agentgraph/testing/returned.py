@@ -12,7 +12,7 @@ from agentgraph.events.json_forms import as_json, from_json, message_from_json
 from agentgraph.safe_repr import shown
 from agentgraph.testing.played import compact
 
-_FIELDS: dict[type[Any], tuple[str, ...]] = {
+_FIELDS: dict[type, tuple[str, ...]] = {
     Answer: ("text",),
     BreakLoop: (),
     Command: ("update", "goto", "graph"),
@@ -22,7 +22,7 @@ _FIELDS: dict[type[Any], tuple[str, ...]] = {
     TransferTo: ("agent_name",),
 }
 """What tools return besides messages, with the fields that are kept."""
-_KINDS: dict[str, Any] = {kind.__name__: kind for kind in (*_FIELDS, SetValues)}
+_KINDS: dict[str, Callable[..., object]] = {kind.__name__: kind for kind in (*_FIELDS, SetValues)}
 
 
 class UnkeptError(Exception):
@@ -58,7 +58,7 @@ def is_of_run(returned: object, state: Callable[[], Mapping[str, Any]]) -> bool:
     return bool(ids) and any(each.id in ids for each in state()["messages"])
 
 
-def _several(value: Any) -> list[Any]:
+def _several(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
