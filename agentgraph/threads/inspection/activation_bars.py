@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.graph.history import calls_of
@@ -86,7 +86,7 @@ class _Chart:
         self._calls: dict[tuple[int, str, int], str] = {}
         self._has_failed: dict[int, bool] = {}
         self._began: dict[tuple[int, str], float] = {}
-        self._last_writes: tuple[tuple[str, str], Mapping[str, Mapping[str, Any]]] | None = None
+        self._last_writes: tuple[tuple[str, str], Mapping[str, Mapping[str, object]]] | None = None
 
     def bars(self) -> list[Bar]:
         """Return all bars."""
@@ -112,7 +112,7 @@ class _Chart:
                 waiting += items.open
         return [each for each in waiting if (each.visit.turn, each.visit.address) not in known]
 
-    def _writes_of(self, saved: CheckpointTuple) -> Mapping[str, Mapping[str, Any]]:
+    def _writes_of(self, saved: CheckpointTuple) -> Mapping[str, Mapping[str, object]]:
         """Return the writes of the tasks of a step, which are sorted once: items ask one by one."""
         key = namespace_of(saved), str(saved.checkpoint["id"])
         if self._last_writes is None or self._last_writes[0] != key:
@@ -276,7 +276,7 @@ class _Chart:
             written: Iterable[Any] = [self._writes_of(spot.saved).get(spot.task, {}).get(RETURN) or {}]
         else:
             written = self._writes_of(spot.saved).values()
-        said: dict[Any, BaseMessage] = {}
+        said: dict[str | None, BaseMessage] = {}
         for each in written:
             for message in each.get("messages") or ():
                 if isinstance(message, BaseMessage) and address_of(message) == at:
@@ -306,7 +306,7 @@ class _Chart:
             self._calls[(own.turn, own.address, before + number)] = bar_id
             self._bars[bar_id] = self._part_of(own, bar_id, "tool", name, spot, this)
 
-    def _called(self, spot: Spot) -> tuple[Sequence[Any], int]:
+    def _called(self, spot: Spot) -> tuple[Sequence[ToolCall | InvalidToolCall], int]:
         """Return the calls that a step runs, and how many its activation made before."""
         position = position_of(spot.saved)
         progress = position.get("chat") if position else None

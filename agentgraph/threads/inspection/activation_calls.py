@@ -42,7 +42,7 @@ class ToolRun:
     """
 
     name: str
-    args: Mapping[str, Any]
+    args: Mapping[str, object]
     id: str
     result: str | None
     status: ToolStatus
@@ -61,7 +61,7 @@ class Asked:
     """
 
     question: Interrupt
-    answer: Any
+    answer: object
     is_answered: bool
 
 
@@ -75,7 +75,7 @@ def tool_runs(found: Found, said: Sequence[BaseMessage], status: ActivationStatu
                 m for m in rest if isinstance(m, ToolMessage) and m.tool_call_id == call_id(call)
             )
             result = next(results, None)
-            args: Any = call["args"]
+            args: object = call["args"]
             runs.append(
                 ToolRun(
                     name=str(call["name"]),
@@ -128,15 +128,15 @@ def _runs_in(found: Found) -> Iterator[ToolRun]:
 def questions_in(tree: Tree, found: Found, entries: Sequence[Entry]) -> list[Asked]:
     """Return what was asked, with the answers that the saver has."""
     asked = [e for e in entries if isinstance(e, Note) and e.kind == "interrupted"]
-    answers = dict[str, Any]()
+    answers = dict[str, object]()
     for spot in found.spots if asked else ():
         answers |= _answers_at(tree, spot)
     return [Asked(question_of(tree, each), answers.get(each.id), each.id in answers) for each in asked]
 
 
-def _answers_at(tree: Tree, spot: Spot) -> dict[str, Any]:
+def _answers_at(tree: Tree, spot: Spot) -> dict[str, object]:
     """Return the answers that were given in a step, by the ids of the questions."""
-    saved, answers = spot.saved, dict[str, Any]()
+    saved, answers = spot.saved, dict[str, object]()
     own = own_task(saved)
     within = joined(namespace_of(saved), f"{spot.visit.node}:{own}")
     names = [spot.place.nodes.call, *(lane.node for lane in tree.lanes(spot.place))]

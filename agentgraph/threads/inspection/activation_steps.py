@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from langgraph.checkpoint.base import CheckpointTuple
 
@@ -310,7 +310,7 @@ def _state_of(
     return ("running" if is_running else "stopped"), None
 
 
-def _waits(writes: Mapping[str, Any]) -> bool:
+def _waits(writes: Mapping[str, object]) -> bool:
     """Return whether a task waits for an answer."""
     return bool(writes.get(INTERRUPT)) and RETURN not in writes and "position" not in writes
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.checkpoint.base import CheckpointTuple
@@ -305,7 +305,7 @@ def _content(message: BaseMessage) -> object:
     return _plain(message.content)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a value without what names calls and messages."""
     match value:
         case BaseMessage():
@@ -321,7 +321,7 @@ def _is_alike(one: object, other: object) -> bool:
     return is_same(_plain_values(one), _plain_values(other))
 
 
-def _plain_values(value: Any) -> Any:
+def _plain_values(value: object) -> object:
     """Return a value, messages in it without ids; other data may well have an `id` that counts."""
     match value:
         case BaseMessage():

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agentgraph.agents.agents import EachAgent
 from agentgraph.graph.stamps import time_in
 from agentgraph.threads.inspection.step_runs import StepRuns, results_at
 from agentgraph.threads.visits import Spot
-from agentgraph.tree.addresses import address, entered, item_counter, iteration
+from agentgraph.tree.addresses import Cursor, address, entered, item_counter, iteration
 from agentgraph.tree.places import Place, Tree
 
 
@@ -94,7 +94,7 @@ def _ended(spot: Spot) -> tuple[dict[int, float], dict[int, list[int]]]:
     return ended, needs
 
 
-def _cursor(spot: Spot, lane: Place, number: int, key: str | int | None) -> Any:
+def _cursor(spot: Spot, lane: Place, number: int, key: str | int | None) -> Cursor:
     return entered(lane, (*spot.cursor, item_counter(number, key)))
 
 

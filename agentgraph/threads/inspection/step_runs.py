@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.graph.internals import RETURN
-from agentgraph.graph.stamps import Note, moment_of, number_of, time_in
+from agentgraph.graph.stamps import Entry, Note, moment_of, number_of, time_in
 from agentgraph.threads.checkpoints import (
     COPIED,
     REWOUND,
@@ -177,7 +177,7 @@ def results_at(saved: CheckpointTuple) -> Iterator[tuple[str, Mapping[str, Any]]
             yield task, result
 
 
-def _signs(inside: Iterable[CheckpointTuple], said: Iterable[Any]) -> Iterator[float]:
+def _signs(inside: Iterable[CheckpointTuple], said: Iterable[Entry]) -> Iterator[float]:
     for saved in inside:
         yield time_of(saved)
         for _, result in results_at(saved):

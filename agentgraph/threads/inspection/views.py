@@ -31,7 +31,8 @@ from agentgraph.agents.prebuilt.plans import Request
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.each import EachNode
-from agentgraph.graph.nodes.lane import last_text, task_in
+from agentgraph.graph.nodes.fork import Results
+from agentgraph.graph.nodes.lane import LaneResult, last_text, task_in
 from agentgraph.graph.nodes.running_calls import request_to
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.nodes.workflow import WorkflowNode, after_step
@@ -129,7 +130,7 @@ class Views:
         namespace = namespace_of(saved)
         channels: Any = (yield from self._saver.state(namespace, saved.checkpoint["id"])).values
         position = position_in(self._tree, saved) or position_of(saved)
-        empty: Any = [] if namespace else {}
+        empty: object = [] if namespace else {}
         state = {"messages": [], "values": empty, **channels, "position": position}
         outer = (yield from self._around(namespace)) if namespace else None
         return _made(self._context(place), cast(LaneState, state), outer)
@@ -192,8 +193,8 @@ class Views:
             names = [step.name for step in steps if step.compensate is not None]
             undone = names[lane.index - len(steps)]
             number = next(n for n, step in enumerate(node.steps) if step.name == undone)
-            return after_step(view, cast(Any, results[number]))
-        return node.sees(view, steps[lane.index], cast(Any, results))
+            return after_step(view, cast(LaneResult, results[number]))
+        return node.sees(view, steps[lane.index], cast(Results, results))
 
     def _tasks_that_undo(self, fork: CheckpointTuple) -> set[str]:
         """Return the tasks of a step that undo steps of a workflow, whose results have no numbers."""
@@ -213,7 +214,7 @@ class Views:
         if isinstance(node.agent.input, Request):  # of a plan; what it needs is in the results
             ended = {keys[each["number"]]: each for each in results if "finished" in each}
             needed = [each for each in node.needed(view, item) if each in ended]
-            texts = {each: last_text(cast(Any, ended[each])) for each in needed}
+            texts = {each: last_text(cast(LaneResult, ended[each])) for each in needed}
             return node.sees(view, replace(item, results=texts))
         if callable(node.agent.input):
             self._remark(f"{view.address}: input= is a function; what it made of the item is not saved")
@@ -305,7 +306,7 @@ def _results_at(fork: CheckpointTuple) -> list[Mapping[str, Any]]:
     return [result for writes in writes_by_task(fork).values() if (result := _result(writes))]
 
 
-def _result(writes: Mapping[str, Any]) -> Mapping[str, Any]:
+def _result(writes: Mapping[str, object]) -> Mapping[str, Any]:
     """Return what a task returned; empty if it has not ended."""
     result = writes.get(RETURN)
     return result if isinstance(result, Mapping) else {}

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.constants import START
 from langgraph.types import Interrupt as LangGraphInterrupt
@@ -22,6 +22,7 @@ from agentgraph.graph.nodes.saved_calls import KEYED, RECORDED
 from agentgraph.graph.nodes.saved_calls import number_of as number_of_call
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import Note
+from agentgraph.graph.state import Position
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
 from agentgraph.threads.checkpoints import (
     COPIED,
@@ -63,7 +64,7 @@ _MORE = 64
 """How far the call numbers of a node's tasks are looked for, beyond four times their count."""
 _A_SECOND = 1_000_000_000
 
-PendingWrite = tuple[str, str, Any]
+PendingWrite = tuple[str, str, object]
 """A task, a channel and a value."""
 Way = Sequence[CheckpointTuple]
 """The checkpoints from which steps ran that have a visit inside them, the outermost first."""
@@ -103,7 +104,7 @@ class Draft:
         answered: The ids of the questions that are answered anew.
     """
 
-    edits: Sequence[tuple[str, Any]] = ()
+    edits: Sequence[tuple[str, object]] = ()
     answers: Sequence[Answer] = ()
 
     def __init__(
@@ -247,8 +248,8 @@ class CopiedStep:
         thread_id = saved.config["configurable"]["thread_id"]
         return CheckpointTuple(
             config=config_of(thread_id, joined(within, f"{place.node}:{task}"), checkpoint["id"]),
-            checkpoint=cast(Any, checkpoint),
-            metadata=cast(Any, {**step, "parents": parents, COPIED: []}),
+            checkpoint=cast(Checkpoint, checkpoint),
+            metadata=cast(CheckpointMetadata, {**step, "parents": parents, COPIED: []}),
         )
 
     def _answered(self, one: Answer) -> Iterator[PendingWrite]:
@@ -409,7 +410,7 @@ class CopiedStep:
             return found  # all of it runs again, and the tree may have no such lane any more
         raise LangGraphChangedError(version("langgraph"), self._node)
 
-    def _is_task(self, task: str, writes: Mapping[str, Any]) -> bool:
+    def _is_task(self, task: str, writes: Mapping[str, object]) -> bool:
         """Return whether writes are those of a task that the node called."""
         is_beside = writes.keys() <= _BESIDE or _is_record(writes.get(RETURN))
         return task not in (self._own, NO_TASK) and not is_beside
@@ -486,9 +487,8 @@ def _time(note: Note) -> float:
     return note.moment.time if note.moment else inf
 
 
-def _first_position(first: CheckpointTuple) -> Mapping[str, Any]:
+def _first_position(first: CheckpointTuple) -> Position:
     """Return the position with which a lane began, at its first checkpoint."""
     channels = first.checkpoint["channel_values"]
-    begun: Mapping[str, Any] = channels.get(START) or channels
-    position: Mapping[str, Any] = begun["position"]
-    return position
+    begun: Mapping[str, Position] = channels.get(START) or channels
+    return begun["position"]

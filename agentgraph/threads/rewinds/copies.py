@@ -5,9 +5,9 @@ thread is refused, but for the same copy, which completes it.
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple
 
 from agentgraph.errors import ThreadError
 from agentgraph.graph.sync_async import Calls
@@ -71,9 +71,11 @@ def put_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[None]
     yield from check_new(saver, every)
     oldest_first = sorted(every, key=lambda each: str(each.checkpoint["id"]))
     *roots, head = (each for each in oldest_first if not namespace_of(each))
-    mark: dict[str, Any] = {COPIED_TO: head.checkpoint["id"]}
-    marked = [each._replace(metadata=cast(Any, {**each.metadata, **mark})) for each in roots]
-    head = head._replace(metadata=cast(Any, unmarked(head.metadata)))
+    mark: dict[str, object] = {COPIED_TO: head.checkpoint["id"]}
+    marked = [
+        each._replace(metadata=cast(CheckpointMetadata, {**each.metadata, **mark})) for each in roots
+    ]
+    head = head._replace(metadata=cast(CheckpointMetadata, unmarked(head.metadata)))
     inside = [each for each in oldest_first if namespace_of(each)]
     try:
         yield from commit(saver, [*inside, *marked, head])

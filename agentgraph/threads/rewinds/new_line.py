@@ -15,10 +15,10 @@ come, and the lanes and tool calls beside it. All that came before that step is 
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 from uuid import uuid4
 
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.constants import START
 
 from agentgraph.graph.internals import recast_checkpoint_ns
@@ -52,7 +52,7 @@ from agentgraph.threads.rewinds.copied_steps import (
 class NewLine(Draft):
     """The copies of which a new line is made."""
 
-    def plan(self, edits: Sequence[tuple[str, Any]] = (), answers: Sequence[Answer] = ()) -> None:
+    def plan(self, edits: Sequence[tuple[str, object]] = (), answers: Sequence[Answer] = ()) -> None:
         """Plan the copies.
 
         Args:
@@ -98,13 +98,13 @@ class NewLine(Draft):
         """
         root, own = self.root, new_id_for(self.root)
         around = self.new_id(root.checkpoint["id"]) if self.is_beside(namespace) else parent_id(root)
-        empty: dict[str, Any] = {"channel_values": {}, "channel_versions": {}, "versions_seen": {}}
+        empty: dict[str, object] = {"channel_values": {}, "channel_versions": {}, "versions_seen": {}}
         checkpoint = {**root.checkpoint, **empty} if state is None else state.checkpoint
         metadata = {"source": "input", "step": -2} if state is None else state.metadata
         return CheckpointTuple(
             config=config_of(root.config["configurable"]["thread_id"], namespace, own),
-            checkpoint=cast(Any, {**checkpoint, "id": own}),
-            metadata=cast(Any, {**metadata, "parents": {"": around}, COPIED: []}),
+            checkpoint=cast(Checkpoint, {**checkpoint, "id": own}),
+            metadata=cast(CheckpointMetadata, {**metadata, "parents": {"": around}, COPIED: []}),
             parent_config=state.parent_config if state else None,
             pending_writes=state.pending_writes if state else [],
         )
@@ -137,7 +137,7 @@ class NewLine(Draft):
         own, name = self.new_id(saved.checkpoint["id"]), self.new_name(namespace_of(saved))
         parent = self.new_id(parent_id(saved))
         parents = {self.new_name(ns): self.new_id(each) for ns, each in parents_of(saved).items()}
-        more: dict[str, Any] = {"parents": parents}
+        more: dict[str, object] = {"parents": parents}
         if self._has_new_ids:
             more |= {COPIED: steps_of(saved), **({} if name else {"source": "fork"})}
         when = {"ts": now()} if is_on_way else {}
@@ -145,8 +145,8 @@ class NewLine(Draft):
         self.copies.append(
             CheckpointTuple(
                 config=config_of(thread_id, name, own),
-                checkpoint=cast(Any, {**saved.checkpoint, "id": own, **when}),
-                metadata=cast(Any, {**unmarked(saved.metadata), **more}),
+                checkpoint=cast(Checkpoint, {**saved.checkpoint, "id": own, **when}),
+                metadata=cast(CheckpointMetadata, {**unmarked(saved.metadata), **more}),
                 parent_config=config_of(thread_id, name, parent) if parent else None,
                 pending_writes=writes,
             )

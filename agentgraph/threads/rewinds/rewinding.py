@@ -7,7 +7,7 @@ gone. A run that continues there voids them first, also after a kill; so a rewin
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
@@ -254,11 +254,11 @@ def _age(saved: CheckpointTuple) -> tuple[str, str]:
     return root_id(saved), str(saved.checkpoint["id"])
 
 
-def _edits(saver: ThreadSaver, spot: Spot, back: Back) -> list[tuple[str, Any]]:
+def _edits(saver: ThreadSaver, spot: Spot, back: Back) -> list[tuple[str, object]]:
     """Return the channels and values that are written before a visit."""
     given = as_input(back.messages, back.values)
     saver.check_saved(given["messages"], given.get("values", {}))
-    edits: list[tuple[str, Any]] = []
+    edits: list[tuple[str, object]] = []
     if messages := given["messages"]:
         edits.append(("messages", [with_id(each, str(uuid4())) for each in messages]))
     if values := given.get("values"):

@@ -117,7 +117,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
     def put_writes(
         self,
         config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
+        writes: Sequence[tuple[str, object]],
         task_id: str,
         task_path: str = "",
     ) -> None:

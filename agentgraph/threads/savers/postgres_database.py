@@ -9,16 +9,17 @@ from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow
 
 from agentgraph.errors import SaverError
 from agentgraph.safe_repr import reason
 from agentgraph.threads.savers.urls import is_ambiguous, without_password
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+Connection = psycopg.Connection[TupleRow]
 
 UNANSWERED_SECONDS = 10
 """After how long a connection is lost if the server's machine acknowledges nothing."""
-_DEFAULTS: Mapping[str, Any] = {
+_DEFAULTS: Mapping[str, str | int] = {
     "fallback_application_name": "agentgraph",
     "connect_timeout": UNANSWERED_SECONDS,
     "keepalives_idle": 5,
@@ -100,7 +101,7 @@ class Database:
         return text
 
 
-def refuse_lost(connection: psycopg.Connection[Any]) -> None:
+def refuse_lost(connection: psycopg.Connection[object]) -> None:
     """Raise an error if an idle connection is known here to be lost; the server is not asked.
 
     That is so once the server has closed it, or TCP has given it up.

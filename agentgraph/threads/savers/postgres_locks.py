@@ -28,10 +28,10 @@ from collections import deque
 from collections.abc import Hashable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
 from weakref import WeakValueDictionary
 
 import psycopg
+from psycopg.rows import DictRow
 from psycopg_pool import ConnectionPool
 
 from agentgraph.errors import SaverError
@@ -59,7 +59,7 @@ _SERVERS_SIDE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_k
 _NO_IDLE_TIMEOUT = {"idle_session_timeout": 0}
 _SINCE_14 = 140000
 
-Pool = ConnectionPool[psycopg.Connection[dict[str, Any]]]
+Pool = ConnectionPool[psycopg.Connection[DictRow]]
 
 _IS_HELD = """
 SELECT EXISTS (SELECT 1 FROM pg_locks

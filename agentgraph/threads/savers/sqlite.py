@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from contextlib import closing, suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import aiosqlite
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -113,7 +113,7 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
     async def __aexit__(self, *_: object) -> None:
         await self.conn.close()
 
-    def __await__(self) -> Generator[Any, None, Self]:
+    def __await__(self) -> Generator[object, None, Self]:
         return self.__aenter__().__await__()
 
 

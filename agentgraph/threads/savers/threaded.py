@@ -1,7 +1,7 @@
 """Async calls of a saver whose methods are sync: in threads, so on any event loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
 from functools import partial
@@ -9,17 +9,19 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    DeltaChannelHistory,
 )
+
+from agentgraph.graph.open_types import Saver
 
 T = TypeVar("T")
 
 
-class AsyncInThreads(BaseCheckpointSaver[Any]):
+class AsyncInThreads(Saver):
     """Makes the async calls of a saver by its sync methods, in threads.
 
     Attributes:
@@ -28,7 +30,7 @@ class AsyncInThreads(BaseCheckpointSaver[Any]):
 
     threads: Executor | None = None
 
-    async def _in_thread(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
+    async def _in_thread(self, call: Callable[..., T], *args: object, **options: object) -> T:
         made = partial(copy_context().run, call, *args, **options)
         return await asyncio.get_running_loop().run_in_executor(self.threads, made)
 
@@ -56,16 +58,18 @@ class AsyncInThreads(BaseCheckpointSaver[Any]):
     async def aput_writes(
         self,
         config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
+        writes: Sequence[tuple[str, object]],
         task_id: str,
         task_path: str = "",
     ) -> None:
         """Save writes, as `put_writes` does."""
         await self._in_thread(self.put_writes, config, writes, task_id, task_path)
 
-    async def aget_delta_channel_history(self, **options: Any) -> Any:
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
         """Return the history of channels, as `get_delta_channel_history` does."""
-        return await self._in_thread(self.get_delta_channel_history, **options)
+        return await self._in_thread(self.get_delta_channel_history, config=config, channels=channels)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete a thread, as `delete_thread` does."""
