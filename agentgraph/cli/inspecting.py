@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 import click
 
 from agentgraph.agents.agents import Agent
-from agentgraph.cli.options import JsonObject, json_object
+from agentgraph.cli.options import json_object
 from agentgraph.cli.reloading import TargetFiles
 from agentgraph.cli.session import STOPPED
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import AgentGraphError, SaverError
+from agentgraph.events.json_forms import JsonObject
 from agentgraph.show.lines import without_controls
 from agentgraph.threads.live.under_way import UnderWay
 from agentgraph.threads.locks import holders
