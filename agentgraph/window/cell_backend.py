@@ -166,7 +166,7 @@ class Follower:
             tasks.cancel_scope.cancel()
 
     async def _tell_always(self) -> None:
-        while True:
+        while not self.backend.window.is_closed:  # then there is no news, and nothing to wait for
             try:
                 await self._tell()
             except Exception:

@@ -21,6 +21,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 import agentgraph as ag
 from agentgraph.window.calls import Window
 from agentgraph.window.cell_backend import CellBackend
+from agentgraph.window.news import SECONDS
 from agentgraph.window.still import ROWS, still
 
 PATIENCE = 60.0
@@ -245,6 +246,16 @@ def test_many_views_come_and_go(runner: ag.Runner) -> None:
     wait_until(lambda: all(views.news(f"v{number}") for number in range(0, 20, 2)))
     assert len(views.backend.followers) == 10
     views.backend.close()
+    wait_until(lambda: view_threads() == 0)
+
+
+def test_a_follower_ends_also_if_its_window_is_closed_first(runner: ag.Runner) -> None:
+    views = Views(runner)
+    views.follow("v")
+    wait_until(lambda: views.news("v"))
+    views.backend.window.is_closed = True
+    time.sleep(2 * SECONDS)  # it looks meanwhile
+    views.backend.end(("v", 1))
     wait_until(lambda: view_threads() == 0)
 
 
