@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolM
 from langgraph.errors import GraphInterrupt
 from langgraph.graph import END
 
+from agentgraph.agents.agents import Retry, Timeout
 from agentgraph.agents.middleware import ASKS
 from agentgraph.agents.tools import provider_tools
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
@@ -46,7 +47,7 @@ from agentgraph.tree.position import earlier_cursors
 class ChatNode(TalkNode):
     """A node of a chat agent."""
 
-    def __init__(self, built: BuiltAgent, *, retry: object = None, timeout: object = None) -> None:
+    def __init__(self, built: BuiltAgent, *, retry: Retry = None, timeout: Timeout = None) -> None:
         super().__init__(built.node_context, retry=retry, timeout=timeout)
         self.built, self.agent = built, built.agent
         self.mode_faults = built.mode_faults

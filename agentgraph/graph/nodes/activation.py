@@ -6,11 +6,11 @@ output and the next position of the lane.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from langchain_core.messages import RemoveMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.cache.base import BaseCache, FullKey
+from langgraph.cache.base import FullKey
 from langgraph.errors import ParentCommand
 from langgraph.types import Command
 
@@ -24,6 +24,7 @@ from agentgraph.graph.nodes.output import Output
 from agentgraph.graph.nodes.spending import Ledger
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.open_types import Cache
 from agentgraph.graph.stamps import STAMP, Entry, Note, answer_in
 from agentgraph.graph.state import Border, LaneState, Leaving, Position, Update, folded
 from agentgraph.graph.sync_async import Calls
@@ -45,7 +46,7 @@ class LeftTree(ParentCommand):
 class CacheEntry(NamedTuple):
     """Where the outcome of an activation is cached."""
 
-    cache: BaseCache[Any]
+    cache: Cache
     key: FullKey
     ttl: int | None
     """For how many seconds; None for good."""
@@ -118,7 +119,7 @@ class Activation:
         return bool(self.node_config["configurable"].get(RESUMING))
 
     @property
-    def mark(self) -> dict[str, Any]:
+    def mark(self) -> dict[str, object]:
         """The metadata for the code that runs in it; the stamp has the number of the last event."""
         clock = self.view.state.clock
         return {
@@ -210,12 +211,12 @@ class Activation:
         """Count more than transfers: also what the code that runs in it calls."""
         self.config = self.output.config = self._metered().hear(self.config)
 
-    def continue_at(self, node: str, **more: Any) -> None:
+    def continue_at(self, node: str, **more: object) -> None:
         """Continue at a node of this activation, with more keys in the position."""
         tree = self.node_context.tree.fingerprint
         self._next = cast(Position, {"next": node, "cursor": [*self.cursor], "tree": tree, **more})
 
-    def carry_calls(self, calls: Sequence[Any]) -> None:
+    def carry_calls(self, calls: Sequence[object]) -> None:
         """Carry the results of calls to the next node, if that is of this activation."""
         if self._next is not None and calls:
             self._next["calls"] = [*calls]

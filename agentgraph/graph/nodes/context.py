@@ -256,7 +256,7 @@ class NodeContext:
         first = hand_over(self.tree, self.place, cursor, child)
         return self.position(cast(Place, first.place).nodes.entry, first.cursor)
 
-    def metadata(self, position: Position | None, *, has_path: bool) -> dict[str, Any]:
+    def metadata(self, position: Position | None, *, has_path: bool) -> Mapping[str, object]:
         """Return the metadata of an activation here for traces.
 
         Args:
@@ -299,7 +299,7 @@ class NodeContext:
     def update(
         self,
         writes: Sequence[Write],
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         merged: Mapping[str, object] | None = None,
     ) -> Any:
         """Return writes for the `values` channel: a list in an inner lane, in the root as stored.

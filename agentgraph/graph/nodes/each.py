@@ -133,7 +133,7 @@ class EachNode(ForkNode):
         """Return the writes of the items that leave them, and the results of all."""
         handed_back = {n: self._leaving(result["values"]) for n, result in results.items()}
         writes = fork.view.state.joined(fork.address, handed_back, beside(jobs))
-        own: dict[str, Any] = {}
+        own: dict[str, object] = {}
         if self.agent.output_key is not None:
             own[self.agent.output_key] = self._collected(jobs, results)
         if self.agent.errors_key is not None:
@@ -151,7 +151,7 @@ class EachNode(ForkNode):
         ]
         return [cast(Write, write) for write in left if write["values"]]
 
-    def _collected(self, jobs: Sequence[Job], results: Results) -> Any:
+    def _collected(self, jobs: Sequence[Job], results: Results) -> object:
         """Return what the items gave: a list, a mapping by key, or what the winner gave."""
         if self.agent.on_error == "first":
             return next((self._gave(result) for result in results.values()), None)
@@ -162,7 +162,7 @@ class EachNode(ForkNode):
             return dict(zip([job.key for job in jobs], each, strict=True))
         return each
 
-    def _gave(self, result: LaneResult) -> Any:
+    def _gave(self, result: LaneResult) -> object:
         """Return what an item gave: the value of its last output key, its answer, or its text."""
         if "failed" in result:
             return None

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate
-from typing import Any
 
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
@@ -142,7 +141,7 @@ def _join(runs: RunCalls) -> None:
 
 def _carry(runs: RunCalls) -> None:
     """Have the position carry the results over a question of the function."""
-    kept: dict[object, Mapping[str, Any]] = dict(runs.saved.carried)
+    kept: dict[object, Mapping[str, object]] = dict(runs.saved.carried)
     for each in runs.calls.values():
         if each.result is not None:
             kept[each.call] = each.result

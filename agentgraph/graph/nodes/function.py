@@ -13,7 +13,7 @@ What functions return or yield: messages, chunks, signals, values; each is taken
 from collections.abc import AsyncGenerator, Awaitable, Generator, Mapping
 from contextlib import aclosing, closing
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 from uuid import UUID, uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
@@ -139,7 +139,7 @@ def streams_chunks(config: RunnableConfig) -> bool:
     return bool(_handlers(config))
 
 
-def _handlers(config: RunnableConfig) -> list[Any]:
+def _handlers(config: RunnableConfig) -> list[StreamMessagesHandler]:
     """Return LangGraph's handlers that stream chunks."""
     callbacks = config.get("callbacks")
     every = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks

@@ -176,7 +176,7 @@ def last_text(result: LaneResult) -> str:
     return str(messages[-1].text) if messages else ""
 
 
-def value_of(result: LaneResult, names: Container[str], default: object = None) -> Any:
+def value_of(result: LaneResult, names: Container[str], default: object = None) -> object:
     """Return the value that a lane wrote last under one of some names; without one the default."""
     for write in reversed(result["values"]):
         for name, value in reversed(write["values"].items()):

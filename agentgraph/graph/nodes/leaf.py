@@ -15,7 +15,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import NodeTimeoutError
 from langgraph.types import RetryPolicy, TimeoutPolicy
 
-from agentgraph.agents.agents import HumanAgent
+from agentgraph.agents.agents import HumanAgent, Retry, Timeout
 from agentgraph.agents.middleware import Mode
 from agentgraph.agents.schemas import json_schema
 from agentgraph.agents.templates import fill
@@ -45,7 +45,9 @@ class LeafNode(Runnable[LaneState, Update]):
     runs_trees = False
     runs_lanes = False
 
-    def __init__(self, node_context: NodeContext, *, retry: Any = None, timeout: Any = None) -> None:
+    def __init__(
+        self, node_context: NodeContext, *, retry: Retry = None, timeout: Timeout = None
+    ) -> None:
         self.node_context = node_context
         self.name = node_context.place.node
         self._timeout = TimeoutPolicy.coerce(timeout)
@@ -63,7 +65,7 @@ class LeafNode(Runnable[LaneState, Update]):
         """Run the agent without blocking the event loop."""
         self.run(activation)
 
-    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: Any) -> Update:
+    def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: object) -> Update:
         """Run one activation, and return its update of the lane's state."""
         activation = Activation(
             self.node_context,
@@ -154,7 +156,7 @@ def _of_the_agent(retry: RetryPolicy | Sequence[RetryPolicy]) -> list[RetryPolic
 
 
 def _of_its_own(policy: RetryPolicy) -> Callable[[Exception], bool]:
-    kinds: Any = policy.retry_on
+    kinds = policy.retry_on
     if isinstance(kinds, Sequence):
         kinds = tuple(kinds)
 

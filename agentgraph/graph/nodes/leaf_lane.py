@@ -17,7 +17,7 @@ A resume goes on in the graph where that has saved anything.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from langchain_core.callbacks import BaseCallbackManager, Callbacks
 from langchain_core.messages import BaseMessage
@@ -82,10 +82,10 @@ class _Run(NamedTuple):
         sent: What its code sent to channels.
     """
 
-    node: Runnable[Any, Any]
+    node: Runnable[LaneState, Update]
     state: LaneState
     config: RunnableConfig
-    sent: list[tuple[str, Any]]
+    sent: list[tuple[str, object]]
 
     def update(self) -> Calls[Update]:
         """Run the leaf, and return its update; stream what the graph of the lane would stream."""
@@ -181,7 +181,7 @@ class LeafLane(Lane):
         step = step_name(info.checkpoint_id if info else "", call.node_context.place.node)
         namespace = f"{configurable['checkpoint_ns']}|{name}:{configurable[TASK_ID]}"
         position = call.node_context.first_position(self.place, call.cursor)
-        state, sent = LaneState(messages=[], values=[], position=position), list[tuple[str, Any]]()
+        state, sent = LaneState(messages=[], values=[], position=position), list[tuple[str, object]]()
         where = {"langgraph_checkpoint_ns": namespace, "langgraph_path": (PULL, name)}
         metadata = {**around.get("metadata", {}), **where}
         callbacks = around.get("callbacks")

@@ -1,7 +1,6 @@
 """Reads an option that is the name of a value, or a function of a context: `choose`, `when`."""
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
 
 from agentgraph.agents.agents import Source
 from agentgraph.agents.context import Context
@@ -41,7 +40,7 @@ def look_up(
     return value
 
 
-def _call(option: str, source: Callable[[Context], Any], context: Context) -> object:
+def _call(option: str, source: Callable[[Context], object], context: Context) -> object:
     value = source(context)
     if isinstance(value, Coroutine):
         value.close()
@@ -49,7 +48,7 @@ def _call(option: str, source: Callable[[Context], Any], context: Context) -> ob
     return value
 
 
-async def _await(option: str, source: Callable[[Context], Any], context: Context) -> object:
+async def _await(option: str, source: Callable[[Context], object], context: Context) -> object:
     value = source(context) if is_async(source) else await run_in_thread(source, context)
     if isinstance(value, Awaitable):
         with stoppable():

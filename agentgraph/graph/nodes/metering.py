@@ -154,7 +154,7 @@ class Meter:
                 "does not bound it; use model_calls="
             )
 
-    async def within(self, work: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    async def within(self, work: Callable[..., Awaitable[T]], *arguments: object) -> T:
         """Await the work of an agent as long as agents may still work; of a fork its lanes see to that.
 
         Raises:
@@ -251,15 +251,15 @@ class ModelCalls(BaseCallbackHandler):
         super().__init__()
         self.ledger, self._meter = ledger, meter
 
-    def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+    def on_chat_model_start(self, *_: object, **__: object) -> None:
         """Count a call of a chat model."""
         self._meter.call_model()
 
-    def on_llm_start(self, *_: Any, **__: Any) -> None:
+    def on_llm_start(self, *_: object, **__: object) -> None:
         """Count a call of a model that completes texts."""
         self._meter.call_model()
 
-    def on_llm_end(self, response: LLMResult, **_: Any) -> None:
+    def on_llm_end(self, response: LLMResult, **_: object) -> None:
         """Count its tokens."""
         self._meter.spend_tokens(response)
 

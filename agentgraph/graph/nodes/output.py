@@ -68,7 +68,7 @@ class Output:
         self.messages: list[BaseMessage] = []
         self.writes: list[Write] = []
         self.changes: Changes = {}
-        self.untracked: Mapping[str, Any] | None = None
+        self.untracked: Mapping[str, object] | None = None
 
     def emit_message(self, message: BaseMessage) -> None:
         """Write a new message to the history, and emit it when the node ends."""
@@ -162,7 +162,7 @@ class Output:
         self.messages += messages
         self.emitter.notes += notes
 
-    def emit_note(self, kind: str, data: Any = None) -> None:
+    def emit_note(self, kind: str, data: object = None) -> None:
         """Emit a note at once: `custom` data or a signal."""
         self.check("custom data", data)
         self.emitter.add_note(kind, data)
@@ -195,11 +195,11 @@ class Output:
                 return str(message.text)
         return None
 
-    def set_values(self, values: Mapping[str, Any]) -> None:
+    def set_values(self, values: Mapping[str, object]) -> None:
         """Write values of the run."""
         self.write([Write(by=self._address, values=dict(values))])
 
-    def tell_values(self, values: Mapping[str, Any], *, live: bool = False) -> None:
+    def tell_values(self, values: Mapping[str, object], *, live: bool = False) -> None:
         """Emit values that the agent has written, when the node ends or at once."""
         if told := self._node_context.reducers.told(values):
             self.emitter.add_note("values", told)
@@ -245,15 +245,15 @@ class Output:
         """Write changes of records, such as those of middleware in the lanes of this activation."""
         self.changes = collected(self.changes, changes)
 
-    def keep_middleware(self, change: Change, untracked: Mapping[str, Any] | None) -> None:
+    def keep_middleware(self, change: Change, untracked: Mapping[str, object] | None) -> None:
         """Write the changes of the middleware's record, and its untracked state if that is new."""
         self.changes = {self._node_context.place.home.node: change} if change else {}
         self.untracked = untracked
 
-    def plain(self, named: str, value: Any) -> Any:
+    def plain(self, named: str, value: object) -> Any:
         """Return a value of the agent as plain JSON data, or refuse it."""
         return plain_at(self._address, named, value)
 
-    def check(self, named: str, value: Any) -> None:
+    def check(self, named: str, value: object) -> None:
         """Refuse a value that the run's saver cannot save."""
         check_saved(self.config, self._address, [(named, value)])

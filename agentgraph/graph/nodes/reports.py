@@ -8,9 +8,10 @@ from types import TracebackType
 from typing import Any
 
 from langgraph.errors import GraphBubbleUp, GraphInterrupt, ParentCommand
-from langgraph.types import Command, interrupt
+from langgraph.types import Command, Interrupt, interrupt
 
 from agentgraph.agents.schemas import answer_fault, checkable
+from agentgraph.agents.signals import JsonSchema
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.failures import asked_beside, is_within, mark_border, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure
@@ -85,7 +86,7 @@ class Reporter(Contained):
             if asker_of(one.response_schema).moment is None or not self._asks(one):
                 self._report_question(one)
 
-    def _report_question(self, asked: Any) -> None:
+    def _report_question(self, asked: Interrupt) -> None:
         """Write the address into a question, and emit it unless a tool call asks it."""
         is_ours = self._asks(asked)
         asker = asker_of(asked.response_schema if is_ours else checkable(asked.response_schema))
@@ -97,13 +98,13 @@ class Reporter(Contained):
             number = asker.call
         asked.response_schema = addressed(schema, self._address, number, moment)
 
-    def _asks(self, asked: Any) -> bool:
+    def _asks(self, asked: Interrupt) -> bool:
         """Return whether a question has the address of the activation, or of one in a lane of it."""
         at = asker_of(asked.response_schema).address
         is_here = at is not None and (at == self._address or is_within(at, self._address))
         return is_here and self._activation.asked_after is None
 
-    def _check_questions(self, asked: Sequence[Any]) -> None:
+    def _check_questions(self, asked: Sequence[Interrupt]) -> None:
         """Fail the activation for a question that cannot be saved."""
         try:
             for one in asked:
@@ -122,7 +123,7 @@ class Reporter(Contained):
         self._emitter.stream_failures(marked)
         return marked
 
-    def _left_by_command(self, command: Command[Any]) -> InvalidOutputError:
+    def _left_by_command(self, command: Command[str]) -> InvalidOutputError:
         """Return the error for a graph that ended with a command to its parent graph."""
         return InvalidOutputError(
             f"{self._address}: a LangGraph graph in the agent {self._activation.name!r} ended by "
@@ -143,12 +144,12 @@ class Reporter(Contained):
         )
 
 
-def ask(question: Question, address: str) -> Any:
+def ask(question: Question, address: str) -> object:
     """Ask a question of the activation at an address until the answer fits, and return the answer."""
     return ask_until_it_fits(question["value"], addressed(question["response_schema"], address))
 
 
-def ask_until_it_fits(value: Any, schema: dict[str, Any] | None) -> Any:
+def ask_until_it_fits(value: object, schema: JsonSchema | None) -> object:
     """Ask a person again and again until the answer fits a JSON schema, and return the answer."""
     while True:
         answer = interrupt(value, response_schema=schema)

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from dataclasses import replace
@@ -23,10 +23,10 @@ from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import REQUEST
 from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.context import RunState
+from agentgraph.graph.nodes.context import ActivationContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text, value_of
 from agentgraph.graph.nodes.saved_calls import CallResult, Record, SavedCalls, number_of
-from agentgraph.graph.nodes.schedule import watched
+from agentgraph.graph.nodes.schedule import AnyFuture, watched
 from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
 from agentgraph.graph.saving import cannot_be_encoded, save_result
 from agentgraph.graph.state import with_id
@@ -100,7 +100,7 @@ class RunCall:
     def __init__(self, lane: Lane, call: int | str, request: str, control: Stop) -> None:
         self.lane, self.call, self.request, self.control = lane, call, request, control
         self.future: Any = None
-        self.coroutine: Coroutine[Any, Any, Reply] | None = None
+        self.coroutine: Coroutine[object, object, Reply] | None = None
         self.began = 0
         self.failure: Exception | None = None
         self.result: CallResult | None = None
@@ -112,7 +112,7 @@ class RunCall:
         """The name of the agent."""
         return self.lane.place.name
 
-    def record(self, **more: Any) -> Record:
+    def record(self, **more: object) -> Record:
         """Return a record of it."""
         own = {"call": self.call, "agent": self.agent, "request": self.request}
         given_up = {"given_up": True} if self.is_given_up else {}
@@ -161,13 +161,13 @@ class RunCalls:
         self._folded: list[Write] = []
         self._order: deque[RunCall | list[Write]] = deque()
 
-    def context(self, history: HistoryPolicy) -> Any:
+    def context(self, history: HistoryPolicy) -> ActivationContext:
         """Return the context for the function."""
-        context: Any = self.activation.view.context(history)
+        context = self.activation.view.context(history)
         context.runs = self
         return context
 
-    def run(self, name: str, request: str, key: str | int | None) -> Any:
+    def run(self, name: str, request: str, key: str | int | None) -> Reply | Awaitable[Reply]:
         """Run an agent; in a coroutine what is returned is awaited."""
         each = self._new(name, request, key)
         if self._is_async:
@@ -287,8 +287,8 @@ class RunCalls:
                 if isinstance(each.future, asyncio.Future):
                     watched(each.future)
 
-    def _done(self, outcome: object) -> Any:
-        future: Any = Future() if self._loop is None else self._loop.create_future()
+    def _done(self, outcome: object) -> AnyFuture:
+        future: AnyFuture = Future() if self._loop is None else self._loop.create_future()
         future.set_result(outcome)
         return future
 

@@ -90,7 +90,7 @@ class SavedCalls:
         self._results, self._task = saved_results(get_config())
         self._records: dict[object, Record] = {}
         carried = activation.view.position.get("calls") or ()
-        self.carried: dict[object, Mapping[str, Any]] = {each["call"]: each for each in carried}
+        self.carried: dict[object, Mapping[str, object]] = {each["call"]: each for each in carried}
 
     def read(self) -> Calls[None]:
         """Read the records of this step, if it is resumed."""
@@ -112,8 +112,8 @@ class SavedCalls:
             return carried
         for name in self._tasks:
             if (result := self._results.get(self._task(name, number_of(call)), MISSING)) is not MISSING:
-                return cast(Mapping[str, Any], result)
-        return cast(Mapping[str, Any] | None, self._records.get(call))
+                return cast(Mapping[str, object], result)
+        return self._records.get(call)
 
     def in_flight(self) -> Calls[str | None]:
         """Return the request with which the lane of the current task began before a kill, if it did."""

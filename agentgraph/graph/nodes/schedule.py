@@ -74,6 +74,9 @@ _INSTEAD = f"or make it at least {FEWEST_THREADS}"
 Y = TypeVar("Y")
 S = TypeVar("S")
 
+AnyFuture = Future[Any] | asyncio.Future[Any]
+"""The future of a task: of a thread's, or of the event loop's."""
+
 TaskCall = Callable[..., object]
 """Calls a `GatedTask` with arguments, or finds its saved result, and returns a future."""
 Start = Callable[[TaskCall], object]
@@ -181,7 +184,7 @@ class _Calls:
     call in the order of the calls, on an event loop a little later: hence the queue.
     """
 
-    def __init__(self, schedule: "Schedule", first: int, new_future: Callable[[], Any]) -> None:
+    def __init__(self, schedule: "Schedule", first: int, new_future: Callable[[], AnyFuture]) -> None:
         """Begin before the first call.
 
         Args:
@@ -231,7 +234,7 @@ def slots(config: RunnableConfig | None) -> int | None:
     return None if bound is None else max(bound - 1, 1)
 
 
-Steps = Generator["int | list[Any]", object, None]
+Steps = Generator[int | list[Any], AnyFuture, None]
 """A generator that yields either the number of a task to call, and is sent its future; or a list of
 futures, one of which the caller waits for."""
 
@@ -316,7 +319,7 @@ class Schedule:
                 self.wake.set_result(None)
         return held
 
-    def record(self, ended: Mapping[int, object]) -> None:
+    def record(self, ended: Mapping[int, AnyFuture]) -> None:
         """Record lanes that ended, as futures by their numbers, and open gates for the others.
 
         On a resume many are recorded at once. They are taken in the order in which they ended, so that
@@ -382,7 +385,7 @@ class Schedule:
         Args:
             slots: How many tasks LangGraph runs at once; None for all.
         """
-        futures: dict[int, Any] = {}
+        futures: dict[int, AnyFuture] = {}
         self._slots = slots or self._slots
         waiting, most = 0, min(self._at_once, self._slots)
         for number, needs in enumerate(self._needs):
@@ -413,11 +416,11 @@ class Schedule:
         """Whether one lane has won under `on_error="first"`."""
         return self._on_error == "first" and bool(self.results)
 
-    def _ends_all(self, future: Any) -> bool:
+    def _ends_all(self, future: AnyFuture) -> bool:
         has_come = not future.cancelled() and future.exception() is None
         return self._is_final and has_come and "failed" in future.result()
 
-    def _take(self, number: int, future: Any) -> None:
+    def _take(self, number: int, future: AnyFuture) -> None:
         self._waiting.pop(number, None)  # it had ended before
         if future.cancelled():
             self._raised[number] = GraphDrained("it is not needed any more")
@@ -488,7 +491,7 @@ class Schedule:
                 each.set_exception(why_not)
 
 
-def _has_result(future: Future[object]) -> bool:
+def _has_result(future: AnyFuture) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
 
@@ -497,7 +500,7 @@ def is_failure(error: BaseException | None) -> bool:
     return error is not None and not isinstance(error, GraphBubbleUp)
 
 
-def _when(future: Any) -> tuple[bool, int]:
+def _when(future: AnyFuture) -> tuple[bool, int]:
     """Sort key: finish time; failed and cancelled tasks last."""
     if future.cancelled() or future.exception() is not None:
         return True, 0

@@ -18,7 +18,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from threading import RLock
-from typing import Any, TypedDict
+from typing import TypedDict
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
@@ -278,5 +278,4 @@ def save_loss(saver: Saver, at: RunnableConfig, loss: Loss) -> Call:
         at: The config of the checkpoint from which the step runs.
         loss: What was spent.
     """
-    task: Any = str(uuid4())
-    return Call(saver.put_writes, saver.aput_writes, (at, [(CHANNEL, loss)], task))
+    return Call(saver.put_writes, saver.aput_writes, (at, [(CHANNEL, loss)], str(uuid4())))

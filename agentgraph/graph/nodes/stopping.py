@@ -31,7 +31,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from contextvars import ContextVar
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 from langchain_core.runnables import RunnableConfig
@@ -256,7 +256,7 @@ def inner_stop(*, is_owed: bool = False) -> Stop:
     return stop
 
 
-_STOPS: WeakKeyDictionary[Any, WeakSet[Stop]] = WeakKeyDictionary()
+_STOPS: WeakKeyDictionary[object, WeakSet[Stop]] = WeakKeyDictionary()
 """What is running in each of LangGraph's loops."""
 
 

@@ -5,13 +5,12 @@ is in its `Output`, and is visible after its node has ended.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.agents import HistoryPolicy
-from agentgraph.agents.context import Context
 from agentgraph.graph.history import PathReader, visible
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.stamps import STAMP, address_of, stamp_in
@@ -79,12 +78,12 @@ class View:
         return self.state.middleware.get(self.node_context.place.home.node, {})
 
     @property
-    def untracked(self) -> Mapping[str, Any]:
+    def untracked(self) -> Mapping[str, object]:
         """The unsaved state of its middleware; empty at the start of each activation and resume."""
         at, values = self._untracked or ("", {})
         return values if at == self.home_address and self.progress else {}
 
-    def context(self, history: HistoryPolicy, state: RunState | None = None) -> Context:
+    def context(self, history: HistoryPolicy, state: RunState | None = None) -> ActivationContext:
         """Return the context for the agent's function; of `state` instead of the state at the start."""
         state = state or self.state
         return ActivationContext(
