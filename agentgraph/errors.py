@@ -18,12 +18,12 @@ class AgentGraphError(Exception):
         """
         return next((status for kind, status in _STATUSES.items() if isinstance(self, kind)), 422)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _made_again, (type(self), self.args, self.__dict__)
 
 
 def _made_again(
-    kind: type[AgentGraphError], args: tuple[Any, ...], data: dict[str, Any]
+    kind: type[AgentGraphError], args: tuple[object, ...], data: dict[str, object]
 ) -> AgentGraphError:
     error = kind.__new__(kind)
     error.args = args

@@ -18,7 +18,7 @@ LONGEST_ERROR = 10_000
 _NEAR = 0.75
 """How alike two names are if one is a typo of the other, as a ratio of `difflib`."""
 
-_BRACKETS: dict[Any, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
+_BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 
 
 def shown(value: object, longest: int = LONGEST) -> str:

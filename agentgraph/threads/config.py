@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
 from difflib import get_close_matches
+from types import UnionType
 from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -50,7 +51,7 @@ _OF_CHECKPOINTS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
 _OF_RUNS = ("__", "thread_id", "checkpoint_", "langgraph_", "agent_", "lc_agent_name")
 """How keys begin that a run puts into `configurable` and `metadata` of the config of its nodes."""
 
-_KINDS: Sequence[tuple[str, Any, str]] = (
+_KINDS: Sequence[tuple[str, type | UnionType, str]] = (
     ("tags", list | tuple, "a list of texts"),
     ("metadata", Mapping, "a dict"),
     ("callbacks", list | BaseCallbackManager, "a list of callback handlers"),

@@ -3,10 +3,9 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from functools import partial
 from os import PathLike
-from typing import Any, Self, TypedDict, Unpack
+from typing import Self, TypedDict, Unpack
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
@@ -17,7 +16,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.named_types import allowed_types
-from agentgraph.graph.open_types import Saver
+from agentgraph.graph.open_types import Cache, Saver
 from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.safe_repr import shown
@@ -109,7 +108,7 @@ class Runner:
         self,
         agent: Agent,
         *,
-        checkpointer: "BaseCheckpointSaver[Any] | str | PathLike[str] | None" = None,
+        checkpointer: Saver | str | PathLike[str] | None = None,
         store: BaseStore | None = None,
         context_schema: type | None = None,
         values: type | None = None,
@@ -117,7 +116,7 @@ class Runner:
         config: RunnableConfig | None = None,
         context: object = None,
         middleware: "Iterable[Middleware]" = (),
-        cache: BaseCache[Any] | None = None,
+        cache: Cache | None = None,
         allow: Iterable[type | str] = (),
         renames: Mapping[str, str] | None = None,
         max_running: int = MAX_RUNNING,

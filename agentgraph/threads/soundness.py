@@ -34,7 +34,9 @@ _Versions: TypeAlias = Annotated[
 _Pair: TypeAlias = Annotated[Sequence[int], Field(min_length=2, max_length=2)]
 _Moment: TypeAlias = tuple[str, int, int, str, bool]
 _Stamp: TypeAlias = tuple[str] | _Moment | tuple[str, int, int, str, bool, list[str]]
-_Note: TypeAlias = tuple[str, str, Any, str, list[Any]]
+_Map: TypeAlias = dict[str, Any]
+_List: TypeAlias = list[Any]
+_Note: TypeAlias = tuple[str, str, Any, str, _List]
 _RESULT = {"messages", "values"}
 """What the results of lanes and calls have, and one of the next; users' functions run tasks too."""
 _ENDED = {"signal", "position"}
@@ -46,9 +48,9 @@ class _Checkpoint(TypedDict):
     v: int
     id: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
     ts: str
-    channel_values: dict[str, Any]
-    channel_versions: dict[str, Any]
-    versions_seen: dict[str, Any]
+    channel_values: _Map
+    channel_versions: _Map
+    versions_seen: _Map
     updated_channels: NotRequired[list[str] | None]
 
 
@@ -82,7 +84,7 @@ def is_met_by_langgraph(error: BaseException) -> bool:
 
 
 @cache
-def _adapter(form: Any) -> TypeAdapter[Any]:
+def _adapter(form: Any) -> TypeAdapter[object]:
     return TypeAdapter(form)
 
 
@@ -124,7 +126,7 @@ def _check_channel(channel: str, value: Any) -> None:
         case "values":
             written = getattr(value, "value", value)
             for each in written if _is_list(written) else [written]:
-                _check(dict[str, Any], each, "the values of a run")
+                _check(_Map, each, "the values of a run")
         case _ if channel == INTERRUPT:
             _check(tuple[Interrupt, ...], _tuple(value), "a question")
             _check(list[str], [each.id for each in value], "the id of a question")
@@ -134,7 +136,7 @@ def _check_channel(channel: str, value: Any) -> None:
             for name in ("messages", "position"):
                 _check_channel(name, value.get(name))
         case _ if channel == NOTES:
-            _check(list[Any], value, "the notes of a run")
+            _check(_List, value, "the notes of a run")
             _check_notes(value)
 
 
@@ -150,7 +152,7 @@ def _is_list(value: object) -> TypeIs[list[object] | tuple[object, ...]]:
 def _check_messages(messages: object) -> None:
     for each in messages if _is_list(messages) else [messages]:
         if not isinstance(each, BaseMessage):
-            _check(dict[str, Any] | str | list[Any] | tuple[Any, ...] | None, each, "a message")
+            _check(_Map | str | _List | tuple[Any, ...] | None, each, "a message")
         else:
             _check(_Stamp | None, _tuple(each.response_metadata.get(STAMP)), "the stamp of a message")
 
@@ -165,7 +167,7 @@ def _tuple(value: object) -> object:
     return tuple(value) if _is_list(value) else value
 
 
-def _check(form: Any, value: object, what: str) -> None:
+def _check(form: object, value: object, what: str) -> None:
     try:
         _adapter(form).validate_python(value, strict=True)
     except ValidationError as error:

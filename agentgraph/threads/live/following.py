@@ -26,7 +26,7 @@ from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import known_thread, position_of
 from agentgraph.threads.config import await_outside, call_outside
-from agentgraph.threads.live.listening import SECONDS, Feed, Listener, Nothing
+from agentgraph.threads.live.listening import SECONDS, Feed, Listener, Nothing, Told
 from agentgraph.threads.live.requests import is_wanted
 from agentgraph.threads.live.under_way import UnderWay, run_under_way
 from agentgraph.threads.replay import told_since
@@ -95,7 +95,9 @@ def waiting(seconds: float) -> Following:
     yield Nothing.YET
 
 
-def _live(saver: ThreadSaver, run: UnderWay, after: str | None) -> Generator[Any, Any, str | None]:
+def _live(
+    saver: ThreadSaver, run: UnderWay, after: str | None
+) -> Generator[Call | AgentEvent | Nothing, Any, str | None]:
     """Yield what a run of this process tells, up to its end; return the cursor of the last event."""
     listener = Listener(run.feed, run.released)
     try:
@@ -175,11 +177,11 @@ class Follow(Iterator[AgentEvent]):
         """
         with self._turn:
             while not self._is_closed:
-                event: Any = call_outside(cast(Any, run_calls), self._following)
+                event: Told = call_outside(cast(Any, run_calls), self._following)
                 if event is None:
                     break
                 if not isinstance(event, Nothing):
-                    return cast(AgentEvent, event)
+                    return event
             self._following.close()
         raise StopIteration
 
@@ -214,11 +216,11 @@ class AsyncFollow(AsyncIterator[AgentEvent]):
         self._is_read = True
         try:
             while not self._is_closed:
-                event: Any = await await_outside(cast(Any, arun_calls)(self._following))
+                event: Told = await await_outside(cast(Any, arun_calls)(self._following))
                 if event is None:
                     break
                 if not isinstance(event, Nothing):
-                    return cast(AgentEvent, event)
+                    return event
             self._following.close()
         except BaseException:
             self._following.close()

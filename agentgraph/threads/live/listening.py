@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from enum import Enum
-from typing import Any
 
 from agentgraph.events.events import AgentEvent
 
@@ -89,5 +88,5 @@ class Listener:
             with suppress(RuntimeError):  # the loop is closed: nobody waits in it
                 self._loop.call_soon_threadsafe(self._arrived.set)
 
-    def _end(self, _: "Future[Any]") -> None:
+    def _end(self, _: "Future[None]") -> None:
         self._put(None)

@@ -6,7 +6,7 @@ other processes too, leave the message to it, and see who came first.
 """
 
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from agentgraph.errors import AgentGraphError, PendingInterruptError, ThreadBusyError, ThreadError
 from agentgraph.graph.stamps import cursor_of
@@ -149,7 +149,7 @@ def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _Wan
             if not is_busy and not (yield from is_wanted(saver, before=request.id)):
                 yield from _check_ended(saver, drops=wanted.begin.drop_pending)
                 try:
-                    run: Any = yield wanted.begins(request.id)
+                    run: object = yield wanted.begins(request.id)
                 except ThreadBusyError:
                     continue
                 yield Call(lock.release, lock.arelease)
@@ -160,7 +160,7 @@ def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _Wan
         lock.release()
 
 
-def _all_of(run: Any) -> Following:
+def _all_of(run: object) -> Following:
     while (event := (yield get_next(run))) is not None:
         yield event
 
@@ -204,7 +204,7 @@ def _steered(saver: ThreadSaver, after: str, request: Request, begins: Call) -> 
     if not (yield from _is_left(saver, request)):
         return
     try:
-        run: Any = yield begins
+        run: object = yield begins
     except AlreadyReadError:
         return
     except ThreadBusyError:  # the run that another caller began has them

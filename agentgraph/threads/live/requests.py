@@ -10,7 +10,7 @@ run has ended, the requests that it has read are marked, so that later runs need
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -136,7 +136,7 @@ def unread(every: Iterable[Request], ids: Collection[str | None]) -> list[Reques
 
 
 def _request(saved: CheckpointTuple) -> Request:
-    values: dict[str, Any] = saved.checkpoint["channel_values"]
+    values = saved.checkpoint["channel_values"]
     return Request(
         saved.checkpoint["id"],
         values["kind"],
