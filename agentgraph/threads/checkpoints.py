@@ -34,6 +34,11 @@ from agentgraph.threads.thread_saver import ThreadSaver, is_request
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
 from agentgraph.tree.places import Place, Tree
 
+Written = Mapping[str, Any]
+"""What a task wrote or returned, the input of a turn, or a state, by channel."""
+Writes = Mapping[str, Written]
+"""What the tasks of a step wrote, by task id."""
+
 NOTES = "agentgraph_notes"
 """The channel under which the runner saves its notes."""
 _RESULTS = {INTERRUPT, RETURN, ERROR}
@@ -68,7 +73,7 @@ def is_cut_short(saved: CheckpointTuple) -> bool:
     return COPIED_TO in saved.metadata
 
 
-def unmarked(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def unmarked(metadata: Mapping[str, object]) -> dict[str, object]:
     """Return the metadata of a checkpoint of a copy for one at which a thread may stand."""
     return {key: value for key, value in metadata.items() if key != COPIED_TO}
 
@@ -174,7 +179,7 @@ def ran_after(saved: CheckpointTuple) -> set[str]:
     return {task for task, writes in writes_by_task(saved).items() if writes.keys() & _RESULTS}
 
 
-def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
+def writes_by_task(saved: CheckpointTuple) -> Writes:
     """Return the writes of the tasks of a step, by task id and channel."""
     tasks: dict[str, dict[str, object]] = {}
     for task, channel, value in saved.pending_writes or ():
@@ -182,7 +187,7 @@ def writes_by_task(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
     return tasks
 
 
-def error_in(writes: Mapping[str, Any]) -> str | None:
+def error_in(writes: Written) -> str | None:
     """Return the error that a task saved, as text; None if there is none."""
     error = writes.get(ERROR)
     return error if isinstance(error, str | None) else shown_error(error)
@@ -266,7 +271,7 @@ def begun_input(saved: CheckpointTuple) -> dict[str, Any] | None:
     }
 
 
-def _turn_input(saved: CheckpointTuple) -> Mapping[str, Any] | None:
+def _turn_input(saved: CheckpointTuple) -> Written | None:
     channel = saved.checkpoint["channel_values"].get(START)
     is_turn = isinstance(channel, Mapping) and "outline" in (channel.get("position") or {})
     return channel if is_turn else None

@@ -238,7 +238,7 @@ class Engine:
         yield from self._making_sense(under_way.read_requests, thread, begins_turn=is_turn, own=own)
         if isinstance(begin, Back):
             return (yield from self._going_back(thread, begin, how, under_way, mode))
-        graph_input: Any
+        graph_input: object
         if isinstance(begin, NewTurn):
             waiting, given = under_way.waiting, begin[:3]
             graph_input = yield from self._making_sense(new_turn, thread, *given, waiting)
@@ -319,7 +319,7 @@ class Engine:
         how: RunOptions,
         saver: GuardedSaver,
         mode: Mode,
-    ) -> Any:
+    ) -> object:
         """Return LangGraph's stream of a run."""
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(execution.thread_id, how, saver, on.before)

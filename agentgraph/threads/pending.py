@@ -31,6 +31,7 @@ from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.threads.changed_trees import open_thread
 from agentgraph.threads.checkpoints import (
+    Writes,
     before_edits,
     begun_input,
     leading_checkpoints,
@@ -110,11 +111,11 @@ class Resumption(NamedTuple):
             be lost if a sibling failed before they are taken.
     """
 
-    command: Command[Any]
+    command: Command[str]
     answers: Mapping[str, TaskWrite]
 
     @property
-    def rest(self) -> Command[Any] | None:
+    def rest(self) -> Command[str] | None:
         """LangGraph's input without the saved answers."""
         resume: Any = self.command.resume
         rest = {key: answer for key, answer in resume.items() if key not in self.answers} or None
@@ -150,7 +151,7 @@ def pending(saver: ThreadSaver) -> Calls[list[Interrupt]]:
 
 def resumption(
     saver: ThreadSaver, answers: object, values: Mapping[str, object] | None
-) -> Calls[Resumption | Command[Any] | Admitted | None]:
+) -> Calls[Resumption | Command[str] | Admitted | None]:
     """Check answers, and return the input with which LangGraph resumes.
 
     Values for a turn that has not begun are part of its input: they count after those that it has.
@@ -219,7 +220,7 @@ def _check_answers_saved(
 
 
 def _by_name(
-    tree: Tree, thread_id: str, questions: Sequence[Interrupt], answers: Any
+    tree: Tree, thread_id: str, questions: Sequence[Interrupt], answers: object
 ) -> Mapping[str, object]:
     """Return answers by id or address; a bare answer belongs to the only question.
 
@@ -234,11 +235,12 @@ def _by_name(
             return answers
         raise _unclear_question(thread_id, questions)
     (question,) = questions
-    is_map = isinstance(answers, Mapping) and (
+    if isinstance(answers, Mapping) and (
         not names_of(question).isdisjoint(answers)
         or (any(_names_question(tree, key) for key in answers) and not _fits(question, answers))
-    )
-    return answers if is_map else {question.id: answers}
+    ):
+        return answers
+    return {question.id: answers}
 
 
 def names_of(question: Interrupt) -> set[str]:
@@ -510,7 +512,7 @@ def _likely_first(
     return sorted(lanes, key=lambda lane: lane not in around)
 
 
-def _asking(saved: CheckpointTuple) -> dict[str, dict[str, Any]]:
+def _asking(saved: CheckpointTuple) -> Writes:
     """Return the writes of the tasks that asked and have not ended since, by task id."""
     ends = {INTERRUPT, RESUME, ERROR}
     by_task = writes_by_task(saved).items()

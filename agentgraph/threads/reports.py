@@ -175,7 +175,7 @@ def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Calls[Result]:
     )
 
 
-def _output_schemas(tree: Tree) -> dict[str, Any]:
+def _output_schemas(tree: Tree) -> dict[str, object]:
     """Return the `output_schema`s of a tree's agents, by name."""
     chats = {place.name: place.agent for place in tree.places if isinstance(place.agent, ChatAgent)}
     return {
@@ -488,7 +488,7 @@ def _spent_before(saved: CheckpointTuple) -> Counts:
 
 def open_calls(turns: Iterable[Turn]) -> list[LateCall]:
     """Return the calls of `long_running` tools whose results no later input has brought."""
-    made: dict[tuple[str, str], Mapping[str, Any]] = {}
+    made: dict[tuple[str, str], Mapping[str, object]] = {}
     waiting: dict[str, LateCall] = {}
     for turn in turns:
         for given in turn.messages:

@@ -52,7 +52,7 @@ from agentgraph.threads.soundness import is_met_by_langgraph, unfit
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
-PartHook = Callable[[Any], Any]
+PartHook = Callable[[Any], object]
 """Called with each part of the stream before it is translated; returns the part to translate."""
 
 _ASKED_TWICE = (
@@ -78,7 +78,7 @@ class Execution:
         again: Begins it again where it pauses and can go on; None if it cannot.
     """
 
-    stream: Any
+    stream: object
     _has_stopped = False
     _continuation: Continuation
     _answers: Sequence[TaskWrite]
@@ -115,7 +115,7 @@ class Execution:
         """The thread."""
         return self._thread.thread_id
 
-    def begin(self, stream: Any, on: Continuation, answers: Sequence[TaskWrite] = ()) -> None:
+    def begin(self, stream: object, on: Continuation, answers: Sequence[TaskWrite] = ()) -> None:
         """Begin it.
 
         Args:
@@ -398,7 +398,7 @@ class AsyncRun(AsyncIterator[AgentEvent]):
             raise StopAsyncIteration
         return await anext(source)
 
-    def __await__(self) -> Generator[Any, None, Self]:
+    def __await__(self) -> Generator[object, None, Self]:
         yield from self._admitted().__await__()
         return self
 

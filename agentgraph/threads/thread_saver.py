@@ -27,7 +27,7 @@ from agentgraph.threads.savers.opening import namespaces_since
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 
-TaskWrite = tuple[CheckpointTuple, str, str, Any]
+TaskWrite = tuple[CheckpointTuple, str, str, object]
 """A value to save: with which checkpoint, under which task id and channel, and the value."""
 _FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0})
 """The metadata of the first checkpoint of a thread, or of a lane; also if it began with an edit."""
@@ -234,7 +234,7 @@ class ThreadSaver:
         return result
 
 
-def _again_if_it_changed(call: Call) -> Calls[Any]:
+def _again_if_it_changed(call: Call) -> Calls[object]:
     """Make a call, again while a run writes what it reads: in memory that is an error of Python's."""
     for _ in range(_MOST_READS):
         try:

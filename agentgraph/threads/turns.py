@@ -46,6 +46,8 @@ from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import check_mapping, maps_in
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.checkpoints import (
+    Writes,
+    Written,
     address_at,
     before_edits,
     begun_input,
@@ -71,8 +73,6 @@ Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
 UNFINISHED = "The call was not finished."
 """The result given to a tool call that an abandoned turn left without one."""
 
-Writes = Mapping[str, Mapping[str, Any]]
-"""What the tasks of a step wrote, by task id and by channel."""
 _NEVER = 2**63
 """Later than all times."""
 _LANE_DEPTH = 2
@@ -213,7 +213,7 @@ def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Salvage]:
     return (yield from _of_step(saver, every, origin, messages, messages))
 
 
-def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Mapping[str, Any]]:
+def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Written]:
     """Return the state at a checkpoint, by channel; empty if the tree no longer has the lane."""
     try:
         state = yield from saver.state(namespace_of(saved), saved.checkpoint["id"])
@@ -221,7 +221,7 @@ def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Mapping[str, 
         if isinstance(error.__cause__, ValueError):
             return {}
         raise
-    values: Mapping[str, object] = state.values
+    values: Written = state.values
     return values
 
 
@@ -352,7 +352,7 @@ def _of_lane(
     return salvage._replace(messages=folded(salvage.messages))
 
 
-def _written(written: Mapping[str, Any]) -> Salvage:
+def _written(written: Written) -> Salvage:
     """Return what a node or a lane wrote, or a task returned."""
     writes, changes = maps_in(written.get("values")), written.get("middleware")
     return Salvage([*(written.get("messages") or ())], writes, [changes] if changes else [])
@@ -427,7 +427,7 @@ def _unfinished(call: Any, at: str) -> BaseMessage:
     return stamped(message, at)
 
 
-def _results(by_task: Writes) -> dict[str, Mapping[str, Any]]:
+def _results(by_task: Writes) -> dict[str, Written]:
     """Return the results of the tasks that nodes ran, without those of tasks that functions ran."""
     results = {task: writes.get(RETURN) for task, writes in by_task.items()}
     return {

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
@@ -23,6 +23,7 @@ from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import open_thread
 from agentgraph.threads.checkpoints import (
+    Written,
     address_at,
     begins_turn,
     first_time_of,
@@ -193,7 +194,7 @@ def last_start(place: Place, root: CheckpointTuple, began: float, ended: float |
 def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]:
     """Yield the visits of lanes without checkpoints in a step: they have results, or have failed."""
     around, saved, root = outer.visit, outer.saved, outer.root
-    ended: dict[str, tuple[str, Mapping[str, Any]]] = {}
+    ended: dict[str, tuple[str, Written]] = {}
     for task, writes in writes_by_task(saved).items():
         result = writes.get(RETURN)
         came = result if isinstance(result, Mapping) else {}
@@ -221,7 +222,7 @@ def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]
             yield Spot(visit, place, cursor, saved, root, outer.after, task)
 
 
-def _said_in(written: Mapping[str, Any]) -> list[BaseMessage]:
+def _said_in(written: Written) -> list[BaseMessage]:
     messages = written.get("messages")
     return [each for each in messages or () if isinstance(each, BaseMessage)]
 
