@@ -72,6 +72,20 @@ def example(asked: object, schema: JsonSchema | None) -> Decision | None:
     return None
 
 
+def tools_asked_about(asked: object) -> list[str]:
+    """Return the names of the tools whose calls a question asks about; none for another question.
+
+    >>> tools_asked_about({"action_requests": [{"name": "pay", "args": {"usd": 180}}]})
+    ['pay']
+    """
+    match asked:
+        case {"action_requests": [_, *_] as requests}:
+            return [str(each["name"]) for each in requests if isinstance(each, dict) and "name" in each]
+        case {"type": "tool_approval", "name": str(name)}:
+            return [name]
+    return []
+
+
 def _first(allowed: Sequence[str]) -> Decision:
     """Return a decision of an allowed kind, if possible one that needs nothing but its name."""
     return next((each for kind, each in _DECISIONS.items() if kind in allowed), _DECISIONS["edit"])

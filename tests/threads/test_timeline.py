@@ -136,6 +136,20 @@ def test_each_question_of_a_tool_is_a_bar(timed: Callable[..., Timed]) -> None:
     assert [(bar.label, bar.state) for bar in asked] == [("One?", "done"), ("Two?", "done")]
 
 
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_a_question_for_approval_names_the_tool(timed: Callable[..., Timed], mode: Any) -> None:
+    def pay(usd: int) -> str:
+        """Pay."""
+        return "Paid."
+
+    asks = {"tools": [pay], "approve": ["pay"], "interrupt_mode": mode}
+    thread = timed(chat("desk", calls(call("pay", usd=5)), "Done.", **asks))
+    thread.run()
+    asked = [bar for bar in thread.timeline().bars if bar.kind == "question"]
+    assert [bar.label for bar in asked] == ["approve pay?"]
+    assert "5" in asked[0].text
+
+
 def test_a_failure_that_is_retried_is_void(timed: Callable[..., Timed]) -> None:
     thread = timed(ag.sequential("s", [says("first"), fails("second")]))
     thread.run()

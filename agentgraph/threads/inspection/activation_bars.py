@@ -14,6 +14,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
+from agentgraph.agents.approvals import tools_asked_about
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.nodes.lane import attempts_in
@@ -337,12 +338,14 @@ class _Chart:
             state = "asks"
         value = note.data[0]
         text = value if isinstance(value, str) else shown(value, LONGEST)
+        about = ", ".join(tools_asked_about(value))
+        label = f"approve {about}?" if about else " ".join(text.split())
         bar_id = f"{note.id} {asked.number}"
         self._bars[bar_id] = replace(
             own,
             id=bar_id,
             kind="question",
-            label=cut(" ".join(text.split()), _LABEL),
+            label=cut(label, _LABEL),
             node=note.moment.step.partition(":")[2],
             step=note.moment.step,
             began=asked.began,

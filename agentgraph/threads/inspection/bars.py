@@ -25,7 +25,8 @@ class Bar:
         kind: "agent" is an activation: of a leaf, or of what encloses others. Inside that of a chat
             agent are those of its "model", of each "tool" call and of the "hook"s of its middleware; a
             "question" is the time for which a person is waited for.
-        label: The name of the agent, the tool, the model or the hook; or how the question begins.
+        label: The name of the agent, the tool, the model or the hook; or how the question begins,
+            "approve pay?" for one about calls of tools.
         node: The node that ran; empty if it has none.
         step: The name of its first step, as in `Visit`: `Runner.rewind` takes it.
         iteration: The iteration of the nearest loop; None outside all loops.
