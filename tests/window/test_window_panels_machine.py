@@ -49,6 +49,11 @@ def lines(panels: Panels) -> int:
     return len(panels.server.call("lines", thread_id=panels.thread_id)["lines"])
 
 
+def test_it_says_what_to_do_where_nothing_is_looked_at(panels: Panels) -> None:
+    panels.unfold("Again from here", MACHINE)
+    panels.wait_for(lambda: "Select something that ran" in panels.text(".again"))
+
+
 def test_again_with_other_values(panels: Panels) -> None:
     posts(panels)
     opens_again(panels, "does/post/author")

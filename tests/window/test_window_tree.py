@@ -27,6 +27,8 @@ def test_three_laps_and_eight_branches(server: WindowServer, tab: Open) -> None:
     page.wait_for(lambda: not page.text(f"{page.box('writer')} .box-facts").startswith("×"))
     page.click(f"{page.box('writer')} .box-open")
     page.wait_for(lambda: page.selected.startswith("writer, does/newspaper/refine[0]/writer, done"))
+    page.click(page.box("newspaper"))  # in its middle, beside its name
+    page.wait_for(lambda: page.selected.startswith("newspaper, does/newspaper, "))
     page.click(f"{page.box('refine')} .pick-forth")
     page.wait_for(lambda: page.text(f"{page.box('refine')} .pick-text") == "iteration 2 of 3")
     page.click(f"{page.box('refine')} .pick-latest")

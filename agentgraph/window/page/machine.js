@@ -82,7 +82,7 @@ function againPart(store, backend, isForked) {
   const place = el("div");
   const node = el("div", {class: "again"}, note, place);
   const forms = new Map(); // by what they are for, with what was typed
-  let key = null;
+  let key; // of what is looked at; undefined until something was shown
 
   async function update(state, changed, isOpen) {
     if (!isOpen) return;

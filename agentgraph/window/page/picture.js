@@ -33,7 +33,9 @@ export function makeBox(place, acts) {
   node.dataset.place = data.id;
   if (data.is_called) node.classList.add("called");
   let last = null;
-  open.addEventListener("click", () => last && acts.select(last));
+  head.addEventListener("click", ({target}) => {
+    if (last && (target === head || open.contains(target))) acts.select(last);
+  });
 
   const picker = place.counter && place.counter !== "item" ? makePicker(place, acts) : null;
   if (picker) head.append(picker.node);
