@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from time import time_ns
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -150,8 +151,9 @@ def address_of(message: BaseMessage) -> str | None:
     return stamp[0] if isinstance(stamp, list) and stamp else None
 
 
+@lru_cache(maxsize=10_000)
 def speaker_at(address: str) -> str:
-    """Return the name of the agent at an address."""
+    """Return the name of the agent at an address; cached, for each step asks it of a whole history."""
     return _NAME.split(address.rpartition("/")[2], maxsplit=1)[0]
 
 
@@ -189,9 +191,10 @@ def home_at(address: str, inner_names: Mapping[str, Collection[str]]) -> str:
         address: The address.
         inner_names: For each agent that is a graph laid flat: the names of its nodes.
     """
+    if not inner_names:
+        return address
     around = address.rpartition("/")[0]
-    is_inner = bool(inner_names) and speaker_at(address) in inner_names.get(speaker_at(around), ())
-    return around if is_inner else address
+    return around if speaker_at(address) in inner_names.get(speaker_at(around), ()) else address
 
 
 def cursor_of(number: int, part: int | None = None) -> str:
