@@ -369,13 +369,13 @@ def test_all_that_a_saver_raises_is_guarded(drive: Drive, method: str) -> None:
     guard = GuardedSaver(Failing(), "t")
 
     async def use(name: str) -> None:
-        found = getattr(guard, name)()
+        found = getattr(guard, name)(None)
         if name == "alist":
             await anext(found)
         await found
 
     with pytest.raises(SaverFailure) as caught:
-        asyncio.run(use(f"a{method}")) if drive is Async else [*(getattr(guard, method)() or ())]
+        asyncio.run(use(f"a{method}")) if drive is Async else [*(getattr(guard, method)(None) or ())]
     error = caught.value.__cause__
     assert isinstance(error, ag.SaverError)
     assert isinstance(error.__cause__, OSError)
