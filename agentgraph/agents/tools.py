@@ -182,10 +182,11 @@ def _several(fn: Fn | None) -> Fn | None:
 
 
 def _apart(returned: object) -> object:
-    several = returned if isinstance(returned, list | tuple) else ()
-    if not any(isinstance(item, ToolOutputMixin) for item in several):
+    if not isinstance(returned, list | tuple):
         return returned
-    return [item if isinstance(item, ToolOutputMixin) else Content(item) for item in several]
+    if not any(isinstance(item, ToolOutputMixin) for item in returned):
+        return returned
+    return [item if isinstance(item, ToolOutputMixin) else Content(item) for item in returned]
 
 
 def destination(thing: object) -> str | None:

@@ -37,10 +37,11 @@ class Nodes:
             agent: The agent, if it is a chat agent.
             asks_approval: Whether a person must agree to its tool calls.
         """
+        plain = cls(own, own, own)
         if agent is None:
-            return cls(own, own, own)
+            return plain
         hooks = {hook: _hooks(agent, hook, asks_approval=asks_approval) for hook in HOOKS}
-        first = {hook: _hook(own, names[0]) for hook, names in hooks.items() if names}
+        first = {hook: plain.hook(names[0]) for hook, names in hooks.items() if names}
         begins = first.get("before_model", own)
         return cls(
             own,
@@ -64,7 +65,7 @@ class Nodes:
     @property
     def approve(self) -> str:
         """The node that asks a person to agree to tool calls."""
-        return _hook(self.own, ASKS)
+        return f"{self.own}.approve"
 
     @property
     def call(self) -> str:
@@ -73,11 +74,7 @@ class Nodes:
 
     def hook(self, hook: str) -> str:
         """Return the node of a middleware's hook."""
-        return _hook(self.own, hook)
-
-
-def _hook(own: str, hook: str) -> str:
-    return f"{own}.approve" if hook == ASKS else f"{own}.{hook}"
+        return self.approve if hook == ASKS else f"{self.own}.{hook}"
 
 
 def _hooks(agent: ChatAgent, hook: str, *, asks_approval: bool) -> list[str]:
