@@ -26,8 +26,9 @@ from agentgraph.threads.checkpoints import NOTES, namespace_of, parts_of
 from agentgraph.tree.places import Tree
 
 _Decimal: TypeAlias = Annotated[str, Field(pattern=r"^\d+(\.|$)")]
+_Word: TypeAlias = Annotated[str, Field(pattern=r"^(\D|\d+[^\d.])")]
 _Versions: TypeAlias = Annotated[
-    list[dict[str, _Decimal]] | list[dict[str, int | float]] | list[dict[str, str]],
+    list[dict[str, _Decimal]] | list[dict[str, int | float]] | list[dict[str, _Word]],
     Field(union_mode="left_to_right"),
 ]
 """Versions that can be compared: all begin with a number, are numbers, or other texts."""

@@ -66,6 +66,24 @@ def test_every_call_gives_a_result_or_an_error_of_ours(name: str, whole: Path, t
     assert name == "delete" or outcomes["SaverError"]
 
 
+def test_a_version_in_a_lane_that_is_no_number_is_malformed(
+    drive: Drive, whole: Path, tmp_path: Path
+) -> None:
+    path = Path(shutil.copy(whole, tmp_path / "x.db"))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        rows = connection.execute(
+            "SELECT rowid, checkpoint FROM checkpoints WHERE checkpoint_ns != ''"
+        ).fetchall()
+        for rowid, data in rows:
+            damaged = data.replace(b"0000000000000000", b"0000000000D00000", 1)
+            connection.execute(
+                "UPDATE checkpoints SET checkpoint = ? WHERE rowid = ?", (damaged, rowid)
+            )
+    assert rows
+    with pytest.raises(ag.SaverError, match="malformed: the versions"):
+        call_on(drive, path, tree(), "resume")
+
+
 @pytest.mark.parametrize("name", [name for name in CALLS if name not in ("threads", "delete")])
 @pytest.mark.parametrize(
     ("table", "value", "fault"),
