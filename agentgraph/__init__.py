@@ -86,9 +86,9 @@ from agentgraph.threads.inspection.activation_steps import Attempt
 from agentgraph.threads.inspection.activations import ActivationReport
 from agentgraph.threads.inspection.comparison import Difference, Side
 from agentgraph.threads.inspection.timeline import Bar, Timeline
+from agentgraph.threads.late_calls import LateCall
 from agentgraph.threads.live.following import Follow
 from agentgraph.threads.reports import (
-    LateCall,
     Line,
     Pending,
     Result,

@@ -179,9 +179,11 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
     def idempotency_key(self) -> str:
         """A text that names what is done here, so that a service does it once: a payment, a mail.
 
-        It is made of the thread, the turn, the address of the activation, and for a tool the id of the
-        call: the same when a step or a call is tried again, also after a crash, a resume or a rewind,
-        and another one on a copy of the thread. In a run without a thread each run has its own.
+        It is made of the thread, the turn and the address of the activation; for a tool also of the
+        place of the call in it, its id, the name of the tool and the arguments with which it runs. So
+        it is the same when a step or a call is tried again, also after a crash, a resume or a rewind,
+        and another one for another call, also one with the same id, and on a copy of the thread. In a
+        run without a thread each run has its own.
         """
 
     @property

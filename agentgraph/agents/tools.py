@@ -116,7 +116,8 @@ def long_running(tool: object) -> BaseTool:
     The model gets at once what the tool gave, such as "The request is filed.", and the turn goes on.
     `Runner.thread(id).open_calls` lists such calls; a later turn brings the result of one, as
     `run(ToolMessage("Approved.", tool_call_id=...))`. The model reads it as a message of the user that
-    names the tool and the call, at the end of the history: its call has a result already.
+    names the tool and the call, at the end of the history: its call has a result already. Where several
+    open calls have one `tool_call_id`, pass the `id` that each of them has in `open_calls`.
 
     >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
     >>> def file(what: str) -> str:

@@ -318,10 +318,30 @@ def _unfinished(message: BaseMessage, index: int, call: ToolCall | InvalidToolCa
     )
 
 
-def as_late(message: ToolMessage, name: str) -> ToolMessage:
-    """Return the late result of a call of a tool, marked as such."""
-    marked = {**message.additional_kwargs, _LATE: True}
-    return message.model_copy(update={"name": name, "additional_kwargs": marked})
+def as_late(
+    message: ToolMessage, name: str, own_id: str, label: str, args: Mapping[str, object] | None
+) -> ToolMessage:
+    """Return the late result of a call of a tool, marked as such.
+
+    Args:
+        message: The result.
+        name: The name of the tool.
+        own_id: The id of the call that no other one of the thread has.
+        label: The provider's id of the call.
+        args: The arguments of the call, by which a model tells it from others with that label; None if
+            there are none.
+    """
+    about = own_id if args is None else [own_id, as_json(args)]
+    marked = {**message.additional_kwargs, _LATE: about}
+    changes = {"name": name, "tool_call_id": label, "additional_kwargs": marked}
+    return message.model_copy(update=changes)
+
+
+def late_call_id(message: ToolMessage) -> str | None:
+    """Return the call's own id that a late result was saved with; None if it has none."""
+    about = message.additional_kwargs.get(_LATE)
+    own_id = about[0] if isinstance(about, list) else about
+    return own_id if isinstance(own_id, str) else None
 
 
 def is_late(message: ToolMessage) -> bool:
@@ -468,6 +488,13 @@ def _plain(block: str | dict[str, object]) -> str | dict[str, object]:
     return block
 
 
+def _late_verb(message: ToolMessage) -> str:
+    verb = "failed" if message.status == "error" else "returned"
+    about = message.additional_kwargs[_LATE]
+    made = f", made with {about[1]}" if isinstance(about, list) else ""
+    return f"{message.name or 'tool'} {verb} for its call {message.tool_call_id}{made}"
+
+
 def _quoted(message: BaseMessage, speaker: str | None) -> BaseMessage:
     """Return a user message that quotes a message, calls included, as in `[critic] said: No`.
 
@@ -477,7 +504,7 @@ def _quoted(message: BaseMessage, speaker: str | None) -> BaseMessage:
     is_result = isinstance(message, ToolMessage) and not is_answer(message)
     verb = f"{message.name or 'tool'} returned" if is_result else "said"
     if isinstance(message, ToolMessage) and is_late(message):
-        verb += f" for its call {message.tool_call_id}"
+        verb = _late_verb(message)
     calls = [
         f"{prefix}called {call['name']}({as_json(call['args'])})"
         for call in (message.tool_calls if isinstance(message, AIMessage) else ())

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Literal, get_args
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.agents.agents import ChatAgent
-from agentgraph.agents.tools import LONG_RUNNING
 from agentgraph.errors import (
     AgentGraphError,
     SaverError,
@@ -47,6 +46,7 @@ from agentgraph.threads.checkpoints import (
     time_of,
     writes_by_task,
 )
+from agentgraph.threads.late_calls import LateCall, open_calls
 from agentgraph.threads.live.under_way import waiting_on
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import last_answer, replayed
@@ -184,29 +184,6 @@ def _output_schemas(tree: Tree) -> dict[str, object]:
 
 
 Status = Literal["new", "running", "paused", "failed", "stopped", "done"]
-
-
-@dataclass(frozen=True)
-class LateCall:
-    """A call of a `long_running` tool whose result is still to come.
-
-    Attributes:
-        tool_call_id: The id of the call, for the `ToolMessage` that brings the result.
-        name: The name of the tool.
-        args: The arguments of the call.
-        agent_name: The agent that made it.
-        address: The address of the activation that made it.
-        turn: The number of the turn in which it was made.
-        answer: The text that the tool gave at once.
-    """
-
-    tool_call_id: str
-    name: str
-    args: Mapping[str, Any]
-    agent_name: str
-    address: str
-    turn: int
-    answer: str
 
 
 @dataclass(frozen=True)
@@ -484,32 +461,6 @@ def _spent_before(saved: CheckpointTuple) -> Counts:
     """Return what was spent in the turn before the one that begins after a checkpoint."""
     position: Position | None = saved.checkpoint["channel_values"].get("position")
     return position.get("spent", {}) if position else {}
-
-
-def open_calls(turns: Iterable[Turn]) -> list[LateCall]:
-    """Return the calls of `long_running` tools whose results no later input has brought."""
-    made: dict[tuple[str, str], Mapping[str, object]] = {}
-    waiting: dict[str, LateCall] = {}
-    for turn in turns:
-        for given in turn.messages:
-            if isinstance(given, ToolMessage):
-                waiting.pop(given.tool_call_id, None)
-        for event in turn.events:
-            said = event.message
-            if isinstance(said, AIMessage):
-                made |= {(event.address, call["id"] or ""): call["args"] for call in said.tool_calls}
-            elif isinstance(said, ToolMessage) and LONG_RUNNING in said.additional_kwargs:
-                waiting[said.tool_call_id] = LateCall(
-                    said.tool_call_id,
-                    said.name or "",
-                    made.get((event.address, said.tool_call_id), {}),
-                    event.agent_name,
-                    event.address,
-                    turn.number,
-                    str(said.text),
-                )
-    order = {call: number for number, call in enumerate(made)}
-    return sorted(waiting.values(), key=lambda call: order.get((call.address, call.tool_call_id), -1))
 
 
 def _input(saved: CheckpointTuple) -> list[BaseMessage] | None:

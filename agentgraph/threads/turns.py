@@ -37,7 +37,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.agents.agents import EachAgent
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
 from agentgraph.graph.graph_classes import Admitted, unstamped
-from agentgraph.graph.history import as_late, call_id, calls_of, in_call_order
+from agentgraph.graph.history import call_id, calls_of, in_call_order
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.nodes.each import joining
 from agentgraph.graph.stamps import address_of, stamped
@@ -61,6 +61,7 @@ from agentgraph.threads.checkpoints import (
     position_of,
     writes_by_task,
 )
+from agentgraph.threads.late_calls import late_results, named_results
 from agentgraph.threads.pending import pending
 from agentgraph.threads.reports import thread
 from agentgraph.threads.thread_saver import ThreadSaver
@@ -139,8 +140,9 @@ def new_turn(
     """
     turn = as_input(messages, values)
     saver.check_saved(turn["messages"], turn.get("values", {}))
-    if late := _late_results(turn["messages"]):
-        turn["messages"] = yield from _admitted(saver, turn["messages"], late)
+    if late := late_results(turn["messages"]):
+        turns = (yield from thread(saver, saver.reducers)).turns
+        turn["messages"] = named_results(turns, turn["messages"], late, saver.thread_id)
     turn["messages"] = [*waiting, *turn["messages"]]
     saved = yield from saver.checkpoint()
     if saved is not None:
@@ -164,36 +166,6 @@ def new_turn(
         messages=[*salvage.messages, *turn["messages"]],
         **{name: written for name, written in more.items() if written},
     )
-
-
-def _late_results(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
-    """Return the results in the input of a turn whose calls are not in it."""
-    calls = {call_id(call) for message in messages for call in calls_of(message)}
-    results = [message for message in messages if isinstance(message, ToolMessage)]
-    return [result for result in results if result.tool_call_id not in calls]
-
-
-def _admitted(
-    saver: ThreadSaver, messages: Sequence[BaseMessage], late: Sequence[ToolMessage]
-) -> Calls[list[BaseMessage]]:
-    """Return the input of a turn with the names of tools in the late results of calls.
-
-    Raises:
-        AgentGraphError: One is of a call that does not wait for a result, or comes twice.
-    """
-    waiting = {
-        call.tool_call_id: call for call in (yield from thread(saver, saver.reducers)).open_calls
-    }
-    named: dict[int, BaseMessage] = {}
-    for result in late:
-        if (call := waiting.pop(result.tool_call_id, None)) is None:
-            others = ", ".join(f"{each.tool_call_id} ({each.name})" for each in waiting.values())
-            raise AgentGraphError(
-                f"thread {shown(saver.thread_id)}: no call {shown(result.tool_call_id)} of a "
-                f"long_running tool waits for a result; there are: {others or 'none'}"
-            )
-        named[id(result)] = as_late(result, call.name)
-    return [named.get(id(message), message) for message in messages]
 
 
 def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Salvage]:

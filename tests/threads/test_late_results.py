@@ -1,18 +1,18 @@
 """Tools whose results come in a later turn, and the keys by which services do a thing once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from helpers import Async, Disk, Drive, chat, fails, lines, says, scripted
 from langchain.agents.middleware import ToolRetryMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.types import RetryPolicy, interrupt
 
 import agentgraph as ag
-from agentgraph.testing import call, calls
+from agentgraph.testing import ScriptedChatModel, call, calls, pairing_faults
 
 
 def file(what: str) -> str:
@@ -115,6 +115,77 @@ def test_a_call_that_failed_or_has_its_result_in_the_input_is_not_open() -> None
     asked = AIMessage("", tool_calls=[call("file", "9", what="y")])
     said = lines(runner.run([asked, result("There.", "9"), HumanMessage("So?")], thread_id="t"))
     assert said == ["clerk: Fine."]
+
+
+def repeating(whats: Sequence[str], name: str = "clerk") -> tuple[ScriptedChatModel, ag.Agent]:
+    """Return a model that files one thing a round, each under one id, and its agent."""
+
+    def reply(messages: Sequence[BaseMessage]) -> AIMessage | str:
+        assert pairing_faults(messages) == []
+        asked = max(i for i, each in enumerate(messages) if each.text in ("Go.", "x"))
+        made = sum(isinstance(each, AIMessage) and bool(each.tool_calls) for each in messages[asked:])
+        return calls(call("file", "f:0", what=whats[made])) if made < len(whats) else "Filed."
+
+    model = ScriptedChatModel(responses=reply)
+    return model, ag.chat_agent(name, model, tools=[ag.long_running(file)])
+
+
+def test_calls_under_one_id_are_open_until_each_has_its_result(drive: Drive, disk: Disk) -> None:
+    model, agent = repeating(["a", "b", "c"])
+    with ag.Runner(agent, checkpointer=disk.path) as runner:
+        list(drive.run(runner, "Go.", thread_id="t"))
+        waiting = thread(runner, drive).open_calls
+        assert [each.args["what"] for each in waiting] == ["a", "b", "c"]
+        assert [each.id for each in waiting] == [f"clerk:0.{number}.0" for number in range(3)]
+        before = runner.thread("t").messages
+        with pytest.raises(
+            ag.AgentGraphError,
+            match=r"several open calls have the id 'f:0'.*: clerk:0\.0\.0 \(file\), clerk:0\.1\.0 ",
+        ):
+            list(drive.run(runner, result(of="f:0"), thread_id="t"))
+        assert runner.thread("t").messages == before
+        list(drive.run(runner, result("b!", waiting[1].id), thread_id="t"))
+        assert model.inputs[-1][-1].text == (
+            'file returned for its call f:0, made with {"what": "b"}: b!'
+        )
+        assert [each.args["what"] for each in thread(runner, drive).open_calls] == ["a", "c"]
+        late = [result("c!", "f:0"), result("a!", waiting[0].id)]  # the other one leaves one for it
+        list(drive.run(runner, late, thread_id="t"))
+        assert [each.text.rpartition("made with ")[2] for each in model.inputs[-1]][-2:] == [
+            '{"what": "c"}: c!',
+            '{"what": "a"}: a!',
+        ]
+        assert thread(runner, drive).open_calls == []
+        kept = [each for each in runner.thread("t").messages if isinstance(each, ToolMessage)]
+        assert {each.tool_call_id for each in kept} == {"f:0"}
+        with pytest.raises(ag.AgentGraphError, match=r"no call 'clerk:0\.0\.0'"):
+            list(drive.run(runner, result(of=waiting[0].id), thread_id="t"))
+
+
+def test_calls_under_one_id_are_open_in_turns_branches_and_agents_as_tools(drive: Drive) -> None:
+    inner = ag.agent_tool(repeating(["x"], "inner")[1])
+    boss = chat("boss", calls(call("inner", request="x")), *["Done."] * 8, tools=[inner])
+    runner = ag.Runner(ag.parallel("p", [boss, repeating(["y", "z"])[1]]))
+    for _ in range(2):
+        list(drive.run(runner, "Go.", thread_id="t"))
+    waiting = thread(runner, drive).open_calls
+    assert len({each.id for each in waiting}) == len(waiting) == 5
+    made = sorted((each.turn, each.address, each.args["what"]) for each in waiting)
+    assert made[:3] == [(0, "p/boss/inner(0)", "x"), (0, "p/clerk", "y"), (0, "p/clerk", "z")]
+    for each in waiting:
+        runner.copy("t", each.id)
+        list(drive.run(runner, result("Yes.", each.id), thread_id=each.id))
+        left = runner.thread(each.id).open_calls
+        assert [other.id for other in left] == [other.id for other in waiting if other is not each]
+
+
+def test_a_late_error_is_told_as_a_failure(drive: Drive) -> None:
+    model, agent = clerk("Sorry.")
+    runner = ag.Runner(agent)
+    list(drive.run(runner, "Go.", thread_id="t"))
+    failed = ToolMessage("disk full", tool_call_id="7", status="error")
+    list(drive.run(runner, failed, thread_id="t"))
+    assert model.inputs[-1][-1].text == "file failed for its call 7: disk full"
 
 
 @pytest.mark.parametrize("thing", [5, None, says("a"), ag.agent_tool(says("a")), lambda: 1])

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import (
     AIMessage,
@@ -16,8 +16,9 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import call_id, calls_of, is_call
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.saving import Serializer, save_fault
-from agentgraph.graph.stamps import address_of
+from agentgraph.graph.stamps import address_of, stamp_in
 from agentgraph.safe_repr import as_json
+from agentgraph.tree.addresses import without_attempts
 
 
 class OpenCall(NamedTuple):
@@ -34,18 +35,55 @@ class OpenCall(NamedTuple):
     error: str | None = None
 
 
-def with_ids(message: AIMessage) -> AIMessage:
-    """Return a message whose calls have unique ids: some models omit or repeat them."""
+def with_ids(view: View, message: AIMessage) -> AIMessage:
+    """Return a message of an activation whose calls have unique ids: some models omit or repeat them.
+
+    The ids are made of the place of the call, so that the same call again has the same one.
+    """
     calls = calls_of(message)
     if len({*map(call_id, calls)} - {""}) == len(calls):
         return message
-    seen: set[object] = {None, ""}
+    where = f"{view.state.clock.turn} {without_attempts(view.address)} {messages_with_calls(view)}"
+    seen, ids = {""}, list[str]()
+    for place, call in enumerate(calls):
+        known = call_id(call)
+        ids.append(f"call_{uuid5(NAMESPACE_URL, f'{where} {place}').hex}" if known in seen else known)
+        seen.add(known)
+    new = [{**call, "id": made} for call, made in zip(calls, ids, strict=True)]
+    valid = len(message.tool_calls)
     return message.model_copy(
         update={
-            "tool_calls": [_with_id(call, seen) for call in message.tool_calls],
-            "invalid_tool_calls": [_with_id(call, seen) for call in message.invalid_tool_calls],
+            "tool_calls": new[:valid],
+            "invalid_tool_calls": new[valid:],
+            "content": _renumbered(message.content, calls, ids),
         }
     )
+
+
+def _renumbered(content: Any, calls: Sequence[Any], ids: Sequence[str]) -> Any:
+    """Return content in which the blocks of calls have the ids of these, in their order."""
+    if not isinstance(content, list):
+        return content
+    left = [(call_id(call), made) for call, made in zip(calls, ids, strict=True)]
+    blocks: list[object] = []
+    for block in content:
+        named = next((pair for pair in left if is_call(block) and pair[0] == _call_id_of(block)), None)
+        if named is not None:
+            left.remove(named)
+            block = {**block, "call_id" if block.get("call_id") else "id": named[1]}
+        blocks.append(block)
+    return blocks
+
+
+def messages_with_calls(view: View) -> int:
+    """Return how many messages with calls an activation has said before the step at hand."""
+    turn, count = view.state.clock.turn, 0
+    for message in reversed(view.written_here):
+        at, moment = stamp_in(message.response_metadata)
+        if moment is not None and moment.turn < turn:
+            break
+        count += at == view.address and bool(calls_of(message))
+    return count
 
 
 def with_saved_calls(message: AIMessage, serializer: Serializer | None) -> AIMessage:
@@ -170,10 +208,3 @@ def last_reply(messages: Sequence[BaseMessage]) -> AIMessage | None:
         if isinstance(each, AIMessage):
             return each
     return None
-
-
-def _with_id(call: Mapping[str, object], seen: set[object]) -> Mapping[str, object]:
-    if call["id"] in seen:
-        call = {**call, "id": f"call_{uuid4().hex}"}
-    seen.add(call["id"])
-    return call

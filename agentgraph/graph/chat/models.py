@@ -317,7 +317,8 @@ class Asking:
             self.replies += 1
             is_answer = wanted is not None and bool(wanted.calls(reply))
             if is_answer or self.is_last:
-                reply = with_ids(reply) if is_answer else without_calls(reply)
+                view = self.activation.view
+                reply = with_ids(view, reply) if is_answer else without_calls(reply)
             fault = None if wanted is None else self._fault(reply, wanted)
             if wanted is None or fault is None:
                 return reply

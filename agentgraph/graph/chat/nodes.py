@@ -226,7 +226,8 @@ class ModelNode(ChatNode):
             reply = with_saved_calls(reply, serializer_of(activation.config))
         if asking.is_last and not (wanted is not None and wanted.calls(reply)):
             reply = without_calls(reply)
-        return with_ids(reply) if self.built.runs_tools and calls_of(reply) else reply
+        has_calls = self.built.runs_tools and calls_of(reply)
+        return with_ids(activation.view, reply) if has_calls else reply
 
     def _read(self, asking: Asking, wanted: Wanted, reply: AIMessage) -> object:
         """Return the structured answer in a reply's text; None if the reply has tool calls."""

@@ -37,7 +37,7 @@ from agentgraph.agents.signals import Ask, BreakLoop, Capabilities, Custom, Exit
 from agentgraph.agents.tools import FORWARD, LONG_RUNNING, Answer, Content
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent
-from agentgraph.graph.chat.calls import OpenCall
+from agentgraph.graph.chat.calls import OpenCall, messages_with_calls
 from agentgraph.graph.chat.step import Step, values_in
 from agentgraph.graph.effects import Giver, MessageChange
 from agentgraph.graph.failures import as_data, from_data
@@ -334,6 +334,13 @@ class RunningCall:
     def write(self, writes: Sequence[Write]) -> None:
         """Add writes of the run's values, in order."""
         self.writes = self.activation.node_context.reducers.collected(self.writes, writes)
+
+    def identity(self) -> Sequence[object]:
+        """Return what tells the call from the others of its activation, and from another one there."""
+        view = self.activation.view
+        place = self.opened.number - view.progress.get("tool_calls", 0)
+        call_id, arguments = self.opened.call["id"], dict(self.arguments)
+        return [messages_with_calls(view) - 1, place, call_id, self.tool, arguments]
 
     def message(self, content: object, *, failed: bool = False) -> ToolMessage:
         """Return a tool message; data becomes JSON as in `ToolNode`."""

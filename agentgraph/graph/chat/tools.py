@@ -312,7 +312,7 @@ class ActingTool:
 
     def _with_context(self, call: ToolCall, running: RunningCall) -> ToolCall:
         context: Any = running.activation.view.context(unchanged, running.seen)
-        context.call_id = running.opened.call["id"]
+        context.call = running
         return {**call, "args": {**call["args"], **dict.fromkeys(self._contexts, context)}}
 
 

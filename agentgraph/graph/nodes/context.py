@@ -1,11 +1,10 @@
 """The place of a node, the state visible there, and the context passed to users' functions."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import BaseMessage
@@ -53,7 +52,7 @@ from agentgraph.graph.values import (
     overwriting,
     reducer_for,
 )
-from agentgraph.safe_repr import shown
+from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import (
     Cursor,
     address,
@@ -342,11 +341,18 @@ class _Values(dict[str, object]):
         raise MissingValueError(self.place.home.name, str(name), there, at)
 
 
+class NamedCall(Protocol):
+    """A tool call that a context is made for."""
+
+    def identity(self) -> Sequence[object]:
+        """Return what tells it from the other calls of its activation."""
+
+
 class ActivationContext(Context[Any]):
     """The context of one activation; messages, entries and run path are computed on first access."""
 
     runs: Any = None
-    call_id: str = ""
+    call: "NamedCall | None" = None
 
     def __init__(
         self,
@@ -428,8 +434,9 @@ class ActivationContext(Context[Any]):
     def idempotency_key(self) -> str:
         configurable = get_config()["configurable"]
         thread = configurable.get("thread_id") or configurable.get("checkpoint_ns")
-        at = without_attempts(self.address)
-        return str(uuid5(NAMESPACE_URL, json.dumps([thread, self._turn, at, self.call_id])))
+        call = self.call.identity() if self.call is not None else ""
+        named = [thread, self._turn, without_attempts(self.address), call]
+        return str(uuid5(NAMESPACE_URL, as_json(named, in_ascii=True)))
 
     @property
     @override
