@@ -364,11 +364,8 @@ def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSumma
     if status not in (None, *get_args(Status)):
         known = ", ".join(map(repr, get_args(Status)))
         raise AgentGraphError(f"status={shown(status)} is not a status of threads; use one of {known}")
-    first = yield from saver.first_checkpoints()
-    first.sort(key=lambda each: str(each.checkpoint["id"]), reverse=True)
-    ids = [each.config["configurable"]["thread_id"] for each in first if not namespace_of(each)]
     summaries: list[ThreadSummary] = []
-    for thread_id in dict.fromkeys(ids):
+    for thread_id in (yield from saver.thread_ids()):
         each = yield from _summary(saver.of(thread_id))
         if each is not None and status in (None, each.status):
             summaries.append(each)

@@ -23,14 +23,15 @@ from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import ais_locked, is_locked
+from agentgraph.threads.savers.listing import begun_threads
 from agentgraph.threads.savers.opening import namespaces_since
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 
 TaskWrite = tuple[CheckpointTuple, str, str, object]
 """A value to save: with which checkpoint, under which task id and channel, and the value."""
-_FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0})
-"""The metadata of the first checkpoint of a thread, or of a lane; also if it began with an edit."""
+_FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0}, {"step": -2})
+"""The metadata of a thread's first checkpoint: of a run, an edit, a run with `durability="exit"`."""
 
 
 _MOST_READS = 1000
@@ -160,11 +161,18 @@ class ThreadSaver:
         forked = yield from self._listed(config, filter={"source": "fork"})
         return [*forked, *(yield from self._listed(config, filter={"source": "update"}))]
 
-    def first_checkpoints(self) -> Calls[list[CheckpointTuple]]:
-        """Return the first checkpoint of each thread of the saver, in all namespaces."""
-        begun, edited = _FIRST
-        every = yield from self._listed(None, filter=begun)
-        return [*every, *(yield from self._listed(None, filter=edited))]
+    def thread_ids(self) -> Calls[list[str]]:
+        """Return the ids of all threads of the saver, those that began last first."""
+        began: dict[str, str] = {}
+        if call := begun_threads(self.saver):
+            began = dict((yield from self._made(call)))
+        else:
+            for metadata in _FIRST:
+                for saved in (yield from self._listed(None, filter=metadata)):
+                    own = saved.config["configurable"]
+                    if not own.get("checkpoint_ns"):
+                        began.setdefault(str(own["thread_id"]), str(saved.checkpoint["id"]))
+        return sorted(began, key=began.__getitem__, reverse=True)
 
     def namespaces(self, since: str) -> Calls[Sequence[str | None] | None]:
         """Return the namespaces to list for the checkpoints since one, as `namespaces_since` does."""

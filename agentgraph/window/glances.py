@@ -25,7 +25,6 @@ from agentgraph.threads.checkpoints import (
     first_time_of,
     known_thread,
     leading_checkpoints,
-    namespace_of,
     parent_id,
     position_of,
     root_line,
@@ -38,8 +37,8 @@ from agentgraph.threads.live.under_way import run_under_way
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import entries_of
 from agentgraph.threads.reports import Line, Status, lines_of, status_at
-from agentgraph.threads.thread_saver import REQUESTS, ThreadSaver, is_request
-from agentgraph.window.heads import changes_in_memory, changes_of, count_heads, threads_of
+from agentgraph.threads.thread_saver import REQUESTS, ThreadSaver
+from agentgraph.window.heads import changes_in_memory, changes_of, count_heads
 
 _TURNS = 20
 """How many of the last turns are told."""
@@ -336,11 +335,4 @@ def thread_ids(saver: ThreadSaver, known: ThreadIds | None) -> Calls[ThreadIds]:
     changes = yield from _told_by(saver, changes_of)
     if known is not None and changes is not None and known.changes == changes:
         return known
-    told = yield from _told_by(saver, threads_of)
-    if told is not None:
-        return ThreadIds(changes, told)
-    first = yield from saver.first_checkpoints()
-    first.sort(key=lambda each: str(each.checkpoint["id"]), reverse=True)
-    roots = (each for each in first if not namespace_of(each) and not is_request(each))
-    ids = dict.fromkeys(str(each.config["configurable"]["thread_id"]) for each in roots)
-    return ThreadIds(changes, [*ids])
+    return ThreadIds(changes, (yield from saver.thread_ids()))

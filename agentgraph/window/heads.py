@@ -18,28 +18,6 @@ _COUNTS = (
 """The heads are the checkpoints that are no parents."""
 
 
-_THREADS = """
-WITH RECURSIVE threads(id) AS (
-    SELECT min(thread_id) FROM checkpoints
-    UNION ALL
-    SELECT (SELECT min(thread_id) FROM checkpoints WHERE thread_id > id)
-    FROM threads WHERE id IS NOT NULL
-)
-SELECT id, (
-    SELECT min(checkpoint_id) FROM checkpoints WHERE thread_id = id AND checkpoint_ns = ''
-) AS began FROM threads WHERE began IS NOT NULL ORDER BY began DESC
-"""
-"""The threads, those that began last first: SQLite finds each by its index."""
-
-
-def threads_of(saver: Saver) -> list[str] | None:
-    """Return the ids of all threads, those that began last first; None if the saver does not tell."""
-    if isinstance(saver, SqliteSaver):
-        with saver.cursor(transaction=False) as cursor:
-            return [thread_id for thread_id, _ in cursor.execute(_THREADS)]
-    return None
-
-
 def changes_of(saver: Saver) -> Hashable | None:
     """Return what differs if anything has been written to a saver; None if only its threads tell.
 

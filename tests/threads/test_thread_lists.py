@@ -1,0 +1,172 @@
+"""`threads()` lists every thread of a saver, also those that LangGraph ran with `durability="exit"`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from databases import Databases, saver_at
+from helpers import Async, Drive, Sync, asks, fails, says
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+import agentgraph as ag
+from agentgraph.threads.savers.opening import open_saver
+from agentgraph.window.calls import Window
+
+TREES = {
+    "done": lambda: ag.sequential("s", [says("a"), says("b")]),
+    "paused": lambda: ag.sequential("s", [says("a"), ag.parallel("p", [says("b"), asks("boss")])]),
+    "failed": lambda: ag.sequential("s", [says("a"), fails("b", 9)]),
+}
+"""The trees, by how their first turn ends."""
+KINDS = ("memory", "unknown", "file", "SQLite", "database", "PostgreSQL")
+
+
+class Unknown(BaseCheckpointSaver[str]):
+    """A saver of nobody's: all that is known of it is LangGraph's interface."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._saver = InMemorySaver()
+
+    def get_tuple(self, config: Any) -> Any:
+        return self._saver.get_tuple(config)
+
+    def list(self, config: Any, **options: Any) -> Iterator[Any]:
+        return self._saver.list(config, **options)
+
+    def put(self, *arguments: Any) -> Any:
+        return self._saver.put(*arguments)
+
+    def put_writes(self, *arguments: Any) -> None:
+        self._saver.put_writes(*arguments)
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        return self._saver.get_next_version(current, channel)
+
+    async def aget_tuple(self, config: Any) -> Any:
+        return self.get_tuple(config)
+
+    async def alist(self, config: Any, **options: Any) -> Any:
+        for each in self.list(config, **options):
+            yield each
+
+    async def aput(self, *arguments: Any) -> Any:
+        return self.put(*arguments)
+
+    async def aput_writes(self, *arguments: Any) -> None:
+        self.put_writes(*arguments)
+
+
+def ran(saver: Any, durability: Any) -> None:
+    """Run a first turn of each tree on a thread with its name, and another graph's."""
+    for name, tree in TREES.items():
+        graph = ag.compile_agent(tree(), checkpointer=saver)
+        with suppress(ValueError):
+            graph.invoke({"messages": [("user", "Go.")]}, config(name), durability=durability)
+
+
+async def aran(saver: Any, durability: Any) -> None:
+    for name, tree in TREES.items():
+        graph = ag.compile_agent(tree(), checkpointer=saver)
+        with suppress(ValueError):
+            await graph.ainvoke({"messages": [("user", "Go.")]}, config(name), durability=durability)
+
+
+def config(name: str) -> Any:
+    return {"configurable": {"thread_id": name}}
+
+
+def listed(saver: Any) -> list[tuple[str, str]]:
+    runner = ag.Runner(says("x"), checkpointer=saver)
+    return [(each.thread_id, each.status) for each in runner.threads()]
+
+
+@contextmanager
+def opened(kind: str, place: Any) -> Iterator[Any]:
+    """Open a saver for sync calls; all but LangGraph's for databases serve async ones too."""
+    if kind in ("memory", "unknown"):
+        yield InMemorySaver() if kind == "memory" else Unknown()
+    elif kind in ("file", "database"):
+        with open_saver(place) as saver:
+            yield saver
+    else:
+        classes: Any = {"SQLite": SqliteSaver, "PostgreSQL": PostgresSaver}
+        with classes[kind].from_conn_string(str(place)) as saver:
+            saver.setup()
+            yield saver
+
+
+@asynccontextmanager
+async def aopened(kind: str, place: Any) -> AsyncIterator[Any]:
+    classes: Any = {"SQLite": AsyncSqliteSaver, "PostgreSQL": AsyncPostgresSaver}
+    if kind not in classes:
+        with opened(kind, place) as saver:
+            yield saver
+        return
+    async with classes[kind].from_conn_string(str(place)) as saver:
+        await saver.setup()
+        yield saver
+
+
+async def alisted_of(kind: str, place: Any, durability: str) -> list[tuple[str, str]]:
+    async with aopened(kind, place) as saver:
+        await aran(saver, durability)
+        every = await ag.Runner(says("x"), checkpointer=saver).athreads()
+        return [(each.thread_id, each.status) for each in every]
+
+
+def listed_of(kind: str, place: Any, durability: str) -> list[tuple[str, str]]:
+    with opened(kind, place) as saver:
+        ran(saver, durability)
+        return listed(saver)
+
+
+@pytest.mark.parametrize("drive", [Sync, Async])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_threads_are_listed_however_langgraph_saved_their_first_run(
+    kind: str, durability: str, drive: Drive, tmp_path: Path, databases: Databases
+) -> None:
+    place = databases.make() if kind in ("database", "PostgreSQL") else tmp_path / "threads.db"
+    if drive is Sync:
+        found = listed_of(kind, place, durability)
+    else:
+        found = asyncio.run(alisted_of(kind, place, durability))
+    assert found == [(name, name) for name in ("failed", "paused", "done")]
+
+
+def test_a_thread_whose_only_run_saved_a_snapshot_at_its_exit_is_listed(tmp_path: Path) -> None:
+    """After many steps LangGraph saves all of a state, and then nothing before it."""
+    tree = ag.loop("l", [ag.function_agent("a", lambda ctx: ag.SetValues(n=1))], max_iterations=1100)
+    with saver_at(tmp_path / "threads.db") as saver:
+        graph = ag.compile_agent(tree, checkpointer=saver)
+        graph.invoke({"messages": []}, {**config("t"), "recursion_limit": 2000}, durability="exit")
+        assert len([*saver.list(None)]) in (1, 2)
+        assert [each.thread_id for each in ag.Runner(tree, checkpointer=saver).threads()] == ["t"]
+
+
+def test_the_window_lists_them_too(tmp_path: Path) -> None:
+    with saver_at(tmp_path / "threads.db") as saver:
+        ran(saver, "exit")
+        window = Window(ag.Runner(TREES["done"](), checkpointer=saver), "threads")
+        rows = window.call("threads", {})["threads"]
+    assert [(row["thread_id"], row["status"]) for row in rows] == [
+        (name, name) for name in ("failed", "paused", "done")
+    ]
+
+
+def test_a_thread_is_still_listed_after_a_turn_of_a_runner_on_it() -> None:
+    saver = InMemorySaver()
+    ran(saver, "exit")
+    runner = ag.Runner(TREES["paused"](), checkpointer=saver)
+    assert runner.invoke(thread_id="paused", answers="yes").status == "done"
+    statuses = {each.thread_id: each.status for each in runner.threads()}
+    assert statuses == {"done": "done", "paused": "done", "failed": "failed"}
