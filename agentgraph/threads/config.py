@@ -112,11 +112,12 @@ def check_config(config: object) -> RunnableConfig:
         config = _without_run(config)
         configurable = config["configurable"]
     _check_keys(config, configurable)
-    for key in (*configurable, *config):
-        if key in _OF_CHECKPOINTS:
+    for key in _OF_CHECKPOINTS:
+        if key in configurable or key in config:
             raise AgentGraphError(
                 f"config: the configurable {key!r} cannot be set, because a runner continues a thread "
-                "at its latest checkpoint; to continue at another one, use runner.graph"
+                "at its latest checkpoint; to go back to an earlier one, also with another answer, use "
+                "rewind(thread_id, at): visits(thread_id) lists the addresses and steps"
             )
     for key, kinds, wanted in _KINDS:
         value = config.get(key)

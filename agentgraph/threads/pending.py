@@ -339,6 +339,7 @@ _WRONG = (
     "asked more than once, so answer by id",
 )
 """What is wrong with a key of answers, by the number of questions that it names."""
+_CHANGES_ANSWER = "to change an earlier answer, use rewind(thread_id, its address, answers=...)"
 
 
 def _by_id(
@@ -356,8 +357,10 @@ def _by_id(
         if len(named) != 1 or named[0].id in by_id:
             there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
             wrong = _WRONG[min(len(named), 2)]
+            advice = "" if named else f"; {_CHANGES_ANSWER}"
             raise UnknownInterruptError(
-                f"thread {shown(thread_id)}: the question {shown(key)} is {wrong}; pending: {there}",
+                f"thread {shown(thread_id)}: the question {shown(key)} is {wrong}; pending: {there}"
+                f"{advice}",
                 thread_id,
             )
         by_id[named[0].id] = _fitting(thread_id, named[0], answer)
@@ -400,8 +403,8 @@ def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> Unknown
     """Return the error for a bare answer where not exactly one question is pending."""
     if not questions:
         why = (
-            "no question is pending (was it answered already?); resume(thread_id) tries a failed step "
-            "again, run(...) starts the next turn"
+            f"no question is pending (was it answered already?); {_CHANGES_ANSWER}; resume(thread_id) "
+            "tries a failed step again, run(...) starts the next turn"
         )
     else:
         there = ", ".join(f"{q.address} ({q.id})" for q in questions)

@@ -344,3 +344,24 @@ def test_after_an_edit_new_input_is_refused(thread_of: ThreadOf) -> None:
     thread.edit(CONFIG)
     with pytest.raises(ag.PendingInterruptError, match="s/p/boss"):
         thread.run()
+
+
+@pytest.mark.parametrize("how", ["by an older checkpoint", "bare", "by address", "by id"])
+def test_what_an_error_advises_for_an_answered_question_hears_another_answer(
+    drive: Drive, how: str
+) -> None:
+    runner = ag.Runner(
+        ag.sequential("s", [asks("h"), ag.function_agent("z", lambda c: c.messages[-1])])
+    )
+    list(drive.run(runner, "Go.", thread_id="t"))
+    (question,) = runner.pending("t")
+    paused = runner.graph.get_state({"configurable": {"thread_id": "t"}}).config
+    list(drive.resume(runner, "t", "first"))
+    answers: Any = {"by address": {"s/h": "second"}, "by id": {question.id: "second"}}.get(
+        how, "second"
+    )
+    config = paused if how == "by an older checkpoint" else None
+    with pytest.raises(ag.AgentGraphError, match=re.escape("rewind(thread_id, ")):
+        list(drive.resume(runner, "t", answers, config=config))
+    assert [each.address for each in runner.visits("t")] == ["s/h", "s/z"]
+    assert [each.text for each in runner.rewind("t", "s/h", answers="second")][-1] == "second"

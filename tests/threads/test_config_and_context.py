@@ -297,12 +297,14 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a checkpoint": (
         {"config": {"configurable": {"checkpoint_id": "1"}}},
         "config: the configurable 'checkpoint_id' cannot be set, because a runner continues a thread "
-        "at its latest checkpoint; to continue at another one, use runner.graph",
+        "at its latest checkpoint; to go back to an earlier one, also with another answer, use "
+        "rewind(thread_id, at): visits(thread_id) lists the addresses and steps",
     ),
     "a checkpoint beside what is configurable": (
         {"config": {"checkpoint_id": "1"}},
         "config: the configurable 'checkpoint_id' cannot be set, because a runner continues a thread "
-        "at its latest checkpoint; to continue at another one, use runner.graph",
+        "at its latest checkpoint; to go back to an earlier one, also with another answer, use "
+        "rewind(thread_id, at): visits(thread_id) lists the addresses and steps",
     ),
     "a thread beside what is configurable": (
         {"config": {"thread_id": "a", "configurable": {"user": "ada"}}},
