@@ -1,5 +1,6 @@
 """Checks that a thread can go on with the runner's tree, where another tree ran it."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import NamedTuple, cast
@@ -7,13 +8,14 @@ from typing import NamedTuple, cast
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import TreeChangedError
-from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN
+from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, TRIGGER, recast_checkpoint_ns
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import note_of, number_of
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
     CHANGED,
+    COPIED,
     NOTES,
     begins_turn,
     check_whole,
@@ -29,7 +31,15 @@ from agentgraph.threads.checkpoints import (
     writes_by_task,
 )
 from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.tree.changes import Outline, fingerprint_of, lines_of, node_at, nodes_in, obstacles
+from agentgraph.tree.changes import (
+    Outline,
+    fingerprint_of,
+    graph_nodes_in,
+    lines_of,
+    node_at,
+    nodes_in,
+    obstacles,
+)
 from agentgraph.tree.places import Tree
 
 _KEEPS_NOTHING = {ERROR, NOTES, LOSSES}
@@ -45,11 +55,13 @@ class _Been(NamedTuple):
         ran: The nodes of which something has run.
         at: The addresses of what ran in a task without checkpoints.
         here: The nodes that run next; some may have begun.
+        graphs: Those of them that have begun LangGraph graphs, with the nodes where these have been.
     """
 
     ran: set[str | None]
     at: set[str]
     here: set[str | None]
+    graphs: dict[str, set[str]]
 
 
 def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
@@ -97,19 +109,25 @@ def check_tree(
         return
     been = _been(saver.tree, every, was, own)
     visited = been.ran | {node_at(was, at) for at in been.at}
-    if in_words := obstacles(was, now, visited, {*been.here, *here}):
+    if in_words := obstacles(was, now, visited, {*been.here, *here}, been.graphs):
         raise _changed(saver, was, in_words)
 
 
 def _been(tree: Tree, every: Sequence[CheckpointTuple], was: Outline, own: str | None) -> _Been:
     """Return where a thread has been, for the arguments of `check_tree`."""
-    known = nodes_in(was)
+    known, runs_graph = nodes_in(was), graph_nodes_in(was)
+    inside: dict[str, set[str]] = defaultdict(set)
+    asks_or_ran: set[str | None] = set()
     head = next((root_id(saved) for saved in every if not namespace_of(saved)), "")
     after: dict[str, CheckpointTuple] = {}
-    come = _Been(set(), set(), set())
+    come = _Been(set(), set(), set(), {})
     for saved in every:
         position, namespace = position_of(saved), namespace_of(saved)
         names = {part.partition(":")[0] for part in parts_of(namespace)}
+        if runs_graph and (node := _graph_node(namespace)) in runs_graph:
+            if root_id(saved) == head and COPIED not in saved.metadata:
+                inside[node] |= _been_inside(saved)
+            continue
         if position is None or (is_foreign(tree, saved) and not names <= known):
             continue
         next_ = after.get(namespace)
@@ -124,8 +142,28 @@ def _been(tree: Tree, every: Sequence[CheckpointTuple], was: Outline, own: str |
             come.ran.add(next_node(saved))
         if next_ is None and is_under_way:
             come.here.add(next_node(saved))
+            if _written(saved) & {RETURN, INTERRUPT}:
+                asks_or_ran.add(next_node(saved))
         come.at.update(_lanes_in(saved))
-    return come
+    begun = (node for node in come.here & runs_graph if node in inside or node in asks_or_ran)
+    return come._replace(graphs={str(node): inside[str(node)] for node in begun})
+
+
+def _graph_node(namespace: str) -> str:
+    """Return the node whose graph may have a namespace; empty for that of a lane.
+
+    The nodes of lanes call lanes, so the namespaces of lanes have an even number of names.
+    """
+    names = recast_checkpoint_ns(namespace).split("|")
+    return names[-1] if len(names) % 2 else ""
+
+
+def _been_inside(saved: CheckpointTuple) -> set[str]:
+    """Return the nodes of a LangGraph graph that ran before one of its checkpoints, or are next."""
+    channels = saved.checkpoint["channel_values"]
+    next_ = (name.removeprefix(TRIGGER) for name in channels if name.startswith(TRIGGER))
+    names = {*saved.checkpoint["versions_seen"], *next_}
+    return {name for name in names if not name.startswith("__")}
 
 
 def _lanes_in(saved: CheckpointTuple) -> Iterator[str]:

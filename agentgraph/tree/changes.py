@@ -12,6 +12,8 @@ are compared place by place, from the root, as far as the thread has been in the
 | of a loop whose last child has begun              | all its children                                |
 | of a parallel, or a workflow                      | the number of its children, and those that ran  |
 | of any other agent                                | those inside it that have run, in any order     |
+| of a LangGraph graph that is under way            | whether it is flat, its `checkpointer=`, and    |
+|                                                   | those of its nodes where it has been            |
 
 "The same" means the name, the kind, whether a check may send it back, and the name of the node: that
 changes too when a second agent of its name is added. Instructions, models, functions, tools and limits
@@ -24,10 +26,21 @@ goes on with a tree that has changed. So outlines are compared.
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice, zip_longest
+from types import MappingProxyType
+from typing import NotRequired
 
 from typing_extensions import TypedDict
+
+
+class InnerGraph(TypedDict):
+    """The shape of a LangGraph graph that a node runs, as plain data."""
+
+    nodes: list[str]
+    """The names of its nodes; empty if they are not known, as of a remote graph."""
+    saves: str
+    """How it saves its state: its `checkpointer=`, or "remotely"."""
 
 
 class Outline(TypedDict):
@@ -43,6 +56,8 @@ class Outline(TypedDict):
     """The names of its nodes and tasks, its own first."""
     inside: list["Outline"]
     """The places inside it; those that it calls come last."""
+    graphs: NotRequired[dict[str, InnerGraph]]
+    """The graphs that its nodes run, by the names of the nodes; an older version saved none."""
 
 
 def lines_of(outline: Outline, indent: str = "") -> Iterator[str]:
@@ -67,6 +82,16 @@ def nodes_in(outline: Outline) -> set[str]:
     return {*outline["nodes"]}.union(*map(nodes_in, outline["inside"]))
 
 
+def graph_nodes_in(outline: Outline) -> set[str]:
+    """Return the names of the nodes that run LangGraph graphs.
+
+    An older version did not say which do: then those of graphs that are not flat.
+    """
+    is_whole = outline["kind"] == "graph" and len(outline["nodes"]) == 1
+    nodes = outline.get("graphs", outline["nodes"] if is_whole else ())
+    return {*nodes}.union(*map(graph_nodes_in, outline["inside"]))
+
+
 def node_at(outline: Outline, address: str) -> str | None:
     """Return the node of the place that an address names; None if the tree has none.
 
@@ -85,7 +110,11 @@ def node_at(outline: Outline, address: str) -> str | None:
 
 
 def obstacles(
-    was: Outline, now: Outline, visited: Iterable[str | None], here: Iterable[str | None] = ()
+    was: Outline,
+    now: Outline,
+    visited: Iterable[str | None],
+    here: Iterable[str | None] = (),
+    graphs: Mapping[str, Set[str]] = MappingProxyType({}),
 ) -> list[str]:
     """Return what keeps a thread from continuing with a changed tree, in words; nothing if it can.
 
@@ -102,8 +131,9 @@ def obstacles(
         now: The outline of the tree that it is to continue with.
         visited: The nodes of which something has run.
         here: The nodes that run next; of those that are not among the visited, nothing has run.
+        graphs: The nodes whose graphs are under way, with the nodes of each where it has been.
     """
-    comparison = _Comparison(now, {*filter(None, visited)}, {*filter(None, here)})
+    comparison = _Comparison(now, {*filter(None, visited)}, {*filter(None, here)}, graphs)
     found = comparison.between(was, now)
     return list(dict.fromkeys(found))
 
@@ -111,8 +141,10 @@ def obstacles(
 class _Comparison:
     """Compares an old tree and a new one, as far as a thread has been in the old one."""
 
-    def __init__(self, now: Outline, visited: Set[str], here: Set[str]) -> None:
-        self._visited, self._here = visited, here
+    def __init__(
+        self, now: Outline, visited: Set[str], here: Set[str], graphs: Mapping[str, Set[str]]
+    ) -> None:
+        self._visited, self._here, self._graphs = visited, here, graphs
         self._around = dict(_around(now))
 
     def between(self, old: Outline, new: Outline, around: str = "") -> Iterator[str]:
@@ -126,8 +158,24 @@ class _Comparison:
             yield f"{_what(old)} shares its name with another agent in only one of the trees"
         elif _counters(old) != _counters(new) or not self._has_nodes(old, new):
             yield f"{old['label']} is {new['label']} now"
+        elif changes := [*self._in_graphs(old, new)]:
+            yield from changes
         elif is_strict:
             yield from self._inside(old, new)
+
+    def _in_graphs(self, old: Outline, new: Outline) -> Iterator[str]:
+        """Yield what keeps the graphs of a place that are under way from going on."""
+        were, are = old.get("graphs", {}), new.get("graphs", {})
+        for node in (each for each in old["nodes"] if each in self._graphs):
+            was, now = were.get(node), are.get(node)
+            if now is None:
+                yield f"{old['label']} is {new['label']} now"
+                continue
+            if was is not None and was["saves"] != now["saves"]:
+                yield f"{_what(old)} saves its state by checkpointer={now['saves']} now"
+            been = self._graphs[node] or (was["nodes"] if was is not None else ())
+            for gone in sorted({*been} - {*now["nodes"]}):
+                yield f"node {gone} is gone from the graph of {_what(old)}"
 
     def _inside(self, old: Outline, new: Outline) -> Iterator[str]:
         """Yield what keeps the places inside a new place from taking those of an old one."""

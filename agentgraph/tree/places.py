@@ -40,7 +40,7 @@ from agentgraph.agents.middleware import (
     tools_of,
 )
 from agentgraph.safe_repr import shown
-from agentgraph.tree.changes import Outline, fingerprint_of
+from agentgraph.tree.changes import InnerGraph, Outline, fingerprint_of
 from agentgraph.tree.kinds import WORK, Kind, kind_of, speaks_early
 from agentgraph.tree.nodes import Nodes
 
@@ -464,13 +464,20 @@ class Tree:
         again = " (again)" if place.repeats else ""
         children, is_flat = self.children.get(place, ()), place.kind.is_laid_flat
         inside = (*(() if is_flat else children), *self.called.get(place, ()))
-        return Outline(
+        outline = Outline(
             label=f"{role}{place.kind.name} {place.name}{_further_nodes(place)}{again}",
             kind=place.kind.name,
             repeats=place.repeats,
             nodes=[*_names_of(place), *(child.node for child in children if is_flat)],
             inside=[self._outline(each) for each in inside],
         )
+        if is_flat or place.kind.runs_graph:
+            nodes = children if is_flat else (place,)
+            graphs = {each.node: getattr(each.agent, "graph", None) for each in nodes}
+            outline["graphs"] = {
+                node: _inner_graph(graph) for node, graph in graphs.items() if graph is not None
+            }
+        return outline
 
 
 def _is_terse(supervisor: Place | None) -> bool:
@@ -481,6 +488,18 @@ def _is_terse(supervisor: Place | None) -> bool:
 def needs_await(option: str, function: object) -> str:
     """Return why sync runs cannot call the async function of an option, and what to do."""
     return f"{option}={shown(function)} is async; pass a sync function, or run {INSTEAD['sync']}"
+
+
+def _inner_graph(graph: object) -> InnerGraph:
+    """Return the shape of a LangGraph graph; one of another class is remote."""
+    nodes = getattr(graph, "nodes", None)
+    if not isinstance(nodes, Mapping):
+        return InnerGraph(nodes=[], saves="remotely")
+    saver = getattr(graph, "checkpointer", None)
+    saves = str(saver if isinstance(saver, bool) else None)
+    return InnerGraph(
+        nodes=[str(each) for each in nodes if not str(each).startswith("__")], saves=saves
+    )
 
 
 def _further_nodes(place: Place) -> str:
