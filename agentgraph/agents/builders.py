@@ -591,7 +591,7 @@ def parallel(
             the last message of its branch, and the run continues. "first": nothing, as long as
             another branch succeeds; the first success ends the other branches and discards what
             they said.
-        max_concurrency: How many branches run at once; None for all.
+        max_concurrency: How many branches run at once; 64 unless told otherwise.
         limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
@@ -917,7 +917,7 @@ def each(
         input: The agent's request: a template, as in `step`, or a sync function of a context with
             `ctx.item` that returns a text. The agent sees only that. Without `input` it sees the
             history before the `each`.
-        max_concurrency: How many items run at once; None for all.
+        max_concurrency: How many items run at once; 32 unless told otherwise.
         on_error: What happens when an item fails, as in `parallel`. With "collect" its result is None,
             and its error is in `errors_key`; with "first" the first result is that of the whole.
         output_key: The value that holds the results in the order of the items: a list, or with keys a

@@ -53,7 +53,7 @@ from agentgraph.agents.limits import DEFAULT_LIMITS, Limits, check_limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.foreign.graph_node import GraphNode
-from agentgraph.graph.graph_classes import AT_ONCE, LaneGraph, LaneNode, RootGraph, made, picture_of
+from agentgraph.graph.graph_classes import LaneGraph, LaneNode, RootGraph, made, picture_of
 from agentgraph.graph.internals import (
     SEND,
     TRIGGER,
@@ -65,6 +65,7 @@ from agentgraph.graph.internals import (
     StreamingHandler,
 )
 from agentgraph.graph.named_types import allow_named
+from agentgraph.graph.nodes.concurrency import AT_ONCE, BRANCHES, Room
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.each import EachNode
 from agentgraph.graph.nodes.fork import ForkNode, ParallelNode
@@ -91,8 +92,6 @@ _STEPS = 1_000_000_000
 """LangGraph's limit of supersteps, never reached: the tree's own limits end a run."""
 _UNSAVED = ("failure", "untracked")
 """The channels that are never saved, and never streamed."""
-_SPARE_THREADS = 8
-"""Threads in addition to the lanes: the node that waits for them, the stream, the saver."""
 
 
 def compile_agent(
@@ -179,7 +178,7 @@ def compile_tree(
     graph = builder.build(tree.root, **options)
     config = RunnableConfig(recursion_limit=_STEPS)
     if builder.at_once:
-        config["max_concurrency"] = builder.at_once + _SPARE_THREADS
+        config["max_concurrency"] = Room(builder.at_once)
     return graph.with_config(config)
 
 
@@ -300,6 +299,7 @@ class _LaneBuilder:
             reducers=self.reducers,
             limits=self.limits,
             is_limited=may_transfer or Ledger(self.tree, self.limits).is_full,
+            at_once=self.at_once,
         )
 
     def _begin_turns(self, graph: Graph, position: Position) -> None:
@@ -356,14 +356,15 @@ class _LaneBuilder:
                 node = SwitchNode if isinstance(agent, SwitchAgent) else SwarmNode
                 yield LaneNode(node(node_context), capabilities)
             case ParallelAgent():
-                yield self._fork(ParallelNode(node_context, lanes), capabilities, len(lanes))
+                most = max(agent.max_concurrency or 0, BRANCHES)
+                yield self._fork(ParallelNode(node_context, lanes), capabilities, min(len(lanes), most))
             case WorkflowAgent():
-                yield self._fork(WorkflowNode(node_context, lanes), capabilities, len(lanes))
+                most = min(len(lanes), BRANCHES)
+                yield self._fork(WorkflowNode(node_context, lanes), capabilities, most)
             case EachAgent():
                 lanes = [LeafLane(*lane) if _is_leaf(lane) else lane for lane in lanes]
-                yield self._fork(
-                    EachNode(node_context, lanes), capabilities, agent.max_concurrency or AT_ONCE
-                )
+                most = max(agent.max_concurrency or 0, AT_ONCE)
+                yield self._fork(EachNode(node_context, lanes), capabilities, most)
             case SequentialAgent() | LoopAgent():
                 raise AssertionError(f"{agent.name} has no node, only edges")
             case _:

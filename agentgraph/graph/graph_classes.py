@@ -46,6 +46,7 @@ from agentgraph.graph.internals import (
 )
 from agentgraph.graph.leave import taken
 from agentgraph.graph.nodes.caching import namespace
+from agentgraph.graph.nodes.concurrency import Room
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import LEDGER, LIMITS, Ledger
 from agentgraph.graph.open_types import Cache, Graph
@@ -55,9 +56,6 @@ from agentgraph.graph.stored_values import LATER, checked
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers, check_mapping, in_order, unlike_message
 from agentgraph.tree.places import Tree
-
-AT_ONCE = 32
-"""The number of tool calls, or items, that run at once, if no fork has more branches."""
 
 
 class LaneNode(NamedTuple):
@@ -112,13 +110,22 @@ class RootGraph(Graph):
         reducers: How values are merged, and their types: input that does not fit is not saved.
         limits: The limits of a turn.
         is_limited: Whether a run counts what it spends: transfers, or what else is limited.
+        at_once: The most tasks that one node may run at once, unless a config bounds them.
     """
 
     def __init__(
-        self, *, tree: Tree, reducers: Reducers, limits: Limits, is_limited: bool, **options: Any
+        self,
+        *,
+        tree: Tree,
+        reducers: Reducers,
+        limits: Limits,
+        is_limited: bool,
+        at_once: int,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
         self.tree, self.reducers, self.limits, self.is_limited = tree, reducers, limits, is_limited
+        self.at_once = at_once
 
     @property
     def agent(self) -> Agent:
@@ -166,7 +173,7 @@ class RootGraph(Graph):
         reads it, and a thread may be read meanwhile. And if there are answers, where limits may be
         asked about.
         """
-        config, saver = self._guarded(config)
+        config, saver = self._guarded(self._with_room(config))
         config = self._counting(config)
         graph_input = from_outside(input)
         values = _values_in(graph_input)
@@ -235,6 +242,14 @@ class RootGraph(Graph):
         return replace(
             graph_input, update={**cast(Mapping[str, object], graph_input.update), "values": values}
         )
+
+    def _with_room(self, config: RunnableConfig | None) -> RunnableConfig | None:
+        """Return the config of a run; a user's `max_concurrency` counts lanes and calls alone."""
+        given = (config or {}).get("max_concurrency") or (self.config or {}).get("max_concurrency")
+        if isinstance(given, Room) or not isinstance(given, int) or given < 1:
+            return config  # it has room, or LangGraph refuses it
+        room = Room(given, held=self.at_once, is_given=True)
+        return {**(config or {}), "max_concurrency": room}
 
     def _guarded(
         self, config: RunnableConfig | None

@@ -23,7 +23,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from functools import wraps
+from functools import cache, wraps
+from inspect import signature
 from threading import Lock
 from typing import Any
 
@@ -31,7 +32,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import SaverError
-from agentgraph.graph.internals import SAVER
+from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.strict import UnreadableError
@@ -73,48 +74,52 @@ class SaverFailure(BaseException):
 
 
 class Order:
-    """The order in which the calls of a run save something."""
+    """The order in which the calls of a run save something: each waits for those that began before.
+
+    A sync call on an event loop does not wait: others may need the loop to end.
+    """
 
     def __init__(self) -> None:
         self._lock, self._open = Lock(), set[Future[None]]()
 
     def kept(
         self, method: Callable[..., object], amethod: Callable[..., Awaitable[object]]
-    ) -> tuple[Callable[..., object], Callable[..., object]]:
-        """Return a method, sync and async, that waits for the calls that have begun before.
-
-        A sync call on an event loop does not wait: others may need the loop to end.
-        """
+    ) -> tuple[Callable[..., object], Callable[..., Awaitable[object]]]:
+        """Return a method, sync and async, that waits for the calls that have begun before."""
 
         @wraps(method)
         def call(*args: object, **options: object) -> object:
-            with self._entered() as before:
+            mine, before = self._enter()
+            try:
                 for each in before if before and not _is_on_a_loop() else ():
                     each.result()
                 return method(*args, **options)
+            finally:
+                self._leave(mine)
 
         @wraps(amethod)
         async def acall(*args: object, **options: object) -> object:
-            with self._entered() as before:
+            mine, before = self._enter()
+            try:
                 for each in before:
                     await asyncio.shield(asyncio.wrap_future(each))
                 return await amethod(*args, **options)
+            finally:
+                self._leave(mine)
 
         return call, acall
 
-    @contextmanager
-    def _entered(self) -> Iterator[Sequence[Future[None]]]:
-        """Enter the order in a `with` block, which gets the calls that have begun before."""
+    def _enter(self) -> tuple[Future[None], Sequence[Future[None]]]:
         mine = Future[None]()
         with self._lock:
             before = [*self._open]
             self._open.add(mine)
-        try:
-            yield before
-        finally:
-            with self._lock:
-                self._open.remove(mine)
-            mine.set_result(None)
+        return mine, before
+
+    def _leave(self, mine: Future[None]) -> None:
+        with self._lock:
+            self._open.remove(mine)
+        mine.set_result(None)
 
 
 def _is_on_a_loop() -> bool:
@@ -141,6 +146,7 @@ class GuardedSaver(Saver):
         thread_id: str | None = None,
         failed: list[SaverError] | None = None,
         order: "Order | None" = None,
+        saved: set[str] | None = None,
     ) -> None:
         """Guard a saver.
 
@@ -149,10 +155,12 @@ class GuardedSaver(Saver):
             thread_id: The thread that is run, for the error.
             failed: Holds the error, if the saver has failed; guards of one run share it.
             order: The order of what is saved; without one it is LangGraph's.
+            saved: The tasks whose results were saved before LangGraph saves them; shared as well.
         """
         self.inner, self._thread_id = inner, thread_id
         self._failed: list[SaverError] = [] if failed is None else failed
         self._order = order
+        self._saved: set[str] = set() if saved is None else saved
         own = {"serde": inner.serde, "get_next_version": inner.get_next_version}
         for name in _OTHERS:
             own[name], own[f"a{name}"] = getattr(inner, name), getattr(inner, f"a{name}")
@@ -190,7 +198,33 @@ class GuardedSaver(Saver):
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "GuardedSaver":
         """Return a guard for the same run of a saver that may read more types."""
         inner = self.inner.with_allowlist(extra_allowlist)
-        return GuardedSaver(inner, self._thread_id, self._failed, self._order)
+        return GuardedSaver(inner, self._thread_id, self._failed, self._order, self._saved)
+
+    def save_result(self, at: RunnableConfig, result: object, task_id: str, path: str) -> None:
+        """Save the result of a task that is about to end; LangGraph does not save it again.
+
+        Args:
+            at: The checkpoint of the step in which the task runs.
+            result: The result.
+            task_id: The id of the task.
+            path: LangGraph's path of the task.
+        """
+        self.put_writes(at, [(RETURN, result)], task_id, *self._path(path))
+        self._saved.add(task_id)
+
+    async def asave_result(self, at: RunnableConfig, result: object, task_id: str, path: str) -> None:
+        """Save the result of a task on the event loop; if the task is cancelled, it is saved first."""
+        put = self.aput_writes(at, [(RETURN, result)], task_id, *self._path(path))
+        saving = asyncio.ensure_future(put)
+        try:
+            await asyncio.shield(saving)
+        except asyncio.CancelledError:
+            await asyncio.wait({saving})
+            raise
+        self._saved.add(task_id)
+
+    def _path(self, path: str) -> tuple[str, ...]:
+        return (path,) if _takes_path(type(self.inner).put_writes) else ()
 
     def check(self) -> None:
         """Raise the failure of the saver, if it has failed."""
@@ -235,7 +269,32 @@ class GuardedSaver(Saver):
             except Exception as error:
                 raise self._raised(error, writes=writes)  # noqa: B904
 
-        return self._order.kept(call, acall) if writes and self._order is not None else (call, acall)
+        if not writes or self._order is None:
+            return call, acall
+        kept = self._order.kept(call, acall)
+        return self._once(*kept) if name == "put_writes" else kept
+
+    def _once(
+        self, method: Callable[..., object], amethod: Callable[..., Awaitable[object]]
+    ) -> tuple[Callable[..., object], Callable[..., object]]:
+        """Return methods that save writes, but not the results of tasks that were saved before."""
+        saved = self._saved
+
+        @wraps(method)
+        def call(*args: Any, **options: object) -> object:
+            if saved and args[2] in saved and len(args[1]) == 1 and args[1][0][0] == RETURN:
+                saved.remove(args[2])
+                return None
+            return method(*args, **options)
+
+        @wraps(amethod)
+        async def acall(*args: Any, **options: object) -> object:
+            if saved and args[2] in saved and len(args[1]) == 1 and args[1][0][0] == RETURN:
+                saved.remove(args[2])
+                return None
+            return await amethod(*args, **options)
+
+        return call, acall
 
     def _raised(self, error: Exception, *, writes: bool) -> BaseException:
         """Return what to raise for an exception of the saver; that of the serializer stays."""
@@ -247,6 +306,11 @@ class GuardedSaver(Saver):
             named.__cause__ = error
         self._failed.append(named)
         return SaverFailure(self._failed[0])
+
+
+@cache
+def _takes_path(put_writes: Callable[..., object]) -> bool:
+    return "task_path" in signature(put_writes).parameters
 
 
 def saver_failure(config: RunnableConfig, error: BaseException) -> SaverFailure | None:

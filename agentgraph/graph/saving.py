@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.config import get_config
 from langgraph.constants import START
 
 from agentgraph.errors import InvalidOutputError
@@ -23,7 +22,6 @@ from agentgraph.graph.internals import (
     DURABILITY,
     RETURN,
     SAVER,
-    TASK_ID,
 )
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import Call, Calls
@@ -85,21 +83,6 @@ def step_config(config: RunnableConfig) -> RunnableConfig:
             "checkpoint_id": configurable["checkpoint_map"][around],
         }
     }
-
-
-def save_result(result: object, around: RunnableConfig) -> Calls[None]:
-    """Save the result that the current task is about to return.
-
-    LangGraph saves it too, but in the background: a kill could lose it, and keep what came after it.
-
-    Args:
-        result: The result.
-        around: LangGraph's config of the node that runs the task.
-    """
-    if (saver := saver_of(around)) is not None:
-        task_id = get_config()["configurable"][TASK_ID]
-        arguments = (step_config(around), [(RETURN, result)], task_id)
-        yield Call(saver.put_writes, saver.aput_writes, arguments)
 
 
 def has_begun(config: RunnableConfig) -> Calls[bool]:

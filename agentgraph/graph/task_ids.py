@@ -43,6 +43,16 @@ def called_tasks(
     return task
 
 
+def path_of_call(calls: str, number: int) -> str:
+    """Return LangGraph's path of a task that a node calls, as a text.
+
+    Args:
+        calls: That of the node's task.
+        number: The call number.
+    """
+    return f"~{PUSH}, {calls}, {number:010}, {True:010}"
+
+
 def joined(around: str, part: str) -> str:
     """Return a namespace inside another one.
 

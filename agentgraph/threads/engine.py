@@ -17,7 +17,6 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.guarded_saver import GuardedSaver, Order, saver_error
 from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
-from agentgraph.graph.nodes.schedule import FEWEST_THREADS
 from agentgraph.graph.nodes.spending import LIMITS
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
@@ -271,7 +270,7 @@ class Engine:
             yield from _check_known(thread, self.reducers, back.values)
         prepared = yield from self._making_sense(new_line, thread, back)
         saver = self._guarded(thread)
-        self._check_concurrency(self._options(thread.thread_id, how, saver, (0, ())), mode)
+        self._options(thread.thread_id, how, saver, (0, ()))  # refused before anything is written
 
         def enter(execution: Execution) -> Calls[None]:
             yield from commit(thread, prepared.copies)
@@ -323,7 +322,6 @@ class Engine:
         """Return LangGraph's stream of a run."""
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(execution.thread_id, how, saver, on.before)
-        self._check_concurrency(options, mode)
         return stream(graph_input, control=execution.control, **options)
 
     def _options(
@@ -352,19 +350,6 @@ class Engine:
             "durability": "sync",
             "version": "v2",
         }
-
-    def _check_concurrency(self, options: Mapping[str, Any], mode: Mode) -> None:
-        """Refuse to run one thing at a time where that would deadlock.
-
-        A node takes the one place from its tasks, and in a sync run from LangGraph's wait for events.
-        """
-        waits = mode == "sync" and {"custom", "messages"} & {*options["stream_mode"]}
-        if options["config"].get("max_concurrency") == 1 and (waits or self.tree.runs_tasks):
-            raise AgentGraphError(
-                "max_concurrency=1 in the config leaves no room for what the agents of "
-                f"{self.tree.root.name} call and emit; leave it out there, or make it at least "
-                f"{FEWEST_THREADS}"
-            )
 
     def locked(self, thread: ThreadSaver, reads: Callable[..., Calls[T]], *others: str) -> Calls[T]:
         """Read or write a thread while no run can use it, or the others, which `reads` takes too."""

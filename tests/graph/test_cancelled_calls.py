@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from helpers import Async, Disk, Drive, asks, check_heard, fails, lines
+from helpers import Async, Disk, asks, check_heard, fails, lines
 from langgraph.types import interrupt
 from running import RAN, Function, call, echo, flow, pending, turn
 
@@ -202,34 +202,6 @@ def test_a_coroutine_may_run_agents_in_a_thread_with_another_event_loop(disk: Di
     agent = flow(fn, echo("echo"), asks("boss"))
     assert turn(disk, agent, boss="yes")[-1] == "flow: echo: x yes"
     assert RAN == ["flow/echo(0)"]
-
-
-@pytest.mark.parametrize(("bound", "most"), [(3, 2), (5, 4)])
-def test_at_most_so_many_calls_run_at_once_as_the_config_says(
-    bound: int, most: int, drive: Drive
-) -> None:
-    running: list[int] = []
-    now: set[str] = set()
-
-    async def count(ctx: ag.Context) -> None:
-        now.add(ctx.address)
-        running.append(len(now))
-        await asyncio.sleep(0.01)
-        now.discard(ctx.address)
-
-    async def fn(ctx: ag.Context) -> str:
-        return str(len(await asyncio.gather(*(ctx.run("count", x) for x in "abcdefgh"))))
-
-    agent = flow(fn, ag.function_agent("count", count))
-    events = drive.run(ag.Runner(agent), "Go.", config={"max_concurrency": bound})
-    assert lines(events)[-1] == "flow: 8"
-    assert max(running) <= most
-
-
-def test_a_bound_that_leaves_no_thread_for_calls_is_refused() -> None:
-    agent = flow(lambda ctx: str(ctx.run("echo", "x")), echo("echo"))
-    with pytest.raises(ag.AgentGraphError, match="max_concurrency=2 in the config leaves no thread"):
-        list(ag.Runner(agent).run("Go.", config={"max_concurrency": 2}))
 
 
 def test_a_timeout_of_the_called_agent_can_be_caught() -> None:

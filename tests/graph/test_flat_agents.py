@@ -1,6 +1,5 @@
 """Graph agents with `flat=True`: what their nodes are in the tree, and what they cost."""
 
-import asyncio
 import operator
 import sqlite3
 import threading
@@ -152,17 +151,6 @@ def test_packets_run_at_the_same_time_and_see_what_they_were_sent(drive: Drive) 
         "job/work: Worked on 1.",
         "job/sum: [0, 1]",
     ]
-
-
-def test_packets_need_threads_in_sync_runs_alone() -> None:
-    sends = lambda state: [Send("work", n) for n in range(2)]  # noqa: E731
-    nodes = {"begin": word("Begun."), "work": lambda n: word(f"Worked on {n}.")(n)}
-    tree = ag.compile_agent(job(graph(nodes, ("begin", sends))))
-    small: Any = {"max_concurrency": 2}
-    with pytest.raises(ag.AgentGraphError, match=r"no thread for the tasks of job\.work; leave it out"):
-        tree.invoke({"messages": ["Go."]}, small)
-    ended = asyncio.run(tree.ainvoke({"messages": ["Go."]}, small))
-    assert [each.text for each in ended["messages"][2:]] == ["Worked on 0.", "Worked on 1."]
 
 
 def built(*edges: tuple[Any, str], **options: Any) -> Any:

@@ -10,6 +10,7 @@ from langgraph.errors import GraphDrained, GraphInterrupt
 from langgraph.types import Interrupt
 
 from agentgraph.graph.failures import asked_beside, failures, mark_failure
+from agentgraph.graph.nodes.concurrency import Room
 from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import Stop
 
@@ -77,7 +78,7 @@ def made(head: str) -> Schedule:
         in_steps="steps" in words,
         is_final="final" in words,
         is_over="over" in words,
-        at_once=next((int(each[0]) for each in words if each.endswith("at once")), None),
+        at_once=next((int(each[0]) for each in words if each.endswith("at once")), 32),
     )
 
 
@@ -112,7 +113,7 @@ def test_lanes_that_wait_at_their_gates_are_ended_once() -> None:
 
 def test_a_question_is_asked_when_held_lanes_take_all_the_threads_that_others_need() -> None:
     schedule = made("- - (first)")
-    calls = schedule.steps(slots=1)
+    calls = schedule.steps(Room(1))
     assert next(calls) == 0
     calls.send(Future())
     held = schedule.hold(0)
@@ -126,7 +127,7 @@ def test_a_node_calls_lanes_with_saved_results_and_as_many_others_as_may_run_and
     schedule = made("- - 0 1 (1 at once)")
     futures: list[Future[Any]] = [ended(0, "done"), *(Future() for _ in range(3))]
     acts: list[Any] = []
-    calls = schedule.steps()
+    calls = schedule.steps(Room(32))
     step = next(calls)
     while len(acts) < 20:
         acts.append(step if isinstance(step, int) else f"waits for {len(step)}")

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from helpers import Drive, Sync, asks, failing, lines, says, yields
+from helpers import Drive, asks, failing, lines, says, yields
 from langchain_core.messages import AIMessage
-from langchain_core.runnables import RunnableConfig
 
 import agentgraph as ag
 
@@ -71,44 +70,6 @@ def test_max_concurrency_bounds_how_many_branches_run_at_once(drive: Drive) -> N
     tree = ag.parallel("p", branches, max_concurrency=2)
     assert len(list(drive.run(ag.Runner(tree), "Go."))) == 6
     assert most == 2
-
-
-def test_a_thread_pool_that_is_too_small_for_branches_is_refused() -> None:
-    graph = ag.compile_agent(ag.parallel("p", [says("a"), says("b")]))
-    with pytest.raises(ag.AgentGraphError) as caught:
-        graph.invoke({"messages": ["Go."]}, {"max_concurrency": 1})
-    assert str(caught.value) == (
-        "max_concurrency=1 in the config leaves no thread for the tasks of p; leave it out there, "
-        "and bound the branches with parallel(..., max_concurrency=1)"
-    )
-
-
-INNER = says("inner", "x")
-TREES = {
-    "parallel": ag.parallel("t", [says("a", "x")]),
-    "each": ag.each("t", INNER, lambda ctx: ["1"]),
-    "workflow": ag.workflow("t", [says("a", "x")]),
-    "ctx.run": ag.function_agent("t", lambda ctx: ctx.run(INNER.name, "go"), agents=[INNER]),
-    "a nested graph": ag.graph_agent("t", ag.compile_agent(INNER)),
-}
-
-
-@pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
-def test_a_run_at_which_langgraph_would_wait_for_ever_is_refused(drive: Drive, tree: ag.Agent) -> None:
-    """Its wait for events and the node hold all threads; on an event loop the node alone."""
-    runner, enough = ag.Runner(tree), 3 if drive is Sync else 2
-    for few in range(1, enough):
-        with pytest.raises(ag.AgentGraphError, match=f"max_concurrency={few} in the config leaves no"):
-            [*drive.run(runner, "Go.", config={"max_concurrency": few})]
-    heard = drive.run(runner, "Go.", config={"max_concurrency": enough})
-    assert {event.text for event in heard} == {"x"}
-
-
-def test_one_thread_is_enough_for_agents_that_call_nothing(drive: Drive) -> None:
-    one = RunnableConfig(max_concurrency=1)
-    assert lines(drive.run(ag.Runner(INNER), "Go.", config=one)) == ["inner: x"]
-    with pytest.raises(ag.AgentGraphError, match="max_concurrency=1 in the config leaves no room"):
-        [*ag.Runner(INNER).run("Go.", stream=True, config=one)]
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def plan_execute(
         on_error: What happens when one of the parallel steps fails. "fail": the others stop, and the
             error is raised. "wait": those that may run finish first. "collect": `Failed: ...` is the
             result of the step, and the replanner decides what to do.
-        max_concurrency: How many of the parallel steps run at once; None for all.
+        max_concurrency: How many of the parallel steps run at once; 32 unless told otherwise.
         approve_plan: Whether a person must approve the plan: the answer is `true`, or a list of steps
             that replaces it.
         typed_plan: Whether the planner and the replanner, if they are models, or chat agents without an

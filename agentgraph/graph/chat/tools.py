@@ -537,8 +537,7 @@ class ToolsNode(ChatNode):
             is_beside = self.agent.parallel_tools
             needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
             schedule = Schedule(needs, control)
-            node, start = self.node_context.place.nodes.tools, self._starter(calls, schedule)
-            results = [*(yield tasks_call(node, activation.config, schedule, start)).values()]
+            results = [*(yield tasks_call(schedule, self._starter(calls, schedule))).values()]
         self._take(activation, results, is_alone=is_alone, is_granted=hands_over)
 
     def _calls(self, activation: Activation, control: Stop) -> tuple[list[RunningCall], bool, bool]:

@@ -13,7 +13,8 @@ from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.middleware import Summarizing
 from agentgraph.graph.chat.nodes import HookNode, ModelNode
 from agentgraph.graph.chat.tools import ToolsNode
-from agentgraph.graph.graph_classes import AT_ONCE, LaneNode, picture_of
+from agentgraph.graph.graph_classes import LaneNode, picture_of
+from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.tree.kinds import capabilities_of

@@ -30,8 +30,9 @@ from agentgraph.graph.foreign.graph_node import graph_input, messages_among, ope
 from agentgraph.graph.foreign.handoffs import handoff_of
 from agentgraph.graph.foreign.message_log import as_messages, written_in
 from agentgraph.graph.foreign.stoppable_graph import stoppable_node
-from agentgraph.graph.graph_classes import AT_ONCE, LaneNode
+from agentgraph.graph.graph_classes import LaneNode
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.function import Chunks, take_output
@@ -298,8 +299,7 @@ class InnerGraphNode(FlatNode):
         def start(mode: Mode, n: int, call: TaskCall) -> object:
             return call(self.tasks[mode], activation, step, chunks, n, packets[n])
 
-        node = self.node_context.place.node
-        ended: Mapping[int, TaskResult] = yield tasks_call(node, activation.config, schedule, start)
+        ended: Mapping[int, TaskResult] = yield tasks_call(schedule, start)
         messages = [message for result in ended.values() for message in result["messages"]]
         activation.output.add_emitted(messages)
         return [tuple(write) for result in ended.values() for write in result["writes"]]

@@ -41,6 +41,7 @@ from agentgraph.graph.foreign.handoffs import Handoff, handoff_of
 from agentgraph.graph.foreign.message_log import MessageLog, as_messages, removed_in, written_in
 from agentgraph.graph.foreign.remote_graph import RemoteRun, is_remote
 from agentgraph.graph.foreign.stoppable_graph import AnyGraph, stoppable_graph
+from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.history import paired
 from agentgraph.graph.internals import (
     DEFAULT_RECURSION_LIMIT,
@@ -53,13 +54,15 @@ from agentgraph.graph.internals import (
 )
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
+from agentgraph.graph.nodes.concurrency import given_bound
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.schedule import check_threads, send_next
+from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.saving import arose_in_saving, has_saver, save_result
+from agentgraph.graph.saved_first import save_result
+from agentgraph.graph.saving import arose_in_saving, has_saver
 from agentgraph.graph.stamps import GRAPH_AGENT, address_of
 from agentgraph.graph.state import Position, TaskResult
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, close, get_next, run_calls
@@ -223,7 +226,6 @@ class GraphNode(LeafNode):
 
     def run(self, activation: Activation) -> None:
         """Run the graph step by step."""
-        check_threads(self.node_context.place.node, activation.config)
         run_calls(self._calls(activation, self._graph().stream, nullcontext()))
 
     async def arun(self, activation: Activation) -> None:
@@ -330,6 +332,9 @@ class GraphNode(LeafNode):
             metadata = {GRAPH_AGENT: activation.address, **metadata}
         limit = own.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
         config = {**activation.config, "metadata": metadata, "recursion_limit": limit}
+        bound = given_bound(activation.config)
+        if bound is not None and not isinstance(self.agent.graph, RootGraph):
+            config["max_concurrency"] = bound
         if ran.kept is not None:
             config["configurable"] = ran.kept.configurable(config["configurable"])
         if getattr(self.agent.graph, "checkpointer", None) is False:

@@ -19,6 +19,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.history import unchanged
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results, beside
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of
@@ -83,10 +84,7 @@ class EachNode(ForkNode):
     def jobs(self, fork: Activation) -> Calls[list[Job]]:
         """Return a job for each item."""
         looked_up = yield tasks_call(
-            self.node_context.place.node,
-            fork.config,
-            Schedule([()], inner_stop()),
-            lambda mode, _, call: call(self._looking[mode], fork),
+            Schedule([()], inner_stop()), lambda mode, _, call: call(self._looking[mode], fork)
         )
         items = cast(Mapping[int, Items], looked_up)[0]
         has_keys = items["keys"] is not None
@@ -105,7 +103,7 @@ class EachNode(ForkNode):
             inner_stop(),
             on_error=agent.on_error,
             in_steps=agent.depends_on is not None and agent.on_error == "fail",
-            at_once=agent.max_concurrency,
+            at_once=agent.max_concurrency or AT_ONCE,
         )
 
     def keeps_failure(self, lane: Lane) -> bool:

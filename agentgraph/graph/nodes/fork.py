@@ -17,6 +17,7 @@ from agentgraph.agents.dependencies import upstream
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.concurrency import BRANCHES
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, without_running
 from agentgraph.graph.nodes.metering import metered
@@ -26,19 +27,14 @@ from agentgraph.graph.nodes.schedule import (
     Schedule,
     Start,
     arun_tasks,
-    check_threads,
     run_tasks,
-    slots,
 )
 from agentgraph.graph.nodes.stopping import NotBegun, inner_stop
-from agentgraph.graph.saving import save_result
 from agentgraph.graph.stamps import home_at, speaker_at, stamped
 from agentgraph.graph.state import LaneState, Position, Update
 from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
 from agentgraph.graph.values import Beside, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
-
-_INSTEAD = "and bound the branches with parallel(..., max_concurrency={})"
 
 Results = Mapping[int, LaneResult]
 """The results of lanes, by their numbers."""
@@ -127,8 +123,6 @@ class ForkNode(Runnable[LaneState, Update]):
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: object) -> Update:
         """Run the lanes in threads."""
         fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
-        if not fork.has_ended:
-            check_threads(self.node_context.place.node, config or {}, _INSTEAD)
         with Reporter(fork), self._naming(fork):
             if fork.meter is None:
                 return self._act(fork)
@@ -163,7 +157,7 @@ class ForkNode(Runnable[LaneState, Update]):
             jobs = await arun_calls(self.jobs(fork))
             schedule = self.schedule(jobs)
             starts = _starts(self.atasks, fork, jobs, schedule)
-            results = await arun_tasks(starts, schedule, self.first, slots(fork.node_config))
+            results = await arun_tasks(starts, schedule, self.first)
             await self.afinish(fork, results)
             self._join(fork, jobs, results, schedule.failures())
         return self._update(fork)
@@ -203,10 +197,7 @@ class ForkNode(Runnable[LaneState, Update]):
                 if not _is_final(stop, fork, schedule):
                     raise
                 return self._stopped(fork, job)
-            result = self._result(fork, job, schedule, number, *ended)
-            if "failed" in result:  # saved now, for what comes next may undo steps
-                run_calls(save_result(result, fork.config))
-            return result
+            return self._result(fork, job, schedule, number, *ended)
 
         return run
 
@@ -225,10 +216,7 @@ class ForkNode(Runnable[LaneState, Update]):
                 if not _is_final(stop, fork, schedule):
                     raise
                 return self._stopped(fork, job)
-            result = self._result(fork, job, schedule, number, *ended)
-            if "failed" in result:
-                await arun_calls(save_result(result, fork.config))
-            return result
+            return self._result(fork, job, schedule, number, *ended)
 
         return run
 
@@ -380,7 +368,7 @@ class ParallelNode(ForkNode):
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return a schedule in which all may begin, up to the agent's `max_concurrency` at once."""
         needs = [job.needs for job in jobs]
-        limit = self.agent.max_concurrency
+        limit = self.agent.max_concurrency or BRANCHES
         return Schedule(needs, inner_stop(), on_error=self.agent.on_error, at_once=limit)
 
     def keeps_failure(self, lane: Lane) -> bool:

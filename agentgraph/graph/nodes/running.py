@@ -37,7 +37,6 @@ from agentgraph.graph.nodes.ended_calls import end_calls
 from agentgraph.graph.nodes.function import FunctionCall, FunctionNode
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.running_calls import RunCalls, called_lane
-from agentgraph.graph.nodes.schedule import check_threads
 from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread
 from agentgraph.graph.sync_async import arun_calls, run_calls
 
@@ -56,7 +55,6 @@ class RunningNode(FunctionNode):
 
     def run(self, activation: Activation) -> None:
         """Call the function, and wait for the agents that it runs."""
-        check_threads(self.node_context.place.node, activation.node_config)
         runs = RunCalls(activation, self.lanes, is_async=self.is_async)
         run_calls(activation.read_lanes())
         run_calls(runs.saved.read())

@@ -23,12 +23,14 @@ from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import REQUEST
 from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.concurrency import CallPlaces, Places, room_in
 from agentgraph.graph.nodes.context import ActivationContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text, value_of
 from agentgraph.graph.nodes.saved_calls import CallResult, Record, SavedCalls, number_of
 from agentgraph.graph.nodes.schedule import AnyFuture, watched
 from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
-from agentgraph.graph.saving import cannot_be_encoded, save_result
+from agentgraph.graph.saved_first import save_result
+from agentgraph.graph.saving import cannot_be_encoded
 from agentgraph.graph.state import with_id
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
@@ -157,6 +159,8 @@ class RunCalls:
         self.pauses: list[GraphInterrupt] = []
         self.stops: list[BaseException] = []
         self._control = inner_stop()
+        room, depth = room_in(config), config["configurable"]["checkpoint_ns"].count("|")
+        self._places = CallPlaces(room.places or Places(room.at_once), depth)
         self._next, self._is_closed, self._is_pausing = 0, False, False
         self._folded: list[Write] = []
         self._order: deque[RunCall | list[Write]] = deque()
@@ -174,7 +178,9 @@ class RunCalls:
             each.coroutine = self._awaited(each)
             return each.coroutine
         if self._loop is None:
-            self._begin(each)
+            gate = self._places.enter()
+            gate.result()
+            self._begin_in(gate, each)
             wait([each.future])
         else:  # a sync function of an async run, in a thread
             asyncio.run_coroutine_threadsafe(self._settled(each), self._loop).result()
@@ -244,8 +250,16 @@ class RunCalls:
 
     async def _settled(self, each: RunCall) -> None:
         """Begin a call and wait until it has ended; one that nobody awaits any more is stopped."""
-        self._check_goes_on()
-        self._begin(each)
+        gate = self._places.enter()
+        try:
+            await asyncio.wrap_future(gate)
+        except asyncio.CancelledError:
+            if not gate.cancel():
+                self._places.leave(gate)
+            self._give_up(each)
+            each.failure = self._given_up(each) if each.is_given_up else None
+            raise
+        self._begin_in(gate, each)
         future = each.future
         if isinstance(future, Future):  # an async function of a sync run
             future = watched(asyncio.wrap_future(future))
@@ -268,6 +282,16 @@ class RunCalls:
             each.is_given_up, each.is_left = not has_failed, has_failed
             stop = each.control.stop if has_failed else each.control.throw_away
             stop("nobody awaits it")
+
+    def _begin_in(self, gate: Future[None], each: RunCall) -> None:
+        """Begin a call that has a place, and give that back when its lane has ended."""
+        try:
+            self._check_goes_on()
+            self._begin(each)
+        except BaseException:
+            self._places.leave(gate)
+            raise
+        each.future.add_done_callback(lambda _: self._places.leave(gate))
 
     def _begin(self, each: RunCall) -> None:
         before = self.saved.before(each.call)

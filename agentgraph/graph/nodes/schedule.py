@@ -55,22 +55,19 @@ from heapq import heappop, heappush
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeVar, cast
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 from langgraph.func import task
 
 from agentgraph.agents.middleware import Mode
-from agentgraph.errors import AgentGraphError
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
 from agentgraph.graph.internals import MISSING, SCRATCHPAD
+from agentgraph.graph.nodes.concurrency import AT_ONCE, Places, Room, room_in
 from agentgraph.graph.nodes.stopping import Stop
+from agentgraph.graph.saved_first import ResultSaver, result_saver
 from agentgraph.graph.saving import saved_results
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 
-FEWEST_THREADS = 3
-"""How many threads a sync run needs for a node, its tasks, and the wait for what they emit."""
-_INSTEAD = f"or make it at least {FEWEST_THREADS}"
 Y = TypeVar("Y")
 S = TypeVar("S")
 
@@ -103,29 +100,41 @@ def unwrapped(error: BaseException) -> BaseException:
     return error.error if isinstance(error, _Wrapped) else error
 
 
+Entry = tuple[Callable[[], Future[None]], ResultSaver | None, tuple[object, ...]]
+"""What a task is called with, as one thing, because LangGraph inspects each parameter: a function that
+it calls on arrival, and that returns its gate; what saves its result; the arguments of its function."""
+
+
 class GatedTask:
     """A LangGraph task that waits at its gate before it runs a function.
 
     Attributes:
         name: The name by which LangGraph finds its results again.
-        call: Calls it; the first argument is a function that the task calls on arrival, and that
-            returns the gate.
+        call: Calls it with an `Entry`.
     """
 
     def __init__(self, name: str, run: Callable[..., Any]) -> None:
-        def call(arrive: Callable[[], Future[None]], *arguments: object) -> object:
+        def call(entry: Entry) -> object:
+            arrive, saver, arguments = entry
             try:
                 arrive().result()
-                return run(*arguments)
+                result = run(*arguments)
+                if saver is not None:
+                    saver.save(result)
             except _COPIED as error:
                 raise _Wrapped(error) from error
+            return result
 
-        async def acall(arrive: Callable[[], Future[None]], *arguments: object) -> object:
+        async def acall(entry: Entry) -> object:
+            arrive, saver, arguments = entry
             try:
                 await asyncio.wrap_future(arrive())
-                return await run(*arguments)
+                result = await run(*arguments)
+                if saver is not None:
+                    await saver.asave(result)
             except _COPIED as error:
                 raise _Wrapped(error) from error
+            return result
 
         as_task: Callable[..., object] = task(name=name)
         self.name = name
@@ -149,16 +158,12 @@ def talk_tasks(name: str, talk: Callable[..., Calls[object]]) -> dict[Mode, Gate
 
 
 def tasks_call(
-    node: str,
-    config: RunnableConfig,
     schedule: "Schedule",
     start: Callable[[Mode, int, TaskCall], object],
 ) -> Call:
     """Return the call that runs tasks, and gives their results by number.
 
     Args:
-        node: The name of the node that runs them.
-        config: LangGraph's config of the node.
         schedule: Decides when each may begin.
         start: Calls the task with a number in a mode, by the function that it is given, and returns its
             future.
@@ -168,11 +173,10 @@ def tasks_call(
         return [partial(start, mode, number) for number in range(len(schedule.gates))]
 
     def run() -> dict[int, object]:
-        check_threads(node, config)
         return run_tasks(starts("sync"), schedule)
 
     async def arun() -> dict[int, object]:
-        return await arun_tasks(starts("async"), schedule, slots=slots(config))
+        return await arun_tasks(starts("async"), schedule)
 
     return Call(run, arun)
 
@@ -196,11 +200,18 @@ class _Calls:
         self._schedule, self._first, self._new_future = schedule, first, new_future
         self._numbers: deque[int] = deque()
         self._saved, self._task = saved_results(config)
+        self._saver, self.room = result_saver(config), room_in(config)
+        self.places, self.depth = self.room.places, config["configurable"]["checkpoint_ns"].count("|")
         config["configurable"][SCRATCHPAD].call_counter._counter = self._numbers.popleft
 
     def start(self, number: int, start: Start) -> Any:
         """Call a task, unless its result is saved, and return its future."""
         return start(partial(self._call, number))
+
+    def take_back(self) -> None:
+        """Take the place of the node again, where an exception ends it."""
+        if self.places is not None:
+            self.places.take()
 
     def _call(self, number: int, task: GatedTask, *arguments: object) -> object:
         place = self._first + number
@@ -209,29 +220,13 @@ class _Calls:
             future.set_result(result)
             return future
         self._numbers.append(place)
-        return task.call(partial(self._schedule.arrive, number), *arguments)
+        return task.call((partial(self._schedule.arrive, number), self._saver, arguments))
 
 
 def watched(future: asyncio.Future[object]) -> asyncio.Future[object]:
     """Mark a future's exception as retrieved: a cancelled node does not, and asyncio would log it."""
     future.add_done_callback(lambda done: done.cancelled() or done.exception())
     return future
-
-
-def check_threads(node: str, config: RunnableConfig, instead: str = _INSTEAD) -> None:
-    """Refuse a thread pool too small for the node, the stream and a task: they would deadlock."""
-    threads = config.get("max_concurrency")
-    if threads is not None and threads < FEWEST_THREADS:
-        raise AgentGraphError(
-            f"max_concurrency={threads} in the config leaves no thread for the tasks of {node}; "
-            f"leave it out there, {instead.format(threads)}"
-        )
-
-
-def slots(config: RunnableConfig | None) -> int | None:
-    """Return how many tasks LangGraph runs at once besides the node that calls them; None for all."""
-    bound = (config or {}).get("max_concurrency")
-    return None if bound is None else max(bound - 1, 1)
 
 
 Steps = Generator[int | list[Any], AnyFuture, None]
@@ -259,7 +254,7 @@ class Schedule:
         in_steps: bool = False,
         is_final: bool = False,
         is_over: bool = False,
-        at_once: int | None = None,
+        at_once: int = AT_ONCE,
     ) -> None:
         """Make a schedule.
 
@@ -270,7 +265,7 @@ class Schedule:
             in_steps: Whether no other lane begins after one that failed or ended with a signal.
             is_final: Whether a failure is saved as a result; with "fail" it then ends all for good.
             is_over: Whether a lane of the node has failed for good before; then no question is asked.
-            at_once: How many lanes run at the same time; None for all.
+            at_once: How many lanes run at the same time.
         """
         self.gates: list[Future[None]] = [Future() for _ in needs]
         self.arrived: list[Future[None]] = [Future() for _ in needs]
@@ -282,8 +277,10 @@ class Schedule:
         self._needs, self._on_error, self._in_steps = needs, on_error, in_steps
         self._is_final = is_final and on_error == "fail"
         self._is_over = is_over
-        self._at_once = len(needs) if at_once is None else at_once
-        self._slots = len(needs) + 1
+        self._at_once = at_once
+        self._most = len(needs)
+        self._places: Places | None = None
+        self._depth, self._left = 0, set[int]()
         self._opened: list[int] = []
         self._waiting = dict.fromkeys(range(len(needs)))
         self._missing = [len({*each}) for each in needs]
@@ -313,6 +310,7 @@ class Schedule:
         if not (self._is_final or self._on_error == "first"):
             held.set_result(None)
             return held
+        self._leave(number)
         with self._lock:
             self._held[number] = held
             if not self.wake.done():
@@ -329,8 +327,10 @@ class Schedule:
         with self._lock:
             self.wake = Future() if self.wake.done() else self.wake
         order = sorted(ended, key=lambda number: _when(ended[number]))
-        order.sort(key=lambda number: not self._ends_all(ended[number]))
-        if not any(map(self._ends_all, ended.values())):
+        last = [each for each in order if self._ends_all(ended[each])] if self._is_final else []
+        if last:
+            order.sort(key=lambda number: number not in last)
+        else:
             self._open()
         for number in order:
             self._take(number, ended[number])
@@ -343,6 +343,8 @@ class Schedule:
             if not self.gates[number].done():
                 self.gates[number].set_exception(GraphDrained("it has not begun"))
         self._waiting.clear()
+        if self._places is not None:
+            self._places.refuse(self.gates, GraphDrained("it has not begun"))
         self._release(GraphDrained("it is not needed any more"))
 
     def finished(self) -> dict[int, object]:
@@ -376,20 +378,24 @@ class Schedule:
         """Return the failures of the lanes."""
         return [failure for error in self._raised.values() for failure in failures(error)]
 
-    def steps(self, slots: int | None = None) -> Steps:
+    def steps(self, room: Room, depth: int = 0) -> Steps:
         """Run the lanes, each when it may begin; the caller calls the tasks and waits for futures.
 
         First it calls the tasks that may have saved results: those whose needs all have one. It stops
         when as many tasks wait at their gates as may run at once.
 
         Args:
-            slots: How many tasks LangGraph runs at once; None for all.
+            room: How many tasks LangGraph runs at once.
+            depth: How deep in the tree the node is.
         """
         futures: dict[int, AnyFuture] = {}
-        self._slots = slots or self._slots
-        waiting, most = 0, min(self._at_once, self._slots)
+        self._at_once, self._most = min(self._at_once, room.at_once), room.tasks
+        self._places, self._depth = room.places, depth
+        waiting = 0
         for number, needs in enumerate(self._needs):
-            if waiting < most and all(need in futures and _has_result(futures[need]) for need in needs):
+            if waiting < self._at_once and all(
+                need in futures and _has_result(futures[need]) for need in needs
+            ):
                 futures[number] = yield number
                 waiting += not futures[number].done()
         running = dict(futures)
@@ -418,10 +424,13 @@ class Schedule:
 
     def _ends_all(self, future: AnyFuture) -> bool:
         has_come = not future.cancelled() and future.exception() is None
-        return self._is_final and has_come and "failed" in future.result()
+        return has_come and "failed" in future.result()
 
     def _take(self, number: int, future: AnyFuture) -> None:
-        self._waiting.pop(number, None)  # it had ended before
+        if number in self._waiting:
+            del self._waiting[number]  # it had ended before
+        elif self._places is not None:
+            self._leave(number)
         if future.cancelled():
             self._raised[number] = GraphDrained("it is not needed any more")
         elif (error := future.exception()) is not None:
@@ -450,7 +459,8 @@ class Schedule:
             stop = self.control.throw_away if self.is_decided else self.control.stop
             stop("another one was first, or failed")
         if self._in_steps and (failed or (result is not None and result["signal"])):
-            self._unneeded.update(self._waiting)
+            shut = (number for number, gate in enumerate(self.gates) if not gate.done())
+            self._unneeded.update(self._waiting, shut)
             self.close()
 
     def _open(self) -> None:
@@ -462,21 +472,34 @@ class Schedule:
         if self.is_decided or (self._is_final and self._has_failed()):
             self.close()
             return
-        begun = len(self.gates) - len(self._waiting)
-        running = begun - len(self.results) - len(self._raised) - len(self._held)
-        while self._ready and running < self._at_once:
+        begun, held = len(self.gates) - len(self._waiting), len(self._held)
+        running = begun - len(self.results) - len(self._raised) - held
+        while self._ready and running < min(self._at_once, self._most - held):
             if (number := heappop(self._ready)) not in self._waiting:
                 continue
             del self._waiting[number]
             self._opened.append(number)
-            if not self.gates[number].done():  # it was cancelled
+            if self._places is not None:
+                self._places.enter(self.gates[number], self._depth)
+            elif not self.gates[number].done():  # it was cancelled
                 self.gates[number].set_result(None)
             running += 1
-        if running == 0:
+        if held >= self._most:  # no other lane can begin
+            self._release(None)
+        elif running == 0:
             self._release(None)
             self.close()
-        elif len(self._held) >= self._slots:  # the held lanes occupy all slots
-            self._release(None)
+
+    def _leave(self, number: int) -> None:
+        """Give the place of a lane back, once; one that still waits for it needs none."""
+        if self._places is None or number in self._left:
+            return
+        gate = self.gates[number]
+        if gate.cancel() or gate.cancelled():
+            return
+        if gate.exception() is None:
+            self._left.add(number)
+            self._places.leave()
 
     def _release(self, why_not: GraphDrained | None) -> None:
         """Let the held lanes ask, or end them with an exception."""
@@ -515,32 +538,39 @@ def run_tasks(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> di
         schedule: Decides when each may begin.
         first: The call number of the first task in its node.
     """
-    calls, steps, future = _Calls(schedule, first, Future), schedule.steps(), None
+    calls, future = _Calls(schedule, first, Future), None
+    steps = schedule.steps(calls.room, calls.depth)
+    if calls.places is not None:
+        calls.places.leave()
     try:
         while (step := send_next(steps, future)) is not None:
             if isinstance(step, int):
                 future = calls.start(step, starts[step])
             else:
                 wait({*step, schedule.wake}, return_when=FIRST_COMPLETED)
+    except BaseException:
+        calls.take_back()
+        raise
     finally:
         schedule.control.request_drain("nobody waits any more")
         schedule.close()
+    if calls.places is not None:
+        calls.places.back(calls.depth)
     return schedule.finished()
 
 
-async def arun_tasks(
-    starts: Sequence[Start], schedule: Schedule, first: int = 0, slots: int | None = None
-) -> dict[int, Any]:
+async def arun_tasks(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> dict[int, Any]:
     """Run tasks on the event loop, as `run_tasks` does.
 
     Args:
         starts: Functions that call the tasks.
         schedule: Decides when each may begin.
         first: The call number of the first task in its node.
-        slots: How many tasks LangGraph runs at once; None for all.
     """
     calls = _Calls(schedule, first, asyncio.get_running_loop().create_future)
-    steps, future = schedule.steps(slots), None
+    steps, future = schedule.steps(calls.room, calls.depth), None
+    if calls.places is not None:
+        calls.places.leave()
     try:
         while (step := send_next(steps, future)) is not None:
             if isinstance(step, int):
@@ -550,8 +580,13 @@ async def arun_tasks(
                     await _one_of([future, asyncio.wrap_future(schedule.arrived[step])])
             else:
                 await _one_of([*step, asyncio.wrap_future(schedule.wake)])
+    except BaseException:
+        calls.take_back()
+        raise
     finally:
         schedule.close()
+    if calls.places is not None:
+        await calls.places.aback(calls.depth)
     return schedule.finished()
 
 

@@ -24,6 +24,7 @@ from agentgraph.graph.failures import (
 )
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.concurrency import BRANCHES
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of, without_running
@@ -98,7 +99,14 @@ class WorkflowNode(ForkNode):
         """Return a schedule in which each step begins when its dependencies are done."""
         needs = [job.needs for job in jobs]
         how = self.agent.on_error
-        return Schedule(needs, inner_stop(), on_error=how, in_steps=True, is_final=bool(self.undo))
+        return Schedule(
+            needs,
+            inner_stop(),
+            on_error=how,
+            in_steps=True,
+            is_final=bool(self.undo),
+            at_once=BRANCHES,
+        )
 
     def keeps_failure(self, lane: Lane) -> bool:
         """Return whether a failure is final: that of a step is, if steps can be undone."""

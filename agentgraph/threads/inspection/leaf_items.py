@@ -13,6 +13,7 @@ from math import inf
 from typing import NamedTuple
 
 from agentgraph.agents.agents import EachAgent
+from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.stamps import time_in
 from agentgraph.threads.inspection.step_runs import StepRuns, results_at
 from agentgraph.threads.visits import Spot
@@ -47,7 +48,7 @@ def leaf_items(tree: Tree, spot: Spot, runs: StepRuns) -> LeafItems:
             ends[number] = time_in(note)
     began: dict[int, float] = {}
     if agent.depends_on is None:
-        began = _in_turn(spot.visit.time, len(keys), agent.max_concurrency, ends)
+        began = _in_turn(spot.visit.time, len(keys), agent.max_concurrency or AT_ONCE, ends)
     else:
         began = {n: max([spot.visit.time, *(ended[need] for need in needs[n])]) for n in ended}
     is_open = spot.after is None and (runs.is_under_way or runs.was_killed)
@@ -58,9 +59,7 @@ def leaf_items(tree: Tree, spot: Spot, runs: StepRuns) -> LeafItems:
     )
 
 
-def _in_turn(
-    begin: float, count: int, at_once: int | None, ends: Mapping[int, float]
-) -> dict[int, float]:
+def _in_turn(begin: float, count: int, at_once: int, ends: Mapping[int, float]) -> dict[int, float]:
     """Return when items begin that begin in order, a number of them at once.
 
     >>> _in_turn(1.0, 4, 2, {0: 3.0, 1: 2.0})
@@ -69,7 +68,7 @@ def _in_turn(
     began: dict[int, float] = {}
     running: list[float] = []
     for number in range(count):
-        full = at_once is not None and len(running) >= at_once
+        full = len(running) >= at_once
         began[number] = max(begin, heappop(running)) if full else begin
         heappush(running, ends.get(number, inf))
     return began

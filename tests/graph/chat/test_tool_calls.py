@@ -75,24 +75,6 @@ def test_async_calls_of_a_message_run_at_once() -> None:
     )
 
 
-def test_a_thread_pool_too_small_for_several_calls_is_refused_and_one_call_needs_none() -> None:
-    def graph(count: int) -> Any:
-        asked = calls(*(call("echo", text=str(n)) for n in range(count)))
-        return ag.compile_agent(chat("w", asked, results, tools=[echo]))
-
-    small: Any = {"max_concurrency": 2}
-    ended = graph(1).invoke({"messages": ["Go."]}, small)
-    assert ended["messages"][-1].text == "1 echo success: 0"
-    with pytest.raises(ag.AgentGraphError) as caught:
-        graph(2).invoke({"messages": ["Go."]}, small)
-    assert str(caught.value) == (
-        "max_concurrency=2 in the config leaves no thread for the tasks of w.tools; leave it out "
-        "there, or make it at least 3"
-    )
-    ended = asyncio.run(graph(2).ainvoke({"messages": ["Go."]}, small))
-    assert ended["messages"][-1].text == "1 echo success: 0 | 2 echo success: 1"
-
-
 def test_results_are_emitted_as_they_come_and_sent_in_the_order_of_the_calls(drive: Drive) -> None:
     fast_was_emitted = threading.Event()
 
