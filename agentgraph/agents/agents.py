@@ -143,7 +143,8 @@ class Handoff:
     agent: "Agent"
     name: str | None = None
     description: str | None = None
-    context: Literal["shared", "last"] = "shared"
+    context: Literal["shared", "last"] | None = None
+    args_schema: ArgsSchema = None
 
     def __repr__(self) -> str:
         return f"handoff({getattr(self.agent, 'name', self.agent)!r})"

@@ -199,7 +199,8 @@ def handoff(
     *,
     name: str | None = None,
     description: str | None = None,
-    context: Literal["shared", "last"] = "shared",
+    context: Literal["shared", "last"] | None = None,
+    args_schema: ArgsSchema = None,
 ) -> Handoff:
     """Say how others hand over to an agent: one of the `sub_agents` of a chat agent, or of a `swarm`.
 
@@ -214,13 +215,28 @@ def handoff(
     desk: [transfer_to] bills
     desk/bills: 1 messages seen.
 
+    With an `args_schema` the model says what the agent has to do. The agent reads that as one user
+    message of JSON, and each field is a value while it runs:
+
+    >>> from pydantic import BaseModel
+    >>> class Refund(BaseModel):
+    ...     order: int
+    >>> desk = ScriptedChatModel(responses=[calls(call("transfer_to_refunds", order=7))])
+    >>> refunds = function_agent("refunds", lambda ctx: f"Order {ctx.values['order']} is paid back.")
+    >>> team = swarm("team", [chat_agent("desk", desk), handoff(refunds, args_schema=Refund)])
+    >>> transcript(Runner(team).query("My money!"))[-1]
+    'team/desk/refunds: Order 7 is paid back.'
+
     Args:
         agent: The agent.
         name: The name of the tool that hands over; by default `transfer_to_<name>`. A function still
             names the agent: `TransferTo("bills")`.
         description: What the model reads about the agent; by default its description.
         context: What a chat, function or graph agent sees: "shared", what its own `history` says, or
-            "last", the user's input and the last answer: the same as `history="last"`.
+            "last", the user's input and the last answer: the same as `history="last"`. By default
+            "shared"; with an `args_schema` the arguments alone, else these after that history.
+        args_schema: The arguments with which a model hands over: a pydantic model, or the JSON schema
+            of an object. By default there are none. `TransferTo` in a function carries none.
 
     Returns:
         What takes the place of the agent in these lists; other lists take plain agents.

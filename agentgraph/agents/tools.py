@@ -78,6 +78,15 @@ class AgentCall(BaseTool):
         raise NotImplementedError(f"the agent {self.name!r} runs in the graph of its caller only")
 
 
+class HandoffCall(AgentCall):
+    """A handoff tool with arguments, as the model sees it; the tool node makes the handoff."""
+
+    handoff: Any
+
+    def _run(self, **_: object) -> str:
+        raise NotImplementedError(f"{self.name!r} hands over in the graph of its caller only")
+
+
 def as_tool(thing: object) -> BaseTool:
     """Return a LangChain tool for a tool in any accepted form; a function needs a docstring."""
     if isinstance(thing, AgentTool):
@@ -310,6 +319,16 @@ def _break_loop(tool_call_id: CallId, final_result: str = "") -> list[ToolMessag
 
 def _transfer_tool(target: Handoff) -> BaseTool:
     agent = target.agent.name
+    about = f"Hand over to {agent}. {target.about}".strip()
+    metadata = {HANDOFF: agent}
+    if target.args_schema is not None:
+        return HandoffCall(
+            name=target.tool_name,
+            description=about,
+            args_schema=_arguments(target.args_schema),
+            metadata=metadata,
+            handoff=target,
+        )
 
     def transfer(tool_call_id: CallId) -> list[ToolMessage | TransferTo]:
         mark = {TRANSFERRED: agent}
@@ -317,9 +336,8 @@ def _transfer_tool(target: Handoff) -> BaseTool:
         result = ToolMessage(done, tool_call_id=tool_call_id, additional_kwargs=mark)
         return [result, TransferTo(agent)]
 
-    about = f"Hand over to {agent}. {target.about}".strip()
     return StructuredTool.from_function(
-        transfer, name=target.tool_name, description=about, metadata={HANDOFF: agent}
+        transfer, name=target.tool_name, description=about, metadata=metadata
     )
 
 

@@ -348,6 +348,7 @@ class _LaneBuilder:
                 yield LaneNode(
                     GraphNode(node_context),
                     capabilities,
+                    may_leave=True,
                     picture=inner if isinstance(inner, Pregel) else None,
                 )
             case HumanAgent():
@@ -403,10 +404,11 @@ class _LaneBuilder:
         after = next_stops(self.tree, place, each.capabilities) if each.capabilities else ()
         ended = [END if end is None else end.nodes.entry for end in after]
         following = list(dict.fromkeys([*ended, *each.others]))
-        if len(following) == 1 and not (may_stay or each.is_free):
+        if len(following) == 1 and not (may_stay or each.is_free or each.may_leave):
             builder.add_edge(node.name, following[0])
         else:
-            ways = _Drawn({name: name for name in following})
+            is_end = each.may_leave and following == [END]  # LangGraph draws it where no edge is
+            ways = _Drawn({} if is_end else {name: name for name in following})
             builder.add_conditional_edges(node.name, _WAY_ON, ways)
 
     def _reads(self, builder: Builder, channels: tuple[str, ...]) -> type:

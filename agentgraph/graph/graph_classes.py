@@ -66,6 +66,7 @@ class LaneNode(NamedTuple):
         capabilities: What its agent may do if it ends there; None if it cannot end there.
         others: The other nodes that may be next.
         is_free: Whether it may also go where no edge is drawn.
+        may_leave: Whether the run may leave the tree there, which no edge shows.
         reads: The channels that it reads in addition to those that all nodes read.
         picture: The graph that is drawn in it.
         at_once: The number of tasks that it may run at once.
@@ -75,16 +76,18 @@ class LaneNode(NamedTuple):
     capabilities: Capabilities | None
     others: Sequence[str] = ()
     is_free: bool = False
+    may_leave: bool = False
     reads: tuple[str, ...] = ()
     picture: Any = None
     at_once: int = 0
 
 
 def solid(drawn: Drawing, names: Collection[str]) -> Drawing:
-    """Draw a conditional edge of the named nodes solid, if it is the only one of its node."""
+    """Draw an edge of the named nodes, or out of their boxes, solid, if it is their only one."""
     ways = Counter(edge.source for edge in drawn.edges)
     for i, edge in enumerate(drawn.edges):
-        if ways[edge.source] == 1 and edge.source.removesuffix(f":{END}") in names:
+        node = edge.source.partition(":")[0]
+        if ways[edge.source] == 1 and node in names and not edge.target.startswith(f"{node}:"):
             drawn.edges[i] = edge._replace(conditional=False)
     return drawn
 
@@ -529,8 +532,20 @@ def _written(channel: str, value: object) -> object:
     if channel == "values":
         return {} if value is None else given_fields(value)
     if channel == "position" and isinstance(value, Mapping):
-        return {key: value[key] for key in value if key not in _EVENT_KEYS}
+        return {key: _of_position(key, value[key]) for key in value if key not in _EVENT_KEYS}
     return value
+
+
+def _of_position(key: str, value: object) -> object:
+    """Return a part of a position; what agents see as their tasks carries no stamps."""
+    if key != "tasks" or not isinstance(value, list | tuple):
+        return value
+    return [
+        {**each, "messages": unstamped(each["messages"])}
+        if isinstance(each, Mapping) and "messages" in each
+        else each
+        for each in value
+    ]
 
 
 def _sent(goto: object) -> object:

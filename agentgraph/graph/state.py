@@ -169,11 +169,31 @@ class Progress(TypedDict, total=False):
     """Whether the graph has ended, and only its output is still to be said."""
 
 
+class Task(TypedDict, total=False):
+    """What a transfer asks of its target; it holds for one visit, also of what is inside the target."""
+
+    messages: list[BaseMessage | str]
+    """What the target sees in the place of the history; a text is the id of a message of the history.
+    Missing where it sees the history."""
+    is_added: bool
+    """Whether it sees the history before them."""
+    values: dict[str, object]
+    """The values of the visit."""
+    to: str
+    """The node of the target."""
+    is_back: bool
+    """Whether the target is the agent above, which alone it is for."""
+    since: str | None
+    """The id of the last message before the visit; None if there was none."""
+
+
 class Leaving(TypedDict):
     """How a run leaves the tree for another node of the graph that the tree is a node of."""
 
     goto: str
     """The node."""
+    sent: NotRequired[list[object]]
+    """The input that `Send` gave to it, as the only item."""
     update: dict[str, object]
     """What is written there besides what the tree said."""
 
@@ -185,6 +205,8 @@ class ChatEnding(TypedDict, total=False):
     """The signal with which it ends."""
     target: str
     """The agent to which it transfers."""
+    task: Task
+    """What it asks of that agent."""
     granted: bool
     """Whether the limits allow the transfer: it is counted."""
     leaving: Leaving
@@ -203,6 +225,8 @@ class Border(TypedDict):
     """The signal with which it ended."""
     target: NotRequired[str]
     """The agent to which it transfers."""
+    task: NotRequired[Task]
+    """What it asks of that agent."""
     granted: NotRequired[bool]
     """Whether the limits allow the transfer: it is counted."""
     leaving: NotRequired[Leaving]
@@ -242,6 +266,8 @@ class Position(TypedDict):
     """The progress of the chat agent whose node is next."""
     border: NotRequired[Border]
     """How the activation of the next node ended; that node asks only what is still to be asked."""
+    tasks: NotRequired[list[Task]]
+    """What transfers asked of the agents around the next node, the innermost last."""
     spent: NotRequired[dict[str, dict[str, float]]]
     """What agents have spent of limits, by their names: in the root in this turn, in another lane there
     alone; missing if nothing is counted."""
@@ -509,7 +535,8 @@ class TaskResult(TypedDict):
     values: list[Write]
     position: Position
     acts: dict[str, Any]
-    """The signals of a call, by kind: "exit", "break_loop", "transfer_to" (the agent's name)."""
+    """The signals of a call, by kind: "exit", "break_loop", "transfer_to" (the agent's name), "task"
+    (what it asks of that agent)."""
     number: int
     """The number of the call, or of the message, in the activation."""
     state: NotRequired[list[dict[str, object]]]

@@ -3,6 +3,7 @@
 import inspect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast, get_args
 
@@ -277,11 +278,8 @@ def _rule_fault(rule: object) -> str | None:
 def _agent_tool_faults(tool: AgentTool) -> Iterator[str]:
     yield from word_faults("history of an agent_tool", tool.history, ("input", "shared"))
     named = f"the agent tool {shown(getattr(tool.agent, 'name', tool.agent))} has"
-    if fault := _arguments_fault(tool.args_schema):
-        yield (
-            f"{named} args_schema={shown(tool.args_schema)}, which {fault}; pass a pydantic model, or "
-            "the JSON schema of an object"
-        )
+    if fault := arguments_fault(tool.args_schema):
+        yield f"{named} {fault}"
     if tool.output is not None and (not callable(tool.output) or is_async(tool.output)):
         yield f"{named} output={shown(tool.output)}; pass a sync function of a reply"
     enabled = tool.enabled
@@ -295,13 +293,20 @@ def _agent_tool_faults(tool: AgentTool) -> Iterator[str]:
         )
 
 
-def _arguments_fault(schema: ArgsSchema) -> str | None:
-    """Return what is wrong with the arguments of an agent as a tool, or None."""
+def arguments_fault(schema: ArgsSchema) -> str | None:
+    """Return what is wrong with an `args_schema`; None if nothing is."""
     if schema is None:
         return None
     if fault := schema_fault(cast(ResponseSchema, schema)):
-        return f"is {fault.partition(' is ')[2]}"
-    return None if answer_tools(schema) else "does not describe an object"
+        what = f"is {fault.partition(' is ')[2]}"
+    elif answer_tools(schema):
+        return None
+    else:
+        what = "does not describe an object"
+    return (
+        f"args_schema={shown(schema)}, which {what}; pass a pydantic model, or the JSON schema of an "
+        "object"
+    )
 
 
 def _tool_faults(agent: ChatAgent, beside: Sequence[Handoff]) -> Iterator[str]:
@@ -311,7 +316,7 @@ def _tool_faults(agent: ChatAgent, beside: Sequence[Handoff]) -> Iterator[str]:
             continue
         if isinstance(given, AgentTool):
             yield from _agent_tool_faults(given)
-            if not is_agent(given.agent) or _arguments_fault(given.args_schema):
+            if not is_agent(given.agent) or arguments_fault(given.args_schema):
                 continue  # reported there, or at the place of the agent
         try:
             tools.append(as_tool(given))
@@ -324,6 +329,10 @@ def _tool_faults(agent: ChatAgent, beside: Sequence[Handoff]) -> Iterator[str]:
     names_inside = {each.agent.name for each in inside}
     around = {each.agent.name: each for each in reversed(beside)}  # the nearest counts
     targets = [*inside, *(each for name, each in around.items() if name not in names_inside)]
+    targets = [
+        replace(each, args_schema=None) if arguments_fault(each.args_schema) else each
+        for each in targets
+    ]
     names = [tool.name for tool in (*tools, *own_tools(agent, targets))]
     for name, count in Counter(names).items():
         if count > 1:

@@ -51,6 +51,7 @@ from agentgraph.errors import InvalidAgentError
 from agentgraph.safe_repr import LONGEST, cut, printable, shown
 from agentgraph.tree.kinds import capabilities_of, kind_of, side_by_side
 from agentgraph.tree.leaf_faults import (
+    arguments_fault,
     chat_faults,
     function_faults,
     graph_faults,
@@ -372,8 +373,11 @@ def _handoff_faults(given: Iterable[Handoff]) -> Iterator[str]:
             yield f"{to}: name={shown(each.name)} is no name of a tool; use letters, digits, _ and -"
         if not isinstance(each.description, str | None):
             yield f"{to}: description={shown(each.description)} is not a text"
-        faults = word_faults("context", each.context, ("shared", "last"))
-        yield from (f"{to}: {fault}" for fault in faults)
+        if each.context is not None:
+            faults = word_faults("context", each.context, ("shared", "last"))
+            yield from (f"{to}: {fault}" for fault in faults)
+        if fault := arguments_fault(each.args_schema):
+            yield f"{to}: {fault}"
         if each.context == "last" and not hasattr(unchecked(each.agent), "history"):
             kind = kind_of(unchecked(each.agent)).name
             yield f"{to}: context='last' needs an agent with a history=; give it to those in the {kind}"

@@ -165,7 +165,8 @@ class BuiltAgent:
         if "leaving" in how:
             activation.leave(how["leaving"])
         elif "target" in how:
-            activation.transfer(how["target"], is_granted=how.get("granted", False))
+            is_granted = how.get("granted", False)
+            activation.transfer(how["target"], task=how.get("task"), is_granted=is_granted)
         elif "signal" in how:
             activation.signal(how["signal"])
         if how.get("keeps"):

@@ -72,6 +72,8 @@ class Edits(TypedDict, total=False):
 
 SECTIONS = ("beginning", "replaced", "added")
 """The names of all parts of `Edits`."""
+_OF_TASK = "task_"
+"""How the names of sections begin that hold edits of a task."""
 
 
 def edited(messages: Sequence[BaseMessage], edits: Edits) -> list[BaseMessage]:
@@ -207,10 +209,12 @@ class Step:
         self.answer = answer
         self._activation = activation
         self._channels = channels
-        self._values = activation.view.state.values
+        self._values = activation.view.seen.values
         self._visible = with_ids(activation.view, visible)
-        self._edits_before = edits_in(activation.view.record)
-        self.edits = self._edits_before if keeps_edits or activation.view.progress else Edits()
+        self._has_task = bool(activation.view.tasks)
+        self._edits_before = edits_in(activation.view.record, is_of_task=self._has_task)
+        is_kept = activation.view.progress or (keeps_edits and not self._has_task)
+        self.edits = self._edits_before if is_kept else Edits()
         self.own = own_state(activation, channels)
         seen = self._visible
         self.messages = as_edited(seen, self.edits, is_open=is_open) if self.edits else [*seen]
@@ -360,9 +364,10 @@ class Step:
         for message in self._changed(known):
             effect = self._activation.output.take(message, "hook", is_seen=message.id in known)
             is_longer = is_longer and effect == "said"
-            if effect != "context" and isinstance(message, RemoveMessage):
+            is_edit = effect == "context" or (effect == "nothing" and self._has_task)
+            if isinstance(message, RemoveMessage) and not is_edit:
                 gone.add(message.id)
-            elif effect != "context":
+            elif not is_edit:
                 now[message.id] = self._activation.output.current_message(message.id) or message
         if is_longer:  # the edits are as they were
             return
@@ -385,6 +390,8 @@ class Step:
         change: dict[str, dict[str, list[object]]] = {}
         if self.edits is not self._edits_before:
             change = change_between(cast(Record, self._edits_before), cast(Record, self.edits))
+            if self._has_task:
+                change = {f"{_OF_TASK}{name}": entries for name, entries in change.items()}
             self._activation.output.check("what the middleware made of the messages", change)
         if not self._written and not self._forgotten:
             self._activation.output.keep_middleware(change, None)
@@ -433,8 +440,10 @@ def with_ids(view: View, visible: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [m if m.id else with_id(m, f"{at} {i}") for i, m in enumerate(visible)]
 
 
-def edits_in(record: Record) -> Edits:
-    """Return the edits that a record has."""
+def edits_in(record: Record, *, is_of_task: bool = False) -> Edits:
+    """Return the edits that a record has: of the history, or of the task in the place of it."""
+    if is_of_task:
+        record = {name.removeprefix(_OF_TASK): record[name] for name in record if _OF_TASK in name}
     return cast(Edits, {name: record[name] for name in SECTIONS if name in record})
 
 

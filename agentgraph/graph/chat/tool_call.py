@@ -33,6 +33,7 @@ from langgraph.graph import END
 from langgraph.prebuilt.tool_node import msg_content_output
 from langgraph.types import Command
 
+from agentgraph.agents.agents import Handoff
 from agentgraph.agents.signals import Ask, BreakLoop, Capabilities, Custom, Exit, SetValues, TransferTo
 from agentgraph.agents.tools import FORWARD, LONG_RUNNING, Answer, Content
 from agentgraph.errors import InvalidOutputError
@@ -42,9 +43,13 @@ from agentgraph.graph.chat.step import Step, values_in
 from agentgraph.graph.effects import Giver, MessageChange
 from agentgraph.graph.failures import as_data, from_data
 from agentgraph.graph.foreign.handoffs import (
+    flattened,
     handed_on,
+    leaving_for,
     new_messages,
+    sent_by,
     sole_target,
+    task_sent,
     transferred,
     update_of,
 )
@@ -54,13 +59,14 @@ from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
 from agentgraph.graph.nodes.stopping import Stop
+from agentgraph.graph.nodes.tasks import request_of, task_of
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import check_names, saver_of, step_config
-from agentgraph.graph.state import Leaving, Position, TaskResult, with_id
+from agentgraph.graph.state import Position, TaskResult, with_id
 from agentgraph.graph.stored_values import without_copies
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Write, is_same
-from agentgraph.safe_repr import shown
+from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import is_in_call, parse_address
 
 
@@ -243,7 +249,7 @@ class RunningCall:
         self.built, self.activation, self.opened = built, activation, opened
         self.wanted, self.tool, self.emitter = wanted, str(opened.call["name"]), emitter
         self.control, self.step, self.is_passed_over = control, step, False
-        self.seen = activation.view.state
+        self.seen = activation.view.seen
         self.before: list[Mapping[str, object]] = []
         self.updates: list[dict[str, object]] = []
         self.is_in_failed: Callable[[str], bool] | None = None
@@ -304,6 +310,7 @@ class RunningCall:
         self._custom: list[object] = []
         self._acts: dict[str, object] = {}
         self._refused: Ask | None = None
+        self._fault: str | None = None
 
     def take(self, returned: object) -> object:
         """Take the actions out of what a tool returned, and return the rest for LangChain."""
@@ -354,10 +361,11 @@ class RunningCall:
             if not isinstance(each, Command):
                 self._messages.append(self.activation.output.stamped(self._named(each)))
             elif each.goto or each.graph:
+                fault = f"{self._fault}; " if self._fault else ""
                 raise InvalidOutputError(
                     f"{self.activation.address}: the tool {self.opened.call['name']!r} returned "
-                    f"{shown(each)}; a command may update the state, and hand over to one agent by "
-                    "Command(goto=name, graph=Command.PARENT); return TransferTo(name), Exit() or "
+                    f"{shown(each)}; {fault}a command may update the state, and hand over to one agent "
+                    "by Command(goto=name, graph=Command.PARENT); return TransferTo(name), Exit() or "
                     "BreakLoop() to go elsewhere"
                 )
             else:
@@ -480,16 +488,24 @@ class RunningCall:
         update = handed_on(item, self.state)
         if item.goto == END:
             return self._ended(update)
-        target = sole_target(item.goto)
-        if target is None:
+        if not item.goto:
+            return _of_run(update)
+        try:
+            sent, target = sent_by(item.goto), sole_target(item.goto)
+            if target is None:
+                return item
+            if target not in self.activation.node_context.targets and self.activation.may_leave:
+                rest = {key: v for key, v in update_of(item).items() if key != "messages"}
+                self._acts["leaving"] = leaving_for(self.activation, target, sent, rest)
+                update = {"messages": update.get("messages", [])}
+            elif (refused := self._transfer(target)) is not None:
+                return refused
+            elif sent is not None:
+                call_id = self.opened.call["id"]
+                self._acts["task"] = task_sent(self.activation, sent, self.state(), call_id)
+        except ValueError as error:
+            self._fault = str(error)
             return item
-        if target not in self.activation.node_context.targets and self.activation.may_leave:
-            rest = {key: v for key, v in update_of(item).items() if key != "messages"}
-            self.activation.output.check(f"the update of the tool {self.tool!r}", rest)
-            self._acts["leaving"] = Leaving(goto=target, update=rest)
-            update = {"messages": update.get("messages", [])}
-        elif (refused := self._transfer(target)) is not None:
-            return refused
         messages = convert_to_messages(update.get("messages", []))
         new = new_messages(messages, self.state()["messages"]) if messages else []
         results = [message for message in new if isinstance(message, ToolMessage)]
@@ -497,6 +513,17 @@ class RunningCall:
         others = [message for message in messages if message is not result]
         done = transferred(result, target)
         return Command(update={**update, "messages": [*others, done]})
+
+    def hand_over(self, handoff: Handoff, arguments: Mapping[str, object]) -> object:
+        """Hand over to an agent with a task: the arguments of its handoff tool."""
+        target = handoff.agent.name
+        result = transferred(self.message(f"Transferred to {target}."), target)
+        taken = self.take([result, TransferTo(target)])
+        request = request_of(as_json(arguments), str(uuid4()))
+        is_added = handoff.context is not None
+        task = task_of([request], arguments, self.activation.view.seen, is_added=is_added)
+        self._acts["task"] = task
+        return taken
 
     def _ended(self, update: dict[str, Any]) -> Command[str]:
         """End the agent with what an update says, as langgraph-supervisor's forwarding tool does."""
@@ -534,6 +561,7 @@ class RunningCall:
         there = self.activation.node_context.targets
         if name in there:
             self._acts["transfer_to"] = name
+            self._acts.pop("task", None)
             return None
         names = ", ".join(there) or "none"
         return self.message(
@@ -552,6 +580,12 @@ class Recorder(Protocol):
 
 RUNNING: ContextVar[RunningCall] = ContextVar("running call")
 """The running call. `ToolNode` and middleware copy calls, so it cannot be passed through them."""
+
+
+def _of_run(update: Mapping[str, Any]) -> Command[str]:
+    """Return a command that writes an update of the parent graph: messages, and values of the run."""
+    rest = {key: value for key, value in update.items() if key != "messages"}
+    return Command(update={"messages": update.get("messages", []), "values": flattened(rest)})
 
 
 def _answers(item: object) -> bool:

@@ -18,7 +18,7 @@ from functools import cache, partial
 from inspect import unwrap
 from typing import Any, get_args, get_origin, get_type_hints
 
-from langchain_core.messages import BaseMessage, HumanMessage, ToolCall, ToolMessage
+from langchain_core.messages import BaseMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
@@ -31,12 +31,13 @@ from langgraph.prebuilt.tool_node import (
 )
 from langgraph.runtime import get_runtime
 
-from agentgraph.agents.agents import AgentTool, ChatAgent, OnToolError, agent_tools
+from agentgraph.agents.agents import AgentTool, ArgsSchema, ChatAgent, OnToolError, agent_tools
 from agentgraph.agents.context import Context
 from agentgraph.agents.middleware import Mode
 from agentgraph.agents.schemas import plain, typed
 from agentgraph.agents.tools import (
     AgentCall,
+    HandoffCall,
     Request,
     destination,
     function_of,
@@ -54,7 +55,7 @@ from agentgraph.graph.chat.step import Step, own_state
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
 from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import with_state
-from agentgraph.graph.history import REQUEST, calls_of, unchanged
+from agentgraph.graph.history import calls_of, unchanged
 from agentgraph.graph.internals import RESUME_MAP
 from agentgraph.graph.nodes.activation import Activation, without_place
 from agentgraph.graph.nodes.context import NodeContext, RunState
@@ -75,8 +76,9 @@ from agentgraph.graph.nodes.stopping import (
     stoppable,
     wait_for_lane,
 )
+from agentgraph.graph.nodes.tasks import request_of
 from agentgraph.graph.nodes.view import View
-from agentgraph.graph.state import ChatEnding, Progress, TaskResult, with_id
+from agentgraph.graph.state import ChatEnding, Progress, TaskResult
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
@@ -220,6 +222,8 @@ class CallRunner:
             if answer is not None:
                 return answer
         running.tool, running.arguments = request.tool_call["name"], request.tool_call["args"]
+        if isinstance(tool, HandoffCall):
+            return request.override(tool=HandoffTool(tool))
         if isinstance(tool, AgentCall):
             return request.override(tool=self.agents[tool.name])
         if tool is None:
@@ -316,6 +320,27 @@ class ActingTool:
         return {**call, "args": {**call["args"], **dict.fromkeys(self._contexts, context)}}
 
 
+class HandoffTool:
+    """Wraps a handoff tool with arguments: a call hands over with these as the task."""
+
+    def __init__(self, tool: HandoffCall) -> None:
+        self.tool = tool
+
+    def invoke(self, call: ToolCall, config: RunnableConfig) -> object:
+        """Hand over."""
+        running, handoff = RUNNING.get(), self.tool.handoff
+        running.restart()
+        try:
+            arguments = arguments_of(handoff.args_schema, call)
+        except ValueError as error:
+            return _misfit(running, self.tool.name, error)
+        return running.hand_over(handoff, arguments)
+
+    async def ainvoke(self, call: ToolCall, config: RunnableConfig) -> object:
+        """Hand over."""
+        return self.invoke(call, config)
+
+
 class LaneTool:
     """Wraps an agent as a tool: a call runs its lane.
 
@@ -341,12 +366,9 @@ class LaneTool:
             raise running.fatal
         attempts, place = running.attempts, self.lane.place
         try:
-            arguments = arguments_of(self.tool, call)
+            arguments = arguments_of(self.tool.args_schema, call)
         except ValueError as error:
-            text = TOOL_INVOCATION_ERROR_TEMPLATE.format(
-                tool_name=place.given_name, tool_kwargs=running.opened.call["args"], error=error
-            )
-            return running.message(text, failed=True)
+            return _misfit(running, place.given_name, error)
         if (outcome := (yield from attempts.next())) is not None:
             return running.message(outcome["came"])
         running.restart()
@@ -402,13 +424,21 @@ class LaneTool:
             raise
 
 
-def arguments_of(tool: AgentTool, call: ToolCall) -> Any:
+def _misfit(running: RunningCall, name: str, error: ValueError) -> ToolMessage:
+    """Return the answer to a call whose arguments do not fit: LangGraph's for a tool."""
+    text = TOOL_INVOCATION_ERROR_TEMPLATE.format(
+        tool_name=name, tool_kwargs=running.opened.call["args"], error=error
+    )
+    return running.message(text, failed=True)
+
+
+def arguments_of(schema: ArgsSchema, call: ToolCall) -> Any:
     """Return the arguments of a call of an agent as plain data.
 
     Raises:
         ValueError: They do not fit.
     """
-    return plain(typed(tool.args_schema or Request, call["args"]))
+    return plain(typed(schema or Request, call["args"]))
 
 
 def seen_in_call(tool: AgentTool, view: View, seen: RunState, number: int, arguments: Any) -> RunState:
@@ -421,13 +451,12 @@ def seen_in_call(tool: AgentTool, view: View, seen: RunState, number: int, argum
         number: The number of the call.
         arguments: Its arguments.
     """
+    made_of = f"{view.address} {number}"
     if tool.args_schema is None:
-        text = arguments["request"]
+        request = request_of(arguments["request"], made_of)
     else:
-        text = as_json(arguments)
+        request = request_of(as_json(arguments), made_of)
         seen = replace(seen, values={**seen.values, **arguments})
-    message = HumanMessage(text, additional_kwargs={REQUEST: True})
-    request = with_id(message, f"{view.address} {number}")
     around = before_calls(view, seen.messages) if tool.history == "shared" else ()
     return replace(seen, messages=[*around, request])
 
@@ -700,6 +729,8 @@ class ToolsNode(ChatNode):
                 leaving["leaving"] = ending["acts"]["leaving"]
             case "transfer_to":
                 leaving["target"] = ending["acts"]["transfer_to"]
+                if "task" in ending["acts"]:
+                    leaving["task"] = ending["acts"]["task"]
                 if is_granted:
                     leaving["granted"] = True
         is_kept = how not in ("transfer_to", "leaving")

@@ -27,7 +27,7 @@ from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWay
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.foreign.flat_graph import FlatGraph, Read, Write, following
 from agentgraph.graph.foreign.graph_node import graph_input, messages_among, open_results
-from agentgraph.graph.foreign.handoffs import handoff_of
+from agentgraph.graph.foreign.handoffs import end_by_command, handoff_of
 from agentgraph.graph.foreign.message_log import as_messages, written_in
 from agentgraph.graph.foreign.stoppable_graph import stoppable_node
 from agentgraph.graph.graph_classes import LaneNode
@@ -179,12 +179,16 @@ class FlatNode(TalkNode):
         """End the agent, and drop the state of the graph unless it is kept."""
         if self.agent.output is not None:
             take_output(activation, self.agent.output(self.graph.final(self.reading(step))))
+        self._write_text(activation)
+        self.leave(step)
+
+    def _write_text(self, activation: Activation) -> None:
+        """Write the last text of the activation under the agent's `output_key`."""
         text = activation.output.last_text()
         if text is None and (before := activation.view.said_before()):
             text = str(before[-1].text)
         if self.agent.output_key and text is not None:
             activation.output.set_values({self.agent.output_key: text})
-        self.leave(step)
 
     def leave(self, step: Step) -> None:
         """Keep the state of the graph, or drop it."""
@@ -345,12 +349,11 @@ class InnerGraphNode(FlatNode):
         Raises:
             InvalidOutputError: It names several agents, or an unknown one.
         """
-        handoff = handoff_of(activation, command, step.messages)
+        handoff = handoff_of(activation, command, step.messages, step.own)
         step.merge({"messages": handoff.messages})
         step.say()
-        names = sorted(handoff.values.keys() - self._channels.own.keys())
-        activation.output.set_values({name: handoff.values[name] for name in names})
-        activation.transfer(handoff.target)
+        if not end_by_command(activation, handoff, self._channels.own):
+            self._write_text(activation)
         self.leave(step)
 
 

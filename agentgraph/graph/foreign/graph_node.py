@@ -37,7 +37,7 @@ from langgraph.types import StateSnapshot
 from agentgraph.agents.agents import Graph, GraphAgent
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.effects import MessageChange
-from agentgraph.graph.foreign.handoffs import Handoff, handoff_of
+from agentgraph.graph.foreign.handoffs import Handoff, end_by_command, handoff_of
 from agentgraph.graph.foreign.message_log import MessageLog, as_messages, removed_in, written_in
 from agentgraph.graph.foreign.remote_graph import RemoteRun, is_remote
 from agentgraph.graph.foreign.stoppable_graph import AnyGraph, stoppable_graph
@@ -347,11 +347,9 @@ class GraphNode(LeafNode):
         text = str(messages[-1].text) if messages else None
         if ran.handoff is not None:
             inner = getattr(self.agent.graph, "channels", {})
-            values = {k: v for k, v in ran.handoff.values.items() if k not in inner}
-            activation.output.set_values(values)
-            activation.transfer(ran.handoff.target)
-            return
-        if self.agent.output is not None:
+            if end_by_command(activation, ran.handoff, inner):
+                return
+        elif self.agent.output is not None:
             take_output(activation, self.agent.output(output_of(self.agent.graph, ran.final)))
             text = activation.output.last_text()
         if self.agent.output_key and text is not None:
@@ -501,7 +499,8 @@ class _Run:
         try:
             yield
         except ParentCommand as parent:
-            self.handoff = handoff_of(self._activation, parent.args[0], self._last)
+            known = self.final if isinstance(self.final, Mapping) else {}
+            self.handoff = handoff_of(self._activation, parent.args[0], self._last, known)
 
     def handed_over(self) -> _Results:
         """Yield the messages of the handoff, if there is one."""

@@ -5,11 +5,13 @@ update=...)` with the whole state, all messages included. In a tree the next age
 anyway. So what the state has already is left out: written again, it would double lists with a reducer,
 and say other agents' messages a second time.
 
-Handoffs of LangGraph graphs that agents run: to whom, with which messages and values.
+What a `Send` carries is a task of the agent that gets it. Without a target a command is an update of
+the run: its values, and the messages of its history.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langgraph.graph import END
@@ -18,8 +20,13 @@ from langgraph.types import Command, Send
 from agentgraph.agents.tools import TRANSFERRED
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.internals import get_cached_annotated_keys, get_update_as_tuples
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.tasks import task_of
+from agentgraph.graph.saving import check_names
+from agentgraph.graph.state import Leaving, Task, with_id
 from agentgraph.graph.values import is_same
+from agentgraph.safe_repr import reason, shown
 
 State = Callable[[], Mapping[str, object]]
 """Returns the state as the tool saw it."""
@@ -38,6 +45,93 @@ def sole_target(goto: object) -> str | None:
         return sole_target(goto[0]) if len(goto) == 1 else None
     name = goto.node if isinstance(goto, Send) else goto
     return name if isinstance(name, str) and name not in ("", END) else None
+
+
+def sent_by(goto: object) -> Send | None:
+    """Return what a command sends to one node; None if it sends nothing.
+
+    Raises:
+        ValueError: It sends several, or goes elsewhere too.
+    """
+    several = goto if isinstance(goto, list | tuple) else [goto]
+    if not any(isinstance(each, Send) for each in several):
+        return None
+    if len(several) > 1:
+        names = ", ".join(repr(each.node if isinstance(each, Send) else each) for each in several)
+        raise ValueError(f"it goes to {names} at once")
+    return cast(Send, several[0])
+
+
+def task_sent(activation: Activation, sent: Send, state: Mapping[str, Any], call: str | None) -> Task:
+    """Return the task of a handoff that sends a state to an agent, as LangGraph's guide writes them.
+
+    Its `messages` stand in the place of the history, all else are values. If all messages before the
+    call are among them, as langgraph-supervisor's tools send them, they come after the history.
+
+    Args:
+        activation: The activation that hands over.
+        sent: What it sends.
+        state: The state that it was made of; what is the same there is not sent.
+        call: The id of the call that hands over.
+
+    Raises:
+        ValueError: It is no state, or its messages cannot be read.
+        InvalidOutputError: It cannot be saved.
+    """
+    given = _state_in(sent)
+    given.pop(_ACTIVE, None)
+    messages, is_added = given.pop("messages", None), False
+    if messages is not None:
+        messages, is_added = _read(messages, state["messages"], sent.node, call)
+    values = flattened({k: v for k, v in given.items() if not (k in state and is_same(v, state[k]))})
+    check_names(activation.address, values)
+    task = task_of(messages, values, activation.view.seen, is_added=is_added)
+    activation.output.check(f"what it sends to {sent.node!r}", task)
+    return task
+
+
+def _read(
+    sent: object, known: Sequence[BaseMessage], target: str, call: str | None
+) -> tuple[list[BaseMessage], bool]:
+    """Return messages that are sent, without results of the handoff; and if they follow the history.
+
+    Args:
+        sent: The messages.
+        known: Those that the agent that sends them has seen.
+        target: To whom they are sent.
+        call: The id of the call that hands over.
+    """
+    try:
+        read = convert_to_messages(sent if isinstance(sent, list | tuple) else [sent])  # type: ignore[list-item]
+    except Exception as error:
+        raise ValueError(f"its messages cannot be read ({reason(error)})") from error
+    reply = next((i for i in reversed(range(len(known))) if known[i].type == "ai"), len(known))
+    before = {each.id for each in known[:reply]}
+    is_added = bool(before) and before <= {each.id for each in read}
+    calls = {call_id(each) for message in known[reply:] for each in calls_of(message)}
+    if is_added:
+        read = [each for each in new_messages(read, known) if _call_in(each) not in calls]
+    elif not any(call == call_id(each) for message in read for each in calls_of(message)):
+        read = [each for each in read if call is None or _call_in(each) != call]
+    kept = (each for each in read if not isinstance(each, RemoveMessage))
+    marked = (transferred(each, target) if call and _call_in(each) == call else each for each in kept)
+    return [with_id(each, str(uuid4())) for each in marked], is_added
+
+
+def _call_in(message: BaseMessage) -> str | None:
+    """Return the id of the call whose result a message is."""
+    return message.tool_call_id if isinstance(message, ToolMessage) else None
+
+
+def _state_in(sent: Send) -> dict[str, Any]:
+    """Return the state that is sent, as LangGraph reads it: a mapping, or the fields of an object."""
+    if isinstance(sent.arg, Mapping):
+        return dict(sent.arg)
+    if names := get_cached_annotated_keys(type(sent.arg)):
+        return dict(get_update_as_tuples(sent.arg, names))
+    raise ValueError(
+        f"it sends {shown(sent.arg)} to {sent.node!r}; send a state, such as {{'messages': [...]}}"
+    )
 
 
 def update_of(command: Command[str]) -> dict[str, Any]:
@@ -63,6 +157,14 @@ def handed_on(command: Command[str], state: State) -> dict[str, Any]:
     return {**rest, "messages": messages}
 
 
+def flattened(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state whose `values`, those of the run, are beside its other keys."""
+    nested = state.get("values")
+    if not isinstance(nested, Mapping):
+        return dict(state)
+    return {**nested, **{key: value for key, value in state.items() if key != "values"}}
+
+
 def new_messages(messages: Iterable[BaseMessage], known: Iterable[BaseMessage]) -> list[BaseMessage]:
     """Return the messages that are new: no removals, and none under the id of a known message."""
     ids = {message.id for message in known if message.id}
@@ -78,52 +180,125 @@ def transferred(message: BaseMessage, target: str) -> BaseMessage:
 
 
 class Handoff(NamedTuple):
-    """How a graph hands over to another agent.
+    """How a graph ends by a command to its parent graph.
 
     Attributes:
-        target: The name of the agent.
+        target: The name of the agent to which it hands over; None for none.
         messages: The new messages: those of the command, or the result of the call that made it.
         values: All else that the command writes, by name.
+        task: What it asks of that agent.
+        leaving: Where the run leaves the tree for.
     """
 
-    target: str
+    target: str | None
     messages: list[BaseMessage]
     values: Mapping[str, object]
+    task: Task | None = None
+    leaving: Leaving | None = None
 
 
 def handoff_of(
-    activation: Activation, command: Command[str], messages: Sequence[BaseMessage]
+    activation: Activation,
+    command: Command[str],
+    messages: Sequence[BaseMessage],
+    known: Mapping[str, object],
 ) -> Handoff:
-    """Return the handoff that a command to the parent graph makes, as LangGraph's handoff tools do.
+    """Return what a command to the parent graph does, as LangGraph's handoff tools make it.
+
+    Without a target it is an update of the run, and the agent ends, as LangGraph's subgraphs do.
 
     Args:
         activation: The activation of the agent that runs the graph.
         command: The command.
         messages: The messages in the state of the graph.
+        known: The rest of that state.
 
     Raises:
         InvalidOutputError: It names several agents, or an unknown one.
     """
-    target, there = sole_target(command.goto), activation.node_context.targets
-    if target not in there:
-        names = ", ".join(map(repr, there)) or "none: only agents in a chat agent's sub_agents can"
-        raise InvalidOutputError(
-            f"{activation.address}: a LangGraph graph in the agent "
-            f"{activation.node_context.place.home.name!r} ended by Command(goto={command.goto!r}, "
-            "graph=Command.PARENT), and nothing of the command was written; it may hand over to one "
-            f"agent, by its name; possible: {names}"
-        )
-    handed = handed_on(command, lambda: {"messages": messages})
-    new = new_messages(handed.pop("messages", []), messages) or _result_of_open_call(
-        messages, str(target)
+    try:
+        sent = sent_by(command.goto)
+        target, there = sole_target(command.goto), activation.node_context.targets
+        handed = handed_on(command, lambda: {**known, "messages": messages})
+        new = new_messages(handed.pop("messages", []), messages)
+        if not command.goto:
+            new = new or _result_of_open_call(messages, "Done.")
+            return Handoff(None, new, flattened(handed))
+        if target in there:
+            new = new or _result_of_open_call(messages, f"Transferred to {target}.")
+            done = [transferred(each, str(target)) for each in new]
+            state = {**known, "messages": messages}
+            task = None if sent is None else task_sent(activation, sent, state, _call_of(new))
+            return Handoff(target, done, handed, task)
+        if target is not None and activation.may_leave:
+            new = new or _result_of_open_call(messages, f"Transferred to {target}.")
+            done = [transferred(each, target) for each in new]
+            return Handoff(None, done, {}, leaving=leaving_for(activation, target, sent, handed))
+        raise _refused(activation, command)
+    except ValueError as error:
+        raise _refused(activation, command, f"{error}; ") from error
+
+
+def _refused(activation: Activation, command: Command[str], fault: str = "") -> InvalidOutputError:
+    """Return the error for a command to the parent graph that leads nowhere."""
+    there = ", ".join(map(repr, activation.node_context.targets))
+    names = there or "none: only agents in a chat agent's sub_agents can"
+    return InvalidOutputError(
+        f"{activation.address}: a LangGraph graph in the agent "
+        f"{activation.node_context.place.home.name!r} ended by Command(goto={command.goto!r}, "
+        f"graph=Command.PARENT), and nothing of the command was written; {fault}it may hand over to "
+        f"one agent, by its name; possible: {names}"
     )
-    return Handoff(str(target), [transferred(each, str(target)) for each in new], handed)
 
 
-def _result_of_open_call(messages: Sequence[BaseMessage], target: str) -> list[BaseMessage]:
-    """Return the result of the only call of the last message: that of the handoff."""
+def end_by_command(activation: Activation, handoff: Handoff, inner: Container[str]) -> bool:
+    """Write the values of a command to the parent graph, and go where it leads.
+
+    Args:
+        activation: The activation of the agent that runs the graph.
+        handoff: What the command does.
+        inner: The channels of the graph, whose values a handoff hands on as it found them.
+
+    Returns:
+        Whether it leads elsewhere; else the agent has only ended.
+    """
+    if handoff.leaving is not None:
+        activation.leave(handoff.leaving)
+    elif handoff.target is not None:
+        activation.output.set_values({k: v for k, v in handoff.values.items() if k not in inner})
+        activation.transfer(handoff.target, task=handoff.task)
+    else:
+        activation.output.tell_values(handoff.values)
+        activation.output.set_values(handoff.values)
+        return False
+    return True
+
+
+def leaving_for(
+    activation: Activation, node: str, sent: Send | None, update: Mapping[str, object]
+) -> Leaving:
+    """Return how the run leaves the tree for a node of the graph around it.
+
+    Raises:
+        InvalidOutputError: What is written, or sent, there cannot be saved.
+    """
+    activation.output.check(f"the update for {node!r}", update)
+    leaving = Leaving(goto=node, update=dict(update))
+    if sent is not None:
+        activation.output.check(f"what it sends to {node!r}", sent.arg)
+        leaving["sent"] = [sent.arg]
+    return leaving
+
+
+def _call_of(messages: Iterable[BaseMessage]) -> str | None:
+    """Return the id of the call of the last result among messages."""
+    calls = [call for each in messages if (call := _call_in(each))]
+    return calls[-1] if calls else None
+
+
+def _result_of_open_call(messages: Sequence[BaseMessage], text: str) -> list[BaseMessage]:
+    """Return the result of the only call of the last message: that of the command."""
     calls = calls_of(messages[-1]) if messages else ()
     if len(calls) != 1:
         return []
-    text, call = f"Transferred to {target}.", calls[0]
-    return [ToolMessage(text, name=call["name"], tool_call_id=call_id(call))]
+    return [ToolMessage(text, name=calls[0]["name"], tool_call_id=call_id(calls[0]))]

@@ -6,13 +6,13 @@ output and the next position of the lane.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import RemoveMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.cache.base import FullKey
 from langgraph.errors import ParentCommand
-from langgraph.types import Command
+from langgraph.types import Command, Send
 
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import RESUMING, RUNTIME
@@ -23,10 +23,11 @@ from agentgraph.graph.nodes.metering import Meter
 from agentgraph.graph.nodes.output import Output
 from agentgraph.graph.nodes.spending import Ledger
 from agentgraph.graph.nodes.stopping import Stop
+from agentgraph.graph.nodes.tasks import begun, lasting
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.open_types import Cache
 from agentgraph.graph.stamps import STAMP, Entry, Note, answer_in
-from agentgraph.graph.state import Border, LaneState, Leaving, Position, Update, folded
+from agentgraph.graph.state import Border, LaneState, Leaving, Position, Task, Update, folded
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.tree.places import Place
@@ -139,7 +140,7 @@ class Activation:
         """Take the messages that are sent to the run: they are as if they had been there before it."""
         if self.mailbox is not None:
             heard = [self.output.hear(message) for message in self.mailbox.take()]
-            self.view.state, self.view.heard = self.view.state.with_new(heard, []), len(heard)
+            self.view.hear(heard)
 
     def signal(self, signal: Signal, *, is_emitted: bool = False) -> None:
         """End with a signal, which overrides a transfer; emit it unless a lane has."""
@@ -147,16 +148,20 @@ class Activation:
         if not is_emitted:
             self.output.emit_note(signal)
 
-    def transfer(self, target: str, *, is_granted: bool = False) -> None:
+    def transfer(self, target: str, *, task: Task | None = None, is_granted: bool = False) -> None:
         """End with a transfer to one of the place's targets; it is emitted once the limits allow it.
 
         Args:
             target: The name of the target.
+            task: What it asks of the target; None if that sees the history.
             is_granted: Whether it is counted already.
         """
         if "signal" not in self._ending:
-            granted = {"granted": True} if is_granted else {}
-            self._ending = cast(Border, {"target": target, **granted, "given": []})
+            self._ending = Border(target=target, given=[])
+            if task is not None:
+                self._ending["task"] = task
+            if is_granted:
+                self._ending["granted"] = True
 
     @property
     def may_leave(self) -> bool:
@@ -174,7 +179,10 @@ class Activation:
         seen = self.view.state
         said = {"messages": list(seen.messages), "values": dict(seen.values)}
         update = {**said, **leaving["update"]}
-        return LeftTree(Command(graph=Command.PARENT, goto=leaving["goto"], update=update))
+        goto: Any = leaving["goto"]
+        if "sent" in leaving:
+            goto = Send(goto, leaving["sent"][0])
+        return LeftTree(Command(graph=Command.PARENT, goto=goto, update=update))
 
     @property
     def begins_visit(self) -> bool:
@@ -251,7 +259,8 @@ class Activation:
         if self.has_ended or self.meter is not None:
             self._raise_what_ended()
         output, seen = self.output, self.view.state
-        if output.writes and self.node_context.reducers.fields:
+        written = output.writes
+        if written and self.node_context.reducers.fields:
             output.merge_values()
         position, failure = self._next, None
         if position is None and self._ending == _PLAIN_END:
@@ -273,9 +282,23 @@ class Activation:
             update["middleware"] = output.changes
         if output.untracked is not None:
             update["untracked"] = [self.view.home_address, output.untracked]
+        if failure is not None or self.view.tasks or "task" in self._ending:
+            self._pass_on(update, written, failure)
+        return update
+
+    def _pass_on(self, update: Update, written: Sequence[Write], failure: BaseException | None) -> None:
+        """Write what the next step gets besides its position: its tasks, or a failure to raise."""
         if failure is not None:
             self._fail_next(update, failure)
-        return update
+        position = update["position"]
+        context, view = self.node_context, self.view
+        tasks = lasting(context.tree, view.tasks, self.cursor, position, written, context.reducers)
+        if "task" in self._ending and "border" not in position:
+            target = context.targets[self._ending["target"]]
+            seen = view.state.with_new(self.output.messages, [])
+            tasks.append(begun(self._ending["task"], context.place.home, target, seen))
+        if tasks:
+            position["tasks"] = tasks
 
     def _raise_what_ended(self) -> None:
         """Raise what refused to spend more, though the code in it went on.

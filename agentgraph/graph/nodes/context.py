@@ -367,10 +367,11 @@ class ActivationContext(Context[Any]):
         asked: int = 0,
         address: str | None = None,
         shorten: Callable[[list[Entry]], list[Entry]] | None = None,
+        said: Sequence[BaseMessage] | None = None,
     ) -> None:
         self._place, self._cursor, self._paths, self._records = place, cursor, paths, state.middleware
         self._messages, self._history, self._under_way = state.messages, history, under_way
-        self._shorten = shorten
+        self._shorten, self._said = shorten, state.messages if said is None else said
         self._turn = state.clock.turn
         self._visible: list[BaseMessage] | None = None
         own = _Values(state.values)
@@ -410,7 +411,7 @@ class ActivationContext(Context[Any]):
         return self._visible
 
     def _path_reader(self) -> PathOf:
-        return PathReader(self._paths, self._messages, self._turn, self._place, self._cursor)
+        return PathReader(self._paths, self._said, self._turn, self._place, self._cursor)
 
     @property
     @override

@@ -222,7 +222,7 @@ class EachNode(ForkNode):
 
     def with_item(self, view: View, item: Item) -> RunState:
         """Return the state that an item sees without an input."""
-        seen = view.state
+        seen = view.seen
         return replace(seen, values={**seen.values, self.agent.as_: item.value}, item=item)
 
     def _items(self, fork: Activation) -> Calls[Items]:

@@ -362,7 +362,7 @@ class ParallelNode(ForkNode):
 
     def jobs(self, fork: Activation) -> Calls[list[Job]]:
         """Return a job for each branch."""
-        return [Job(n, fork.cursor, lambda _: fork.view.state) for n in range(len(self.lanes))]
+        return [Job(n, fork.cursor, lambda _: fork.view.seen) for n in range(len(self.lanes))]
         yield  # so that it is a generator, as where something is asked
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:

@@ -194,7 +194,7 @@ class HumanNode(LeafNode):
         """Ask the prompt, filled from the values."""
         prompt = self.agent.prompt
         asked = (
-            fill(prompt, activation.view.state.values, self.agent.name)
+            fill(prompt, activation.view.seen.values, self.agent.name)
             if isinstance(prompt, str)
             else activation.output.plain("the prompt", prompt)
         )

@@ -370,7 +370,7 @@ class RunCalls:
     def _sees(self, each: RunCall) -> RunState:
         """Return what the agent sees: its request, and the values as they are now."""
         request = request_to(self.activation.address, each.call, each.request)
-        seen, writes = self.activation.view.state, self.writes()
+        seen, writes = self.activation.view.seen, self.writes()
         return replace(seen.with_new((), writes) if writes else seen, messages=[request])
 
     def _ended(self, each: RunCall, result: LaneResult) -> Calls[CallResult]:

@@ -13,8 +13,9 @@ from langchain_core.runnables import RunnableConfig
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.graph.history import PathReader, visible
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
+from agentgraph.graph.nodes.tasks import with_tasks
 from agentgraph.graph.stamps import STAMP, address_of, stamp_in
-from agentgraph.graph.state import LaneState, Progress, Record
+from agentgraph.graph.state import LaneState, Progress, Record, Task
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, hops_at
 
 
@@ -29,6 +30,8 @@ class View:
         home_address: The address of its agent: for a node of a graph that is laid flat, the graph's.
         progress: The progress of a chat agent.
         state: The messages and values at the start of the step.
+        tasks: What transfers asked of the agents around it, the innermost last.
+        seen: The messages and values as its agent sees them: with its tasks.
         written_here: The messages of its lane.
         heard: How many messages of the user it has just taken from the mailbox; they are in the state.
     """
@@ -48,12 +51,21 @@ class View:
         is_inner = node_context.place.kind.is_inner
         self.home_address = self.address.rpartition("/")[0] if is_inner else self.address
         self.progress: Progress = self.position.get("chat", {})
-        self.state = node_context.run_state(state, config)
+        self.state = self.seen = node_context.run_state(state, config)
+        self.tasks: Sequence[Task] = ()
+        if "tasks" in self.position:
+            self.tasks = self.position["tasks"]
+            self.seen = with_tasks(self.state, self.tasks)
         self.written_here: Sequence[BaseMessage] = state.get("messages", ())
         self.heard = 0
         self._answer = self.position.get("answer", [])
         self._untracked = state.get("untracked")
         self._values = state.get("values")
+
+    def hear(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages of the user that were sent to the run: as if they had been there before it."""
+        self.state, self.heard = self.state.with_new(messages, []), len(messages)
+        self.seen = with_tasks(self.state, self.tasks) if self.tasks else self.state
 
     @property
     def is_answered(self) -> bool:
@@ -84,8 +96,8 @@ class View:
         return values if at == self.home_address and self.progress else {}
 
     def context(self, history: HistoryPolicy, state: RunState | None = None) -> ActivationContext:
-        """Return the context for the agent's function; of `state` instead of the state at the start."""
-        state = state or self.state
+        """Return the context for the agent's function; of `state` instead of what its agent sees."""
+        state = state or self.seen
         return ActivationContext(
             self.node_context.place,
             self.cursor,
@@ -97,6 +109,7 @@ class View:
             asked=self.asked if self._answer else 0,
             address=self.address,
             shorten=self.node_context.shorten,
+            said=self.state.messages,
         )
 
     def visible(self, history: HistoryPolicy) -> list[BaseMessage]:
@@ -104,7 +117,7 @@ class View:
         messages, place, paths = self.state.messages, self.node_context.place, self.node_context.paths
         turn = self.state.clock.turn
         return visible(
-            messages,
+            self.seen.messages,
             history,
             place.home.name,
             self.home_address,

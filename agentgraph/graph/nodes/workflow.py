@@ -158,7 +158,7 @@ class WorkflowNode(ForkNode):
 
     def _seen(self, view: View, step: Step, results: Results) -> RunState:
         """Return the state before the workflow, with what the steps before a step said and wrote."""
-        seen = view.state
+        seen = view.seen
         for number in self._before(step):
             values = seen.reducers.handed_back(results[number]["values"])
             seen = seen.with_new(results[number]["messages"], values)
@@ -256,7 +256,7 @@ def _failed(results: Results) -> list[int]:
 def after_step(view: View, result: LaneResult) -> RunState:
     """Return the state that what undoes a step sees: before the workflow, and what the step did."""
     values = view.state.reducers.handed_back(result["values"])
-    return view.state.with_new(result["messages"], values)
+    return view.seen.with_new(result["messages"], values)
 
 
 def _is_done(result: LaneResult | None) -> bool:

@@ -74,8 +74,8 @@ def _seen_by_model(view: View, spot: Spot, agent: ChatAgent) -> Seen:
     policy, remarks = _quiet(agent.history)
     context, built = view.context(policy), BuiltAgent(view.node_context)
     messages: Sequence[BaseMessage] = context.messages
-    edits = edits_in(view.record) if built.keeps_record else {}
-    if edits and (view.progress or built.keeps_edits):
+    edits = edits_in(view.record, is_of_task=bool(view.tasks)) if built.keeps_record else {}
+    if edits and (view.progress or (built.keeps_edits and not view.tasks)):
         messages = as_edited(with_ids(view, messages), edits, is_open=False)
     system: SystemMessage | None = None
     try:
@@ -110,7 +110,7 @@ def _hearing(view: View, spot: Spot) -> View:
     messages = next(written, None) or ()
     heard = [each for each in messages if isinstance(each, BaseMessage) and is_steered(each)]
     view = copy(view)
-    view.state, view.heard = view.state.with_new(heard, []), len(heard)
+    view.hear(heard)
     return view
 
 

@@ -178,7 +178,7 @@ class Views:
                 return self._in_call(view, fork, agent, lane, number_of_item(call))
             case FunctionAgent() as agent if first is not None:
                 return self._in_run(view, fork, agent, call, first)
-        return view.state
+        return view.seen
 
     def _in_step(self, view: View, fork: CheckpointTuple, lane: Place) -> RunState:
         node = WorkflowNode(view.node_context, ())
@@ -229,7 +229,7 @@ class Views:
 
         tool = next(each for each in agent_tools(agent) if each.agent.name == lane.given_name)
         opened = next((each for each in open_calls(view) if each.number == number), None)
-        seen = view.state
+        seen = view.seen
         if not agent.parallel_tools:
             before = [e for e in _results_at(fork) if "acts" in e and e["number"] < number]
             for each in sorted(before, key=lambda each: int(each["number"])):
@@ -241,7 +241,9 @@ class Views:
             )
         try:
             if opened is not None:
-                return seen_in_call(tool, view, seen, number, arguments_of(tool, opened.call))
+                return seen_in_call(
+                    tool, view, seen, number, arguments_of(tool.args_schema, opened.call)
+                )
         except ValueError:
             pass
         self._remark(f"{view.address}: the arguments of call {number} are not saved")
@@ -257,7 +259,7 @@ class Views:
     ) -> RunState:
         carried = view.position.get("calls") or ()
         began = first_time_of(first) * _A_SECOND
-        seen = view.state
+        seen = view.seen
         for each in (*carried, *_results_at(fork)):
             if "said" in each and each["ended"] <= began:
                 seen = seen.with_new((), each["values"])
