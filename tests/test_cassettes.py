@@ -306,6 +306,20 @@ class Report(BaseModel):
     title: str
 
 
+def test_what_a_tool_gave_is_played_for_a_call_of_another_id(drive: Drive, path: Path) -> None:
+    def count() -> Command[Any]:
+        """Count."""
+        said = ToolMessage("1", tool_call_id="1")
+        return Command(update={"messages": [said], "counted": "1"})
+
+    for number in ("1", "2"):  # the model is asked again, for it has other instructions
+        made, last = calls(call("count", number)), lambda messages: messages[-1].text
+        tree = chat("c", made, last, instruction=f"Ask {number}.", tools=[count])
+        runner = ag.Runner(tree, middleware=[recorded(path)])
+        assert lines(drive.run(runner, "Go.", thread_id="t"))[-1] == "c: 1"
+        assert runner.thread("t").values == {"counted": "1"}
+
+
 @pytest.mark.parametrize("profile", [None, {"structured_output": True}])
 def test_a_structured_answer_is_played_typed(drive: Drive, profile: Any, path: Path) -> None:
     def result(mode: Any, *responses: Any) -> list[Any]:

@@ -348,9 +348,10 @@ def function_agent(
             key is `ctx.messages`, without ids and metadata, and `ctx.values`; a function that depends
             on more, such as `ctx.context` or `ctx.iteration`, needs a `key_func`, a sync function from
             a `Context` to a text or bytes. `ttl` is in seconds; None keeps an entry for good. Entries
-            belong to an agent's place, its names from the root down, and its function's name: trees
-            that share a cache need other root names. A call that asks, fails, or changes earlier
-            messages is not cached.
+            belong to a tree of one shape, the agent's place in it, and what its function is made of:
+            its code, and the texts, numbers and functions that it uses; not what lists, dicts and
+            objects around it hold, for which a `key_func` is needed. A call that asks, fails, or
+            changes earlier messages is not cached.
         limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
@@ -491,9 +492,10 @@ def graph_agent(
             node; it needs the async methods, because LangGraph cannot stop a sync call.
         cache_policy: LangGraph's `CachePolicy`, as in `function_agent`, for a whole run of the graph,
             so not with `flat`. The default key is the input of the graph, its messages without ids and
-            metadata; `key_func` gets a `Context`. A run that paused is not cached. A graph that keeps
-            its state over turns needs a `key_func` that knows of it. Nodes inside the graph that have
-            policies of their own use the cache of that graph.
+            metadata; `key_func` gets a `Context`. Entries belong to a graph of the same nodes, models
+            and tools. A run that paused is not cached. A graph that keeps its state over turns needs a
+            `key_func` that knows of it. Nodes inside the graph that have policies of their own use the
+            cache of that graph.
         limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:

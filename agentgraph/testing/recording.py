@@ -344,5 +344,14 @@ def _with_call(entry: Entry, call_id: str) -> object:
     """Return what a tool returned, for a call with another id: it is random if models give none."""
     if entry["call"] == call_id:
         return entry["returned"]
-    text = json.dumps(entry["returned"])
-    return json.loads(text.replace(json.dumps(entry["call"]), json.dumps(call_id)))
+    return _answering(entry["returned"], entry["call"], call_id)
+
+
+def _answering(form: Any, was: object, call_id: str) -> Any:
+    """Return the form of what a tool returned, in which results name another call."""
+    if isinstance(form, list):
+        return [_answering(each, was, call_id) for each in form]
+    if not isinstance(form, dict):
+        return form
+    named = {key: _answering(each, was, call_id) for key, each in form.items()}
+    return {**named, "tool_call_id": call_id} if form.get("tool_call_id") == was else named

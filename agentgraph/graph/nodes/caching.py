@@ -9,9 +9,10 @@ So LangGraph's cache and policy are used, in its form of namespaces and keys, an
 - The outcome is a list of what the agent gave, in order: messages without ids and tokens, custom data,
   signals; then values. A hit gives each again by the same methods as a run, which stamp messages anew,
   and then the activation ends as usual: checks and `until` are called.
-- The key holds the names from the root to the agent, the name of its function, and what the policy's
-  `key_func` returns, or by default what the agent is given. The default is not LangGraph's pickle,
-  which differs for equal data if parts of it are one object. It has messages without ids and metadata.
+- The key holds the outline of the tree, the names from the root to the agent, what its function or
+  graph is made of (`graph/contents.py`), and what the policy's `key_func` returns, or by default what
+  the agent is given. The default is not LangGraph's pickle, which differs for equal data if parts of it
+  are one object. It has messages without ids and metadata.
 - Only an activation that ends is cached: not one that asks, now or before a resume, that fails, or that
   changes earlier messages. The outcome is stored when its update has been checked.
 """
@@ -29,6 +30,7 @@ from pydantic import BaseModel
 
 from agentgraph.agents.context import Context
 from agentgraph.errors import AgentGraphError, InvalidOutputError
+from agentgraph.graph.contents import digest_of
 from agentgraph.graph.internals import CACHE, CACHE_NS_WRITES, SCRATCHPAD, default_cache_key
 from agentgraph.graph.nodes.activation import Activation, CacheEntry
 from agentgraph.graph.nodes.context import NodeContext
@@ -43,7 +45,7 @@ from agentgraph.tree.addresses import way_to
 Outcome = list[object]
 """What an agent gave, as pairs `[kind, data]`: "message", the kind of a note, or "values"."""
 
-_FORM = "agentgraph 1"
+_FORM = "agentgraph 2"
 """Part of each key; another one for another form of outcomes."""
 _DYNAMIC = "__dynamic__"
 """The identity that LangGraph's cache gives to a node which is not a function."""
@@ -72,7 +74,7 @@ class Caching:
         self._cache, self._targets = node_context.cache, node_context.targets
         self._namespace = namespace(node_context.place.node)
         names = [place.name for place in way_to(node_context.place)]
-        self._what = [_FORM, names, _identity(runs)]
+        self._what = [_FORM, node_context.tree.fingerprint, names, digest_of(runs)]
 
     def replays(self, activation: Activation, key_data: object = None) -> Calls[bool]:
         """Give the cached outcome again, if there is one; else prepare `keep`.
@@ -178,17 +180,15 @@ def canonical(value: object) -> object:
         case set() | frozenset():
             return ["set", *sorted(map(canonical, value), key=repr)]
         case BaseModel():
-            return [_identity(type(value)), canonical(dict(value))]
+            return [_name(type(value)), canonical(dict(value))]
         case _ if is_dataclass(value) and not isinstance(value, type):
             named = {field.name: getattr(value, field.name) for field in fields(value)}
-            return [_identity(type(value)), canonical(named)]
+            return [_name(type(value)), canonical(named)]
     return value
 
 
-def _identity(runs: object) -> str:
-    """Return the name of a function or a class with its module, or of a graph."""
-    named = runs if hasattr(runs, "__qualname__") else type(runs)
-    return f"{named.__module__}.{named.__qualname__} {getattr(runs, 'name', None) or ''}"
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _outcome(activation: Activation, entry: CacheEntry) -> Outcome | None:
