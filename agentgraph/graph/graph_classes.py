@@ -50,6 +50,7 @@ from agentgraph.graph.nodes.concurrency import Room
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import LEDGER, LIMITS, Ledger
 from agentgraph.graph.open_types import Cache, Graph
+from agentgraph.graph.own import detached
 from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import LaneState
 from agentgraph.graph.stored_values import LATER, checked
@@ -528,9 +529,9 @@ def _pair(channel: str, value: object) -> tuple[str, object]:
 def _written(channel: str, value: object) -> object:
     """Return the value for a channel; a position may say where to go, but emit no events."""
     if channel == "messages":
-        return unstamped(value)
+        return detached(unstamped(value))
     if channel == "values":
-        return {} if value is None else given_fields(value)
+        return {} if value is None else detached(given_fields(value))
     if channel == "position" and isinstance(value, Mapping):
         return {key: _of_position(key, value[key]) for key in value if key not in _EVENT_KEYS}
     return value

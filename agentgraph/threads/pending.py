@@ -22,6 +22,7 @@ from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoi
 from agentgraph.graph.leave import asked_in
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.nodes.spending import LEAVE, Counts
+from agentgraph.graph.own import detached
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.state import Position
@@ -162,15 +163,16 @@ def resumption(
         AgentGraphError: A value cannot be saved.
     """
     check_mapping(values)
+    values = detached(dict(values or {}))
     thread_id, saved = saver.thread_id, (yield from open_thread(saver))
     questions, answered, asked = yield from _pending_questions(saver, saved)
     named = answers_by_id(saver, questions, answers)
-    saver.check_saved((), values or {})
+    saver.check_saved((), values)
     if values and (begun := begun_input(saved)) is not None:
-        return Admitted({**begun, "values": [*begun["values"], dict(values)]})
-    update: dict[str, object] | None = {"values": dict(values)} if values else None
+        return Admitted({**begun, "values": [*begun["values"], values]})
+    update: dict[str, object] | None = {"values": values} if values else None
     if update and next_node(saved):  # at its node values may settle a conflict
-        update["position"] = {"settled": dict(values or {})}
+        update["position"] = {"settled": values}
     if named and answered == "by new id":
         update = update or {"values": {}}  # LangGraph finds answers by id only after a write
     elif named and answered != "by id":

@@ -40,6 +40,7 @@ from agentgraph.graph.graph_classes import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.nodes.each import joining
+from agentgraph.graph.own import detached
 from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.state import Changes, Position, collected, folded, with_id
 from agentgraph.graph.sync_async import Calls
@@ -102,10 +103,10 @@ def as_input(messages: Input, values: Mapping[str, object] | None) -> Admitted:
             f"{shown(messages)} cannot be read as messages ({reason(error)}); pass a text, a LangChain "
             "message, or a list of messages"
         ) from error
-    turn = Admitted(messages=unstamped(converted))
+    turn = Admitted(messages=detached(unstamped(converted)))
     if values is not None:
         check_mapping(values)
-        turn |= {"values": dict(values)} if values else {}
+        turn |= {"values": detached(dict(values))} if values else {}
     return turn
 
 

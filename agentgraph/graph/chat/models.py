@@ -59,6 +59,7 @@ from agentgraph.graph.chat.step import Step
 from agentgraph.graph.graph_classes import unstamped
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.context import ActivationContext
 from agentgraph.graph.nodes.stopping import Contained, stoppable
 from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
@@ -272,7 +273,7 @@ class Asking:
     """
 
     activation: Activation
-    context: Context
+    context: ActivationContext
     hook: Callable[..., Sequence[BaseMessage]] | None
     model: object
     system: SystemMessage | None

@@ -110,7 +110,7 @@ class ModelNode(ChatNode):
         return self._talk(asking)
 
     def _talk(self, asking: Asking) -> Calls[None]:
-        activation, seen = asking.activation, asking.context.messages
+        activation, seen = asking.activation, asking.context.seen
         if isinstance(asking.model, str):
             asking.model = yield from self.built.models.named(asking.model, activation.address)
         has_record = self.built.keeps_record and activation.view.record

@@ -61,6 +61,7 @@ from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stopping import stoppable
+from agentgraph.graph.own import private
 from agentgraph.graph.saved_first import save_result
 from agentgraph.graph.saving import arose_in_saving, has_saver
 from agentgraph.graph.stamps import GRAPH_AGENT, address_of
@@ -79,8 +80,8 @@ def graph_input(agent: GraphAgent, activation: Activation) -> object:
     """
     context = activation.view.context(agent.history)
     if agent.input is None:
-        return {"messages": context.messages}
-    state = agent.input(context)
+        return {"messages": private(context.seen)}
+    state = private(agent.input(context))
     if agent.output is not None:
         return state
     if not isinstance(state, Mapping):

@@ -28,12 +28,11 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
-from agentgraph.agents.context import Context
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.contents import digest_of
 from agentgraph.graph.internals import CACHE, CACHE_NS_WRITES, SCRATCHPAD, default_cache_key
 from agentgraph.graph.nodes.activation import Activation, CacheEntry
-from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.context import ActivationContext, NodeContext
 from agentgraph.graph.open_types import Cache
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.stamps import Note
@@ -106,25 +105,26 @@ class Caching:
         if cache is None or has_asked(activation):
             return None
         context = activation.view.context(self._history)
-        chosen = self._chosen(activation.address, context, key_data)
+        chosen = self._chosen(activation, context, key_data)
         data = [*self._what, chosen]
         if fault := save_fault(_KEYS, data):
             raise _no_key(activation.address, fault)
         hashed = sha256(_KEYS.dumps_typed(data)[1]).hexdigest()
         return CacheEntry(cache, (self._namespace, hashed), self._policy.ttl)
 
-    def _chosen(self, where: str, context: Context, key_data: object) -> object:
+    def _chosen(self, activation: Activation, context: ActivationContext, key_data: object) -> object:
         key_func = self._policy.key_func
         if key_func is default_cache_key:
             try:
-                return canonical([context.messages, context.values] if key_data is None else key_data)
+                data = [context.seen, activation.view.state.values] if key_data is None else key_data
+                return canonical(data)
             except RecursionError as error:
-                raise _no_key(where, "it is nested too deeply") from error
+                raise _no_key(activation.address, "it is nested too deeply") from error
         key = key_func(context)
         if not isinstance(key, str | bytes):
             raise InvalidOutputError(
-                f"{where}: the key_func of its cache_policy returned {shown(key)}; return a text, or "
-                "bytes"
+                f"{activation.address}: the key_func of its cache_policy returned {shown(key)}; return "
+                "a text, or bytes"
             )
         return key
 

@@ -25,6 +25,7 @@ from agentgraph.errors import CheckFailedError, InvalidOutputError
 from agentgraph.graph.failures import add_note
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
+from agentgraph.graph.own import detached
 from agentgraph.graph.saving import check_saved
 from agentgraph.graph.stamps import Entry, Note, address_of, stamped
 from agentgraph.graph.state import Border, Changes, Position, collected, keeping
@@ -155,7 +156,7 @@ class Completion:
             check_saved(get_config(), at, _outputs_of(result))
             custom = [plain_at(at, "custom data of a check", data) for data in result.custom]
             notes = [Note("", "custom", data, at) for data in custom]
-            messages = [stamped(message, at) for message in result.messages]
+            messages = [stamped(detached(message), at) for message in result.messages]
         except Exception as error:
             add_note(error, f"It was a check of the agent {place.name!r} that failed.")
             raise
@@ -163,7 +164,7 @@ class Completion:
             raise CheckFailedError(result.failed)
         self._entries += [*notes, *messages]
         self.messages += messages
-        self.values.update(result.values)
+        self.values.update(detached(dict(result.values)))
         changes = [keeping(keeper_node(place, name), each) for name, each in result.kept.items()]
         self.changes = collected(self.changes, changes)
         self._seen = None

@@ -29,6 +29,7 @@ from agentgraph.graph.history import PathReader, last_of_workers, unchanged, vis
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import LEDGER, Bounds, Ledger
 from agentgraph.graph.open_types import Cache
+from agentgraph.graph.own import LEAVES, OwnDict, own, own_list
 from agentgraph.graph.stamps import address_of, agent_of
 from agentgraph.graph.state import (
     Changes,
@@ -329,8 +330,10 @@ def _is_in_lane(place: Place, around: Place) -> bool:
     return not any(step.starts_lane for step in inside)
 
 
-class _Values(dict[str, object]):
+class _Values(OwnDict):
     """The values that an activation sees; to read a missing one by `[...]` is an error that says so."""
+
+    __slots__ = ("cursor", "place")
 
     place: Place
     cursor: Cursor
@@ -373,12 +376,17 @@ class ActivationContext(Context[Any]):
         self._messages, self._history, self._under_way = state.messages, history, under_way
         self._shorten, self._said = shorten, state.messages if said is None else said
         self._turn = state.clock.turn
+        self._seen: list[BaseMessage] | None = None
         self._visible: list[BaseMessage] | None = None
-        own = _Values(state.values)
-        own.place, own.cursor = place, cursor
-        self.values = MappingProxyType(own)
-        self.answered, self._address, self.item = bool(answer), address, state.item
-        self.answer, self.asked = answer[0] if answer else None, asked
+        values = _Values(state.values)
+        values._shared, values._copies = state.values, None
+        values.place, values.cursor = place, cursor
+        self.values = MappingProxyType(values)
+        self.answered, self._address, self.asked = bool(answer), address, asked
+        self.answer = own(answer[0]) if answer else None
+        item = state.item
+        is_shared = item is None or (type(item.value) in LEAVES and not item.results)
+        self.item = item if is_shared else own(item)
 
     def kept(self, name: str) -> Mapping[str, object]:
         """Return what the nearest enclosing agent with this name keeps."""
@@ -396,9 +404,16 @@ class ActivationContext(Context[Any]):
     @property
     @override
     def messages(self) -> list[BaseMessage]:
-        # No `cached_property`: in Python 3.11 it locks for all, and `history` may run agents.
         if self._visible is None:
-            self._visible = visible(
+            self._visible = own_list(self.seen)
+        return self._visible
+
+    @property
+    def seen(self) -> list[BaseMessage]:
+        """The messages as the state has them: for code that changes none."""
+        # No `cached_property`: in Python 3.11 it locks for all, and `history` may run agents.
+        if self._seen is None:
+            self._seen = visible(
                 self._messages,
                 self._history,
                 self._place.name,
@@ -408,7 +423,7 @@ class ActivationContext(Context[Any]):
                 inner_names=self._paths.inner_names,
                 shorten=self._shorten,
             )
-        return self._visible
+        return self._seen
 
     def _path_reader(self) -> PathOf:
         return PathReader(self._paths, self._said, self._turn, self._place, self._cursor)
@@ -423,7 +438,7 @@ class ActivationContext(Context[Any]):
     def entries(self) -> list[Entry]:
         inner = self._paths.inner_names
         path_of = self._path_reader() if self._paths.has_chains else self._paths.said_at
-        return [Entry(m, agent_of(m, inner), address_of(m), path_of) for m in self._messages]
+        return own_list([Entry(m, agent_of(m, inner), address_of(m), path_of) for m in self._messages])
 
     @cached_property
     @override

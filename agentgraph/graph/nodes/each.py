@@ -27,6 +27,7 @@ from agentgraph.graph.nodes.lookup import look_up
 from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.own import detached
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import as_json, shown
@@ -227,7 +228,7 @@ class EachNode(ForkNode):
 
     def _items(self, fork: Activation) -> Calls[Items]:
         """Look up the items, and check them before any of them runs."""
-        over = yield from look_up("over", self.agent.over, fork.view.context(unchanged))
+        over = detached((yield from look_up("over", self.agent.over, fork.view.context(unchanged))))
         if isinstance(over, Mapping):
             items = Items(keys=list(over), values=list(over.values()))
         elif isinstance(over, list | tuple):

@@ -49,6 +49,7 @@ from agentgraph.graph.nodes.stopping import (
     stop_if_unwanted,
     stoppable,
 )
+from agentgraph.graph.own import detached
 from agentgraph.graph.state import Question
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.graph.values import Write
@@ -197,7 +198,8 @@ class Items:
                 activation.output.write([Write(by="", values=dict(values))])
                 activation.output.keep(record)
             case SetValues(values=values):
-                activation.output.set_values(values)
+                values = detached(values)
+                activation.output.write([Write(by=activation.address, values=values)])
                 activation.output.tell_values(values, live=live)
             case Exit() | BreakLoop() | TransferTo() | Ask():
                 self._end_with(item)

@@ -16,6 +16,7 @@ from agentgraph.agents.signals import Kept
 from agentgraph.graph.effects import Effect, Giver, MessageChange, Owner, change_by
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.own import detached
 from agentgraph.graph.saving import check_names, check_saved
 from agentgraph.graph.stamps import STAMP, STEERED, Note, address_of, agent_of, is_steered, stamped
 from agentgraph.graph.state import Change, Changes, Update, collected, keeping
@@ -122,7 +123,7 @@ class Output:
             live: Whether to emit a new message at once instead of when the node ends. What makes others
                 void waits for the end: the node may fail.
         """
-        change = self.change_by(message, giver, is_seen=is_seen)
+        change = self.change_by(detached(message), giver, is_seen=is_seen)
         if change.messages:
             self.check("the message", message)
             self.emitter.add_change(change)
@@ -197,7 +198,7 @@ class Output:
 
     def set_values(self, values: Mapping[str, object]) -> None:
         """Write values of the run."""
-        self.write([Write(by=self._address, values=dict(values))])
+        self.write([Write(by=self._address, values=detached(dict(values)))])
 
     def tell_values(self, values: Mapping[str, object], *, live: bool = False) -> None:
         """Emit values that the agent has written, when the node ends or at once."""

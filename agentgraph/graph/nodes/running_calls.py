@@ -29,6 +29,7 @@ from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text, v
 from agentgraph.graph.nodes.saved_calls import CallResult, Record, SavedCalls, number_of
 from agentgraph.graph.nodes.schedule import AnyFuture, watched
 from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
+from agentgraph.graph.own import own, own_list
 from agentgraph.graph.saved_first import save_result
 from agentgraph.graph.saving import cannot_be_encoded
 from agentgraph.graph.state import with_id
@@ -439,7 +440,9 @@ class RunCalls:
             from agentgraph.graph.chat.output import restored_at
 
             data = restored_at(self.activation.node_context.tree, *result["answered"])
-        return Reply(result["text"], data=data, values=values, messages=result["said"])
+        return Reply(
+            result["text"], data=own(data), values=own(values), messages=own_list(result["said"])
+        )
 
     def close(self, error: BaseException | None) -> None:
         """Note that the function has ended; calls that it left are stopped, unless the run pauses."""

@@ -52,14 +52,14 @@ def seen_by(view: View, spot: Spot) -> Seen:
             return _seen_by_model(view, spot, agent)
         case FunctionAgent():
             policy, remarks = _quiet(agent.history)
-            return Seen(view.context(policy).messages, remarks)
+            return Seen(view.context(policy).seen, remarks)
         case GraphAgent(flat=False):
             policy, remarks = _quiet(agent.history)
             if agent.input is not None:
                 remarks.append("input= is a function: what it made of these messages is not told")
             if getattr(agent.graph, "checkpointer", None) is True:
                 remarks.append("the graph keeps messages of its own, which are not told")
-            return Seen(view.context(policy).messages, remarks)
+            return Seen(view.context(policy).seen, remarks)
     if view.node_context.place.home.kind.is_laid_flat:
         return Seen([], ["a node of a graph that is laid flat sees the state of its graph"])
     return Seen([], [])
@@ -73,7 +73,7 @@ def _seen_by_model(view: View, spot: Spot, agent: ChatAgent) -> Seen:
     view = _hearing(view, spot)
     policy, remarks = _quiet(agent.history)
     context, built = view.context(policy), BuiltAgent(view.node_context)
-    messages: Sequence[BaseMessage] = context.messages
+    messages: Sequence[BaseMessage] = context.seen
     edits = edits_in(view.record, is_of_task=bool(view.tasks)) if built.keeps_record else {}
     if edits and (view.progress or (built.keeps_edits and not view.tasks)):
         messages = as_edited(with_ids(view, messages), edits, is_open=False)
