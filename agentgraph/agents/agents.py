@@ -1,6 +1,6 @@
 """The agents: frozen dataclasses that say what runs; `builders` make them, and describe each option."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
@@ -37,25 +37,28 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 InputFunction: TypeAlias = Callable[[Context], Any]
-"""Makes the input of a graph or a runnable."""
+"""Makes the input of a graph or a runnable; it may be async."""
 
 OutputFunction: TypeAlias = Callable[[Any], Any]
-"""Makes of the result of a graph or a runnable what the agent says and sets."""
+"""Makes of the result of a graph or a runnable what the agent says and sets; it may be async."""
 
 Source: TypeAlias = str | Callable[[Context], Any]
 """The name of a value, or a function of a context, sync or async."""
 
-Check: TypeAlias = Callable[[Context, Sequence[BaseMessage], int], CheckResult]
+Check: TypeAlias = Callable[[Context, Sequence[BaseMessage], int], CheckResult | Awaitable[CheckResult]]
 """The check of an agent that has ended: of a `Context`, what it said, and the attempt, from 0."""
+
+KeyFunction: TypeAlias = Callable[[Any], str | int | Awaitable[str | int]]
+"""The key of an item, by the item; it may be async."""
 
 AgentFunction: TypeAlias = Callable[[Context], Any]
 """The function of a function agent: sync or async, plain or a generator."""
 
+Messages: TypeAlias = Sequence[BaseMessage] | Awaitable[Sequence[BaseMessage]]
 ModelInput: TypeAlias = (
-    Callable[[list[BaseMessage]], Sequence[BaseMessage]]
-    | Callable[[Context, list[BaseMessage]], Sequence[BaseMessage]]
+    Callable[[list[BaseMessage]], Messages] | Callable[[Context, list[BaseMessage]], Messages]
 )
-"""A function that may change the messages just before a model is sent them."""
+"""A function, sync or async, that may change the messages just before a model is sent them."""
 
 Retry: TypeAlias = "RetryPolicy | Sequence[RetryPolicy] | None"
 """LangGraph's policy, or several, of which the first that matches applies; None tries once."""
@@ -72,11 +75,21 @@ Middleware: TypeAlias = "AgentMiddleware[Any, Any, Any]"
 Graph: TypeAlias = "Pregel[Any, Any, Any, Any] | RemoteGraph"
 """A compiled LangGraph graph, local or on a server."""
 
-Model = LanguageModelLike | str | Callable[[Context], LanguageModelLike | str]
-"""A LangChain chat model, a name such as "openai:gpt-5", or a function from a `Context` to it."""
+NamedModel: TypeAlias = LanguageModelLike | str
+Model = NamedModel | Callable[[Context], NamedModel | Awaitable[NamedModel]]
+"""A LangChain chat model, a name such as "openai:gpt-5", or a function from a `Context` to it, sync or
+async."""
 
-Instruction = str | SystemMessage | Callable[[Context], str | SystemMessage]
-"""A template, a message that is sent unchanged, or a function from a `Context` to either."""
+Text: TypeAlias = str | SystemMessage
+Instruction = Text | Callable[[Context], Text | Awaitable[Text]]
+"""A template, a message that is sent unchanged, or a function from a `Context` to either, sync or
+async."""
+
+InputText: TypeAlias = str | Callable[[Context], str | Awaitable[str]]
+"""The request to an agent: a template, or a function of a context, sync or async."""
+
+Condition: TypeAlias = Callable[[Context], bool | Awaitable[bool]]
+"""A condition: a function of a context, sync or async."""
 
 OutputSchema: TypeAlias = "TypeForm[Any] | JsonSchema | ResponseFormat[Any] | None"
 """A type that pydantic knows, a JSON schema, or LangChain's `ToolStrategy` or `ProviderStrategy`.
@@ -114,7 +127,7 @@ class Shown:
 ArgsSchema = type[Any] | Values | None
 """The arguments of a tool: a pydantic model, a dataclass, a typed dict, or a JSON schema."""
 
-Enabled = bool | str | Callable[[Context], bool] | None
+Enabled = bool | str | Condition | None
 """Whether the model is offered a tool: the name of a value, or a function of a context; None: yes."""
 
 
@@ -165,7 +178,8 @@ class Handoff:
         return self.description if isinstance(self.description, str) else self.agent.description
 
 
-Approval = Iterable[str] | Callable[[ToolCall], bool] | Values
+ApproveFunction: TypeAlias = Callable[[ToolCall], bool | Awaitable[bool]]
+Approval = Iterable[str] | ApproveFunction | Values
 """The tool calls that a person must approve: tool names, a function of a call, LangChain's rules."""
 
 OnUnknownTool = Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any]
@@ -213,7 +227,7 @@ class ChatAgent(Shown):
     return_directly: tuple[str, ...] = ()
     exit_tool: bool = False
     break_tool: bool = False
-    approve: tuple[str, ...] | Callable[[ToolCall], bool] | Values = ()
+    approve: tuple[str, ...] | ApproveFunction | Values = ()
     interrupt_mode: Literal["batched", "per_call"] = "batched"
     parallel_tools: bool = True
     on_tool_error: OnToolError = "return"
@@ -334,7 +348,7 @@ class Step:
     agent: "Agent"
     depends_on: tuple[str, ...] = ()
     when: Source | None = None
-    input: str | None = None
+    input: InputText | None = None
     retry: Retry = None
     timeout: Timeout = None
     compensate: "Agent | None" = None
@@ -378,8 +392,8 @@ class EachAgent(Shown):
     description: str = ""
     limits: Limits | None = None
     as_: str = "item"
-    key: Callable[[Any], str | int] | None = None
-    input: str | Callable[[Context], str] | None = None
+    key: KeyFunction | None = None
+    input: InputText | None = None
     max_concurrency: int | None = None
     on_error: Literal["fail", "wait", "collect", "first"] = "fail"
     output_key: str | None = None
@@ -418,7 +432,7 @@ class LoopAgent(Shown):
     max_iterations: int | None
     description: str = ""
     limits: Limits | None = None
-    until: Callable[[Context], bool] | None = None
+    until: Condition | None = None
     is_part: bool = False
     """Whether it is part of a derived agent: several such parts may have the same name."""
 

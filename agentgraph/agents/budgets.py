@@ -3,9 +3,9 @@
 Trimming is a function of messages, implemented here. LangChain's middleware writes the summaries.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, ToolMessage, trim_messages
@@ -15,8 +15,10 @@ from agentgraph.agents.context import Entry
 
 PolicyWord = Literal["shared", "path", "own", "last", "input"]
 """The history policies that have a name."""
-ChosenBy = PolicyWord | Callable[[list[Entry]], Sequence[BaseMessage]]
-"""How messages are selected before the budget applies: a word, or a function from `Entry`s."""
+Selected: TypeAlias = Sequence[BaseMessage] | Awaitable[Sequence[BaseMessage]]
+ChosenBy = PolicyWord | Callable[[list[Entry]], Selected]
+"""How messages are selected before the budget applies: a word, or a function from `Entry`s, sync or
+async."""
 TokenCounter = Callable[[list[BaseMessage]], int]
 """Counts the tokens of messages; with `len` the budget is a number of messages."""
 
@@ -45,6 +47,23 @@ class Summarized:
     history: ChosenBy = "shared"
     token_counter: TokenCounter = count_tokens_approximately
     instruction: str | None = None
+
+
+HistoryFunction = Callable[[list[Entry]], object]
+
+
+def history_function(policy: object) -> HistoryFunction | None:
+    """Return the function that selects the messages of a policy; None if a word does."""
+    while isinstance(policy, Trimmed | Summarized):
+        policy = policy.history
+    return policy if callable(policy) else None
+
+
+def with_function(policy: Any, fn: Callable[[list[Entry]], Sequence[BaseMessage]]) -> Any:
+    """Return a policy with another function in place of its own."""
+    if isinstance(policy, Trimmed | Summarized):
+        return replace(policy, history=with_function(policy.history, fn))
+    return fn
 
 
 def trimmed(

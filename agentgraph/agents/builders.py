@@ -14,6 +14,7 @@ from agentgraph.agents.agents import (
     Caching,
     Case,
     ChatAgent,
+    Condition,
     EachAgent,
     Enabled,
     FunctionAgent,
@@ -23,7 +24,9 @@ from agentgraph.agents.agents import (
     HistoryPolicy,
     HumanAgent,
     InputFunction,
+    InputText,
     Instruction,
+    KeyFunction,
     LoopAgent,
     Middleware,
     Model,
@@ -44,7 +47,7 @@ from agentgraph.agents.agents import (
     ToolTimeout,
     WorkflowAgent,
 )
-from agentgraph.agents.context import Context, Reply
+from agentgraph.agents.context import Reply
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import ResponseSchema
 from agentgraph.safe_repr import shown
@@ -292,7 +295,7 @@ def agent_tool(
             `ctx.run`; it returns what the model reads: a text, or data, which becomes JSON. By default
             the text of the last message; of an agent with an `output_schema` that is JSON.
         enabled: Whether the model is offered the tool, by default always: True or False, the name of a
-            value that decides, or a sync function from a `Context`. It is asked before each model call;
+            value that decides, or a function from a `Context`. It is asked before each model call;
             a call to the tool while it is not enabled is handled as that of an unknown tool.
 
     Returns:
@@ -346,7 +349,7 @@ def function_agent(
             in the cache, `fn` is not called, and the agent gives again what it gave then: messages
             (under new ids, without `usage_metadata`), custom data, values and its signal. The default
             key is `ctx.messages`, without ids and metadata, and `ctx.values`; a function that depends
-            on more, such as `ctx.context` or `ctx.iteration`, needs a `key_func`, a sync function from
+            on more, such as `ctx.context` or `ctx.iteration`, needs a `key_func`, a function from
             a `Context` to a text or bytes. `ttl` is in seconds; None keeps an entry for good. Entries
             belong to a tree of one shape, the agent's place in it, and what its function is made of:
             its code, and the texts, numbers and functions that it uses; not what lists, dicts and
@@ -476,9 +479,9 @@ def graph_agent(
         description: What the agent is for, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
         history: Which messages the graph gets; see `chat_agent`.
-        input: A sync function from a `Context` to the input of the graph; by default
+        input: A function from a `Context` to the input of the graph; by default
             `{"messages": ctx.messages}`.
-        output: A sync function from what the graph's `invoke` returns to what the agent says and sets:
+        output: A function from what the graph's `invoke` returns to what the agent says and sets:
             a text, a message, `SetValues(...)`, `Custom(...)`, or a list of these; the agent says
             nothing else. By default it says the graph's new messages.
         flat: Whether to run the nodes of the graph as nodes of the tree's own graph, not as a graph
@@ -625,7 +628,7 @@ def loop(
     *,
     description: str = "",
     max_iterations: int | None,
-    until: Callable[[Context], bool] | None = None,
+    until: Condition | None = None,
     limits: Limits | None = None,
 ) -> LoopAgent:
     """Make an agent that runs its sub-agents one after the other, repeatedly.
@@ -644,7 +647,7 @@ def loop(
         description: What the agent is for, in one sentence for other agents.
         max_iterations: After how many iterations, at least 1, the loop ends without an error; None
             for no limit, which is allowed only if `until` or an agent inside can end the loop.
-        until: A sync function, called with a `Context` after each complete iteration; the loop ends
+        until: A function, called with a `Context` after each complete iteration; the loop ends
             when it returns True.
         limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
@@ -660,7 +663,7 @@ def step(
     *,
     depends_on: Iterable[str] = (),
     when: Source | None = None,
-    input: str | None = None,
+    input: InputText | None = None,
     retry: Retry = None,
     timeout: Timeout = None,
     compensate: Agent | AgentFunction | None = None,
@@ -676,13 +679,13 @@ def step(
         depends_on: The names of the steps that must finish first.
         when: The name of a value, or a function of a context: the step runs only if that is true. It is
             looked at when the dependencies are done, and not again once the step has begun. A step that
-            is skipped counts as done, says nothing, and its result is an empty text. An async function
-            needs the async methods.
+            is skipped counts as done, says nothing, and its result is an empty text.
         input: The agent's request, a template: `${results.analyze}` is the last message of the step
             `analyze`, which must be a dependency, direct or not, and `${results.analyze.title}` a field
-            of the data under its `output_key`; `${topic}` or `{topic}` is a value of the run. The agent
-            sees only that. Without `input` it sees what was said before the workflow, and what its
-            dependencies said.
+            of the data under its `output_key`; `${topic}` or `{topic}` is a value of the run. Or a
+            function of a context, which has the values and messages of the dependencies, to a text. The
+            agent sees only that. Without `input` it sees what was said before the workflow, and what
+            its dependencies said.
         retry: LangGraph's `RetryPolicy`, or several, for each leaf of the step without a `retry`: only
             the leaf that failed runs again.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for each attempt of a leaf of
@@ -866,8 +869,7 @@ def switch(
 
     Args:
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
-        choose: The name of a value, or a function of a context, that gives the key of a case. An async
-            function needs the async methods.
+        choose: The name of a value, or a function of a context, that gives the key of a case.
         cases: What runs, by key, as a mapping or as pairs: an agent; `SKIP`, which continues after the
             switch; `BreakLoop()` or `Exit()`. Keys are equal as those of a dict are, so `1` and `True`
             are one key.
@@ -899,8 +901,8 @@ def each(
     *,
     description: str = "",
     as_: str = "item",
-    key: Callable[[Any], str | int] | None = None,
-    input: str | Callable[[Context], str] | None = None,
+    key: KeyFunction | None = None,
+    input: InputText | None = None,
     max_concurrency: int | None = None,
     on_error: Literal["fail", "wait", "collect", "first"] = "fail",
     output_key: str | None = None,
@@ -927,12 +929,12 @@ def each(
         agent: The agent that runs for each item, of any kind.
         over: The name of a value that holds a list, a tuple or a mapping, or a function of a context
             that returns one; it may be empty. It is looked up when the `each` begins, and the items are
-            saved: a resume continues with these. An async function needs the async methods. The items
+            saved: a resume continues with these. The items
             of a mapping are its values, and their keys its keys.
         description: What the agent is for, in one sentence for other agents.
         as_: The name of the value that is the item, in its lane alone.
         key: A function from an item to its key, a text or a whole number; no two may have the same one.
-        input: The agent's request: a template, as in `step`, or a sync function of a context with
+        input: The agent's request: a template, as in `step`, or a function of a context with
             `ctx.item` that returns a text. The agent sees only that. Without `input` it sees the
             history before the `each`.
         max_concurrency: How many items run at once; 32 unless told otherwise.

@@ -16,13 +16,17 @@ from collections.abc import (
     Iterator,
 )
 from contextlib import suppress
+from functools import partial
 from types import CodeType
-from typing import Any, cast
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from agentgraph.agents.signals import EVERYTHING, Ask, BreakLoop, Capabilities, Exit, TransferTo
+from agentgraph.errors import AgentGraphError
+from agentgraph.safe_repr import shown
 
 Fn = Callable[..., Any]
 """A function of a user's."""
+T = TypeVar("T")
 
 _AWAITED = (Awaitable, Coroutine)
 _SEVERAL = (list, tuple)
@@ -32,8 +36,102 @@ _STREAMS = (Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, AsyncGe
 
 
 def is_async(fn: object) -> bool:
-    """Return whether `fn` is a coroutine function or an async generator."""
+    """Return whether `fn` is known to be a coroutine function or an async generator."""
     return _is_any(fn, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+
+
+def gives_one_value(fn: object) -> bool:
+    """Return whether `fn` can be asked for a value: it is callable, and not a generator function."""
+    return callable(fn) and not _is_any(fn, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+
+
+def is_awaitable(value: object) -> bool:
+    """Return whether a value must be awaited: a coroutine, a future, any object with `__await__`."""
+    if isinstance(value, types.GeneratorType):
+        return bool(value.gi_code.co_flags & inspect.CO_ITERABLE_COROUTINE)
+    return hasattr(type(value), "__await__")
+
+
+def discard(awaitable: object) -> None:
+    """Close or cancel an awaitable that nobody awaits."""
+    for name in ("close", "cancel"):
+        if callable(end := getattr(awaitable, name, None)):
+            end()
+            return
+
+
+AWAITS = "the async methods: arun(), aresume(), ainvoke()"
+"""What to call instead where a sync run cannot await something."""
+
+
+class Asks:
+    """A function of ours that asks one of the user's."""
+
+    __slots__ = ()
+
+    @property
+    def function(self) -> object:
+        """The user's function, or what there is in its place."""
+        raise NotImplementedError
+
+
+def function_in(fn: object) -> object:
+    """Return the user's function inside one of ours that asks it; any other is returned unchanged."""
+    return fn.function if isinstance(fn, Asks) else fn
+
+
+def needs_await(slot: str, fn: object) -> str:
+    """Return why sync runs cannot ask the async function of an option, and what to do."""
+    return f"{slot}={shown(function_in(fn))} is async; pass a sync function, or run {AWAITS}"
+
+
+def refuse(where: str, slot: str, fn: object, awaitable: object) -> NoReturn:
+    """Refuse an awaitable that a function returned where nothing can await it.
+
+    Raises:
+        AgentGraphError: Always.
+    """
+    discard(awaitable)
+    raise AgentGraphError(f"{where}: {needs_await(slot, fn)}")
+
+
+def then(returned: object, finish: Callable[[Callable[[], Any]], T]) -> "T | Later[T]":
+    """Return what `finish` makes of what a function returned; an awaitable of it for an awaitable.
+
+    `finish` gets a function that returns the value, or raises what awaiting it raised.
+    """
+    return Later(returned, finish) if is_awaitable(returned) else finish(lambda: returned)
+
+
+class Later(Generic[T]):
+    """An awaitable of what a function makes of what another awaitable gives."""
+
+    def __init__(self, awaitable: Any, finish: Callable[[Callable[[], Any]], T]) -> None:
+        """Make it.
+
+        Args:
+            awaitable: The other awaitable.
+            finish: Called with a function that returns what the other gave, or raises its exception.
+        """
+        self._awaitable, self._finish = awaitable, finish
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._finished().__await__()
+
+    def close(self) -> None:
+        """Close or cancel the other awaitable."""
+        discard(self._awaitable)
+
+    async def _finished(self) -> T:
+        try:
+            value = await self._awaitable
+        except Exception as error:
+            return self._finish(partial(_raise, error))
+        return self._finish(lambda: value)
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def takes_two(fn: Fn) -> bool:
@@ -44,8 +142,8 @@ def takes_two(fn: Fn) -> bool:
 
 
 def is_hook(fn: object) -> bool:
-    """Return whether something is a sync function of one argument, or of a context and one."""
-    if not callable(fn) or is_async(fn):
+    """Return whether something is a function of one argument, or of a context and one."""
+    if not callable(fn) or not gives_one_value(fn):
         return False
     signature = inspect.signature(fn)
     for arguments in ([None], [None, None]):
@@ -222,5 +320,7 @@ def _members(hint: object) -> tuple[object, ...]:
 
 
 def _is_any(fn: object, *checks: Callable[[object], bool]) -> bool:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
     called = (fn, type(fn).__call__)  # the second for callable objects
     return any(check(each) for check in checks for each in called)

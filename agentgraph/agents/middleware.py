@@ -8,6 +8,7 @@ from functools import partial
 from typing import Literal
 
 from agentgraph.agents.agents import Middleware
+from agentgraph.agents.functions import AWAITS
 from agentgraph.safe_repr import shown
 
 Mode = Literal["sync", "async"]
@@ -36,7 +37,7 @@ DECISIONS: tuple[Literal["approve", "edit", "reject", "respond"], ...] = (
 """The decisions that a person may make about a tool call."""
 
 INSTEAD: dict[Mode, str] = {
-    "sync": "the async methods: arun(), aresume(), ainvoke()",
+    "sync": AWAITS,
     "async": "the sync methods: run(), resume(), invoke()",
 }
 """What to call where a run of a mode cannot call something."""

@@ -18,7 +18,6 @@ from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, t
 from pydantic import BaseModel, Field
 
 from agentgraph.agents.agents import Agent, AgentTool, ArgsSchema, ChatAgent, Handoff
-from agentgraph.agents.context import Context
 from agentgraph.agents.functions import Fn, allowed, gives_command, is_async
 from agentgraph.agents.middleware import tools_of
 from agentgraph.agents.schemas import answer_tools, json_schema
@@ -162,14 +161,6 @@ def long_running(tool: object) -> BaseTool:
 def is_long_running(tool: BaseTool) -> bool:
     """Return whether the real result of a tool comes later."""
     return bool((tool.metadata or {}).get(LONG_RUNNING))
-
-
-def is_enabled(tool: AgentTool, context: Context) -> bool:
-    """Return whether the model is offered an agent as a tool."""
-    enabled = True if tool.enabled is None else tool.enabled
-    if isinstance(enabled, str):
-        return bool(context.values.get(enabled))
-    return bool(enabled(context) if callable(enabled) else enabled)
 
 
 def _several(fn: Fn | None) -> Fn | None:

@@ -20,6 +20,7 @@ _KEY = "agentgraph_failures"
 _ASKED = "agentgraph_asked"
 _AT_BORDER = "agentgraph_at_border"
 _OF_RUN = "agentgraph_of_run"
+_ANSWERS = "agentgraph_answers"
 _AFTER_NAME = "/#[{("
 """What may follow a name in an address."""
 
@@ -123,6 +124,25 @@ def mark_of_limited(error: BaseException, inside: frozenset[str] | None) -> None
         inside: The names of the agent with the limits and of all below it; None for the run.
     """
     _kept_on(error)[_OF_RUN] = inside or True
+
+
+def keep_answer(error: BaseException, asked: object, *, answer: bool) -> None:
+    """Write on `error` what was answered about it."""
+    _kept_on(error).setdefault(_ANSWERS, {})[id(asked)] = answer
+
+
+def kept_answer(error: BaseException, asked: object) -> bool | None:
+    """Return what was answered about `error`, once; None if nothing was."""
+    answers: dict[int, bool] = _kept_on(error).get(_ANSWERS, {})
+    answer = answers.pop(id(asked), None)
+    if not answers:
+        _kept_on(error).pop(_ANSWERS, None)
+    return answer
+
+
+def mark_of_run(error: BaseException) -> None:
+    """Write on `error` that it is the run's, so that nothing in the tree handles it."""
+    _kept_on(error)[_OF_RUN] = True
 
 
 def leave_run(error: BaseException) -> None:

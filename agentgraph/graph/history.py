@@ -35,6 +35,7 @@ from langchain_core.messages import (
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.context import Entry, PathOf
+from agentgraph.agents.functions import is_awaitable, refuse
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
 from agentgraph.errors import InvalidOutputError
@@ -115,7 +116,7 @@ def visible(
     entries = [Entry(m, agent_of(m, inner_names), address_of(m), path_of) for m in messages[:before]]
     entries = entries if shorten is None else shorten(entries)
     if callable(policy):
-        seen = _returned(policy, entries, my_address)
+        seen = chosen_by(policy, policy(entries), my_address)
     else:
         chosen = _chosen(
             policy, _marked(entries, me), me, lambda: _on_the_way_to(my_address, path_of, inner_names)
@@ -196,10 +197,15 @@ class PathReader:
         return chains
 
 
-def _returned(
-    policy: Callable[[list[Entry]], object], entries: list[Entry], my_address: str
-) -> list[BaseMessage]:
-    returned = policy(entries)
+def chosen_by(policy: object, returned: object, my_address: str) -> list[BaseMessage]:
+    """Return the messages that the function of a `history` returned.
+
+    Raises:
+        AgentGraphError: It returned an awaitable, and nothing here can await it.
+        InvalidOutputError: It returned no messages.
+    """
+    if is_awaitable(returned):
+        refuse(my_address, "history", policy, returned)
     seen = list(returned) if isinstance(returned, Iterable) else []
     if not isinstance(returned, Iterable) or not all(isinstance(each, BaseMessage) for each in seen):
         raise InvalidOutputError(

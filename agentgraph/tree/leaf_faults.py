@@ -29,7 +29,7 @@ from agentgraph.agents.agents import (
     unchecked,
 )
 from agentgraph.agents.budgets import PolicyWord, Summarized, Trimmed
-from agentgraph.agents.functions import is_async, is_hook
+from agentgraph.agents.functions import gives_one_value, is_async, is_hook
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.middleware import DECISIONS, SUMMARY, middleware_faults, tools_of
 from agentgraph.agents.schemas import answer_tools, output_fault, schema_fault
@@ -49,12 +49,12 @@ def chat_faults(agent: ChatAgent, beside: Sequence[Handoff], *, in_loop: bool) -
     if not (isinstance(agent.model, Runnable) or _is_name(agent.model) or _is_chooser(agent.model)):
         yield (
             f"the model {shown(agent.model)} is not a LangChain chat model; pass one, such as "
-            "ChatOpenAI(...), a name, such as 'openai:gpt-5', or a sync function of a context"
+            "ChatOpenAI(...), a name, such as 'openai:gpt-5', or a function of a context"
         )
     if not (isinstance(agent.instruction, str | SystemMessage) or _is_chooser(agent.instruction)):
         yield (
             f"the instruction {shown(agent.instruction)} cannot be used; pass a template, a "
-            "SystemMessage, or a sync function of a context"
+            "SystemMessage, or a function of a context"
         )
     yield from _history_faults(agent.history)
     yield from limit_faults("max_iterations", agent.max_iterations)
@@ -64,7 +64,7 @@ def chat_faults(agent: ChatAgent, beside: Sequence[Handoff], *, in_loop: bool) -
         yield from word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
     if agent.model_input is not None and not is_hook(agent.model_input):
         yield (
-            f"model_input={shown(agent.model_input)} cannot be used; pass a sync function of the "
+            f"model_input={shown(agent.model_input)} cannot be used; pass a function of the "
             "messages, or of a context and the messages"
         )
     if fault := output_fault(agent.output_schema):
@@ -112,10 +112,10 @@ def graph_faults(agent: GraphAgent) -> Iterator[str]:
         )
     yield from _stop_faults(graph)
     yield from flat_faults(agent)
-    if agent.input is not None and (not callable(agent.input) or is_async(agent.input)):
-        yield f"input={shown(agent.input)} cannot be used; pass a sync function of a context"
-    if agent.output is not None and (not callable(agent.output) or is_async(agent.output)):
-        yield f"output={shown(agent.output)} cannot be used; pass a sync function of the state"
+    if agent.input is not None and not gives_one_value(agent.input):
+        yield f"input={shown(agent.input)} cannot be used; pass a function of a context"
+    if agent.output is not None and not gives_one_value(agent.output):
+        yield f"output={shown(agent.output)} cannot be used; pass a function of the state"
     yield from _history_faults(agent.history)
     yield from policy_faults(agent)
     yield from _cache_faults(agent.cache_policy)
@@ -154,7 +154,7 @@ def tool_error_faults(option: object) -> Iterator[str]:
     if not is_known:
         yield (
             f"on_tool_error={shown(option)} is not known; use 'return' or 'raise', types of "
-            "exceptions, a sentence for the model, or a sync function of the exception"
+            "exceptions, a sentence for the model, or a function of the exception"
         )
 
 
@@ -168,8 +168,8 @@ def _is_name(model: object) -> bool:
 
 
 def _is_chooser(fn: object) -> bool:
-    """Return whether something is a sync function that takes a context."""
-    if not callable(fn) or isinstance(fn, type) or is_async(fn):
+    """Return whether something is a function that takes a context."""
+    if not callable(fn) or isinstance(fn, type) or not gives_one_value(fn):
         return False
     try:
         inspect.signature(fn).bind(None)
@@ -206,9 +206,9 @@ def _cache_faults(policy: Caching) -> Iterator[str]:
             f"cache_policy={shown(policy)} is not a cache policy; pass langgraph.types.CachePolicy(...)"
         )
         return
-    if not callable(policy.key_func) or is_async(policy.key_func):
+    if not gives_one_value(policy.key_func):
         yield (
-            f"the key_func {shown(policy.key_func)} of its cache_policy cannot be used; pass a sync "
+            f"the key_func {shown(policy.key_func)} of its cache_policy cannot be used; pass a "
             "function of a context"
         )
     ttl = policy.ttl
@@ -219,8 +219,8 @@ def _cache_faults(policy: Caching) -> Iterator[str]:
 def _approval_faults(agent: ChatAgent) -> Iterator[str]:
     yield from word_faults("interrupt_mode", agent.interrupt_mode, ("batched", "per_call"))
     rules = agent.approve
-    if callable(rules) and is_async(rules):
-        yield f"approve={shown(rules)} is async; pass a sync function of a call"
+    if callable(rules) and not gives_one_value(rules):
+        yield f"approve={shown(rules)} is a generator function; pass a function of a call"
     for name, rule in rules.items() if isinstance(rules, Mapping) else ():
         if fault := _rule_fault(rule):
             yield f"approve[{shown(name)}] {fault}"
@@ -268,10 +268,10 @@ def _rule_fault(rule: object) -> str | None:
     if not is_list or any(each not in DECISIONS for each in allowed or ()):
         return f"allows {shown(allowed)}; give it allowed_decisions, of {', '.join(DECISIONS)}"
     when, about = rule.get("when", bool), rule.get("description", "")
-    if not callable(when) or is_async(when):
-        return f"has when={shown(when)}; pass a sync function of a request"
-    if not isinstance(about, str) and (not callable(about) or is_async(about)):
-        return f"has description={shown(about)}; pass a text, or a sync function of a call"
+    if not gives_one_value(when):
+        return f"has when={shown(when)}; pass a function of a request"
+    if not isinstance(about, str) and not gives_one_value(about):
+        return f"has description={shown(about)}; pass a text, or a function of a call"
     return None
 
 
@@ -280,15 +280,13 @@ def _agent_tool_faults(tool: AgentTool) -> Iterator[str]:
     named = f"the agent tool {shown(getattr(tool.agent, 'name', tool.agent))} has"
     if fault := arguments_fault(tool.args_schema):
         yield f"{named} {fault}"
-    if tool.output is not None and (not callable(tool.output) or is_async(tool.output)):
-        yield f"{named} output={shown(tool.output)}; pass a sync function of a reply"
+    if tool.output is not None and not gives_one_value(tool.output):
+        yield f"{named} output={shown(tool.output)}; pass a function of a reply"
     enabled = tool.enabled
     is_name = isinstance(enabled, str) and enabled.isidentifier()
-    if not (is_name or isinstance(enabled, bool | None)) and (
-        not callable(enabled) or is_async(enabled)
-    ):
+    if not (is_name or isinstance(enabled, bool | None) or gives_one_value(enabled)):
         yield (
-            f"{named} enabled={shown(enabled)}; pass True or False, the name of a value, or a sync "
+            f"{named} enabled={shown(enabled)}; pass True or False, the name of a value, or a "
             "function of a context"
         )
 
@@ -398,8 +396,8 @@ def _history_faults(history: object) -> Iterator[str]:
             )
         history = history.history
     words = get_args(PolicyWord)
-    if callable(history) and is_async(history):
-        yield f"history={shown(history)} cannot be used; pass a sync function of entries"
+    if callable(history) and not gives_one_value(history):
+        yield f"history={shown(history)} cannot be used; pass a function of entries"
     elif not callable(history) and not (isinstance(history, str) and history in words):
         yield f"unknown history {shown(history)}; use one of {', '.join(words)}, or a function"
 

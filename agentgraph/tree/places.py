@@ -29,17 +29,16 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.budgets import Summarized
 from agentgraph.agents.dependencies import in_order
-from agentgraph.agents.functions import is_async
+from agentgraph.agents.functions import is_async, needs_await
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.middleware import (
     ASKS,
-    INSTEAD,
     Mode,
     any_has,
     mode_fault,
     tools_of,
 )
-from agentgraph.safe_repr import shown
+from agentgraph.tree.asked import functions_asked
 from agentgraph.tree.changes import InnerGraph, Outline, fingerprint_of
 from agentgraph.tree.kinds import WORK, Kind, kind_of, speaks_early
 from agentgraph.tree.nodes import Nodes
@@ -266,6 +265,12 @@ class Place:
         return policy
 
     @property
+    def functions_asked(self) -> Iterator[tuple[str, object]]:
+        """The functions of users that are asked here, each with the name of its option."""
+        retry = self.policy("retry") if hasattr(self.agent, "retry") else None
+        return functions_asked(self.agent, self.step, self.checks, retry)
+
+    @property
     def limits(self) -> tuple[Limits, ...]:
         """The limits of its agent, and of the checks around that."""
         own = getattr(self.agent, "limits", None)
@@ -413,17 +418,16 @@ class Tree:
 
     @cached_property
     def mode_faults(self) -> Mapping[Mode, str | None]:
-        """For sync and async runs: which middleware they cannot call, and what to do; None if all."""
+        """For sync and async runs: which function they cannot call, and what to do; None if all."""
         return {mode: self._mode_fault(mode) for mode in get_args(Mode)}
 
     def _mode_fault(self, mode: Mode) -> str | None:
         for place in self.places:
             if place.chat and (fault := mode_fault(place.chat.middleware, mode)):
                 return f"{place.name}: {fault}"
-            for option, owner in (("choose", place.agent), ("when", place.step)):
-                function = getattr(owner, option, None)
-                if mode == "sync" and callable(function) and is_async(function):
-                    return f"{place.name}: {needs_await(option, function)}"
+            for slot, fn in place.functions_asked if mode == "sync" else ():
+                if is_async(fn):
+                    return f"{place.name}: {needs_await(slot, fn)}"
         return None
 
     def is_foreign(self, namespace: Sequence[str]) -> bool:
@@ -483,11 +487,6 @@ class Tree:
 def _is_terse(supervisor: Place | None) -> bool:
     chat = supervisor.chat if supervisor else None
     return chat is not None and chat.output_mode == "last"
-
-
-def needs_await(option: str, function: object) -> str:
-    """Return why sync runs cannot call the async function of an option, and what to do."""
-    return f"{option}={shown(function)} is async; pass a sync function, or run {INSTEAD['sync']}"
 
 
 def _inner_graph(graph: object) -> InnerGraph:

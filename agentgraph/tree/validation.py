@@ -41,7 +41,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.builders import as_tuple
 from agentgraph.agents.dependencies import DependsOn, dependency_faults, known_dependencies, upstream
-from agentgraph.agents.functions import is_async
+from agentgraph.agents.functions import gives_one_value
 from agentgraph.agents.limits import Limits, limit_faults, word_faults
 from agentgraph.agents.middleware import middleware_faults
 from agentgraph.agents.prebuilt.plans import PLAN_VALUES, Planned
@@ -314,8 +314,8 @@ def loop_faults(agent: LoopAgent) -> Iterator[str]:
     """Yield what is wrong with a loop."""
     yield from sub_agent_faults(agent)
     yield from limit_faults("max_iterations", agent.max_iterations)
-    if agent.until is not None and (not callable(agent.until) or is_async(agent.until)):
-        yield f"until={shown(agent.until)} cannot be used; pass a sync function of a context"
+    if agent.until is not None and not gives_one_value(agent.until):
+        yield f"until={shown(agent.until)} cannot be used; pass a function of a context"
     unbounded = agent.max_iterations is None and agent.until is None
     if unbounded and agent.sub_agents and not any(map(_can_end, agent.sub_agents)):
         yield (
@@ -392,7 +392,7 @@ def _listed(names: Iterable[object]) -> str:
 
 
 def _source_faults(option: str, source: object) -> Iterator[str]:
-    if not (isinstance(source, str) and source.isidentifier()) and not callable(source):
+    if not (isinstance(source, str) and source.isidentifier()) and not gives_one_value(source):
         yield (
             f"{option}={shown(source)} cannot be used; pass the name of a value, or a function of a "
             "context"
@@ -417,20 +417,14 @@ def each_faults(agent: EachAgent) -> Iterator[str]:
     names = [n for n in (agent.as_, agent.output_key, agent.errors_key) if isinstance(n, str)]
     if len(set(names)) < len(names):
         yield f"as_, output_key and errors_key must differ; they are {', '.join(map(shown, names))}"
-    if agent.key is not None and (not callable(agent.key) or is_async(agent.key)):
-        yield f"key={shown(agent.key)} cannot be used; pass a sync function of an item"
+    if agent.key is not None and not gives_one_value(agent.key):
+        yield f"key={shown(agent.key)} cannot be used; pass a function of an item"
     yield from limit_faults("max_concurrency", agent.max_concurrency)
     first = () if agent.depends_on else ("first",)  # steps of a plan are all needed
     yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", *first))
     if agent.output_mode is not None:
         yield from word_faults("output_mode", agent.output_mode, ("full", "last", "none"))
-    if callable(agent.input) and is_async(agent.input):
-        yield (
-            f"input={shown(agent.input)} cannot be used; pass a template, or a sync function of a "
-            "context"
-        )
-    elif not callable(agent.input):
-        yield from _input_faults(agent.input, "the input", agent.name, {agent.name: ()})
+    yield from _input_faults(agent.input, "the input", agent.name, {agent.name: ()})
 
 
 def workflow_faults(agent: WorkflowAgent) -> Iterator[str]:
@@ -466,10 +460,13 @@ def _input_faults(
         depends_on: The dependencies of all steps.
         keyed: The names of the steps with an output key.
     """
-    if template is None:
+    if template is None or gives_one_value(template):
         return
     if not isinstance(template, str):
-        yield f"{what} is {shown(template)} and not a string; pass a template"
+        yield (
+            f"{what} is {shown(template)} and cannot be used; pass a template, or a function of a "
+            "context"
+        )
         return
     for text in unreadable_in(template):
         yield (

@@ -1,5 +1,6 @@
 """Faults of derived agents: what `compile_agent` says of each."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import agentgraph as ag
 ROLES: Any = {"planner": says("p"), "executor": does("e"), "replanner": says("r")}
 
 
-async def later(*given: Any) -> None:
-    """An async function, where only sync ones can be used."""
+async def streamed(*given: Any) -> AsyncIterator[None]:
+    """An async generator, which returns no value."""
+    yield
 
 
 def plans(name: str = "pe", **options: Any) -> Any:
@@ -39,10 +41,9 @@ NO_LIMIT = "is not a limit; use a whole number from 1"
 OR_NONE = f"{NO_LIMIT}, or None for no bound"
 TWO_CHECKS = "it has two validated(...) checks; combine them into one"
 NO_CHECK = (
-    "cannot be used; pass a type, a JSON schema, or a sync function of a text, or of a context and a "
-    "text"
+    "cannot be used; pass a type, a JSON schema, or a function of a text, or of a context and a text"
 )
-NO_INPUT = "cannot be used; pass a sync function of the messages, or of a context and the messages"
+NO_INPUT = "cannot be used; pass a function of the messages, or of a context and the messages"
 NONE: Any = lambda: None  # noqa: E731
 SEVERAL: Any = lambda a, b, c: None  # noqa: E731
 SCHEMA = {"type": "object", "not": 5}
@@ -91,14 +92,10 @@ S: 3 {NO_AGENT}"""
             boss(worker_history="x", mode="handoff"),
             "S: worker_history='x' is not known; use 'input' or 'shared'",
         ),
-        (boss(model_input=later), f"S: model_input={later!r} {NO_INPUT}"),
-        (
-            checked(check=later),
-            f"w: the check {later!r} is async; pass a sync function, or check in an agent in a loop",
-        ),
+        (boss(model_input=streamed), f"S: model_input={streamed!r} {NO_INPUT}"),
         *(
             (checked(check=check), f"w: the check {check!r} {NO_CHECK}")
-            for check in ("yes", NONE, SEVERAL)
+            for check in ("yes", NONE, SEVERAL, streamed)
         ),
         (ag.validated(says("w"), None), f"w: the check None {NO_CHECK}"),
         (

@@ -3,6 +3,7 @@
 What a hook sees is in `tests/transcripts/model_input.txt`.
 """
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -44,16 +45,16 @@ class TestAHook:
         assert model.inputs == []
         assert lines(drive.resume(runner, "t")) == ["s/w: Done."]
 
-    def test_must_be_a_sync_function_of_one_or_two_arguments(self) -> None:
-        async def later(messages: list[BaseMessage]) -> list[BaseMessage]:
-            return messages
+    def test_must_be_a_function_of_one_or_two_arguments(self) -> None:
+        async def streamed(messages: list[BaseMessage]) -> AsyncIterator[BaseMessage]:
+            yield messages[0]
 
-        hooks: list[Any] = ["x", later, lambda: [], lambda a, b, c: []]
+        hooks: list[Any] = ["x", streamed, lambda: [], lambda a, b, c: []]
         for hook in hooks:
             with pytest.raises(ag.InvalidAgentError) as caught:
                 ag.compile_agent(ag.chat_agent("w", scripted(), model_input=hook))
             assert str(caught.value) == (
-                f"w: model_input={hook!r} cannot be used; pass a sync function of the messages, or "
+                f"w: model_input={hook!r} cannot be used; pass a function of the messages, or "
                 "of a context and the messages"
             )
 

@@ -43,19 +43,6 @@ SAYING: dict[str, Callable[[], ag.Agent]] = {
 }
 
 
-def test_until_is_not_awaited() -> None:
-    async def ends() -> bool:
-        return True
-
-    awaitable = ends()
-    tree = looped(says("w", "one"), lambda ctx: awaitable)
-    with pytest.raises(ag.InvalidOutputError) as caught:
-        ag.Runner(tree).invoke("Go.")
-    awaitable.close()
-    assert str(caught.value).startswith("l: until=<function ")
-    assert str(caught.value).endswith("which is not awaited; return whether the loop ends")
-
-
 @pytest.mark.parametrize("kind", SAYING)
 def test_after_any_agent_a_function_that_fails_or_asks_is_called_again_alone(
     disk: Disk, kind: str

@@ -1,7 +1,7 @@
 """The faults of trees, all found before the run: those of `faults.txt`, and how errors list them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,10 @@ def undocumented(q: str) -> str:
 
 async def later(given: Any) -> str:
     return "Later."
+
+
+async def streamed(given: Any) -> AsyncIterator[str]:
+    yield "Later."
 
 
 @tool

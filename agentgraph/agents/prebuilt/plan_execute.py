@@ -1,7 +1,7 @@
 """A plan-and-execute agent: a planner, and then a loop of an executor and a replanner."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
@@ -19,6 +19,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.builders import chat_agent, function_agent, sequential
 from agentgraph.agents.context import Context
+from agentgraph.agents.functions import Asks, then
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.prebuilt.plans import (
     Approval,
@@ -205,14 +206,14 @@ def _instructed(agent: Agent, task: str, form: str, unless: str | None = None) -
         return agent
     instruction = agent.instruction
     if not isinstance(instruction, str):
-        return replace(agent, instruction=_Templated(instruction, form))
+        return replace(agent, instruction=Templated(instruction, form))
     if unless and unless in instruction:
         return agent
     return replace(agent, instruction=f"{instruction or task}\n\n{form}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Templated:
+class Templated(Asks):
     """An instruction that is not a template, followed by a template.
 
     Attributes:
@@ -223,9 +224,18 @@ class _Templated:
     instruction: Instruction
     form: str
 
-    def __call__(self, ctx: Context) -> str | SystemMessage:
-        """Return the combined instruction."""
-        instruction = self.instruction(ctx) if callable(self.instruction) else self.instruction
+    @property
+    def function(self) -> object:
+        """The instruction."""
+        return self.instruction
+
+    def __call__(self, ctx: Context) -> Any:
+        """Return the combined instruction; an awaitable of it if the function returned one."""
+        instruction = self.instruction
+        returned = instruction(ctx) if callable(instruction) else instruction
+        return then(returned, lambda come: self._with_form(ctx, come()))
+
+    def _with_form(self, ctx: Context, instruction: object) -> object:
         if isinstance(instruction, SystemMessage):
             return with_text(instruction, fill(self.form, ctx.values, ctx.name))
         return f"{instruction}\n\n{self.form}" if isinstance(instruction, str) else instruction

@@ -19,6 +19,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.builders import function_agent
 from agentgraph.agents.context import Context
+from agentgraph.agents.functions import is_awaitable, refuse
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.schemas import plain
 from agentgraph.agents.signals import Custom, SetValues
@@ -57,9 +58,9 @@ def runnable_agent(
 
     Args:
         runnable: The runnable. For a compiled graph use `graph_agent`, for a model `chat_agent`.
-        input: A sync function from a `Context` to the input of the runnable; by default the values of
+        input: A function from a `Context` to the input of the runnable; by default the values of
             the run and `messages`, in one dict; for a model the messages.
-        output: A sync function from the result to what the agent says and sets: a text, a message,
+        output: A function from the result to what the agent says and sets: a text, a message,
             `SetValues(...)`, `Custom(...)`, or a list of these. By default it says the result; what is
             neither a text nor a message as JSON.
 
@@ -96,14 +97,24 @@ class RunsRunnable:
 
     def __call__(self, ctx: Context) -> str | BaseMessage | SetValues | Custom | None:
         """Call the runnable."""
-        output: str | BaseMessage | None = self._output_of(self.runnable.invoke(self._input_for(ctx)))
+        given = self._sync(ctx, "input", self.input, self._input_for(ctx))
+        came = self._output_of(self.runnable.invoke(given))
+        output: str | BaseMessage | None = self._sync(ctx, "output", self.output, came)
         return output
 
     async def acall(self, ctx: Context) -> object:
         """Call the runnable on the event loop."""
-        return self._output_of(await self.runnable.ainvoke(self._input_for(ctx)))
+        given = self._input_for(ctx)
+        result = await self.runnable.ainvoke(await given if is_awaitable(given) else given)
+        came = self._output_of(result)
+        return await came if is_awaitable(came) else came
 
-    def _input_for(self, ctx: Context) -> object:
+    def _sync(self, ctx: Context, slot: str, fn: object, returned: Any) -> Any:
+        if is_awaitable(returned):
+            refuse(ctx.address, slot, fn, returned)
+        return returned
+
+    def _input_for(self, ctx: Context) -> Any:
         if self.input is not None:
             return self.input(ctx)
         if isinstance(self.runnable, BaseLanguageModel):

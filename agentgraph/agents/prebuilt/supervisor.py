@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
@@ -25,7 +25,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.builders import agent_tool, as_tuple, chat_agent
 from agentgraph.agents.context import Context, Entry
-from agentgraph.agents.functions import is_async, takes_two
+from agentgraph.agents.functions import Asks, is_hook, takes_two
 from agentgraph.agents.limits import Limits, word_faults
 from agentgraph.agents.tools import FORWARD, TRANSFERRED, Answer, CallId
 
@@ -158,13 +158,13 @@ PATIENCE = 3
 
 def with_reminder(model_input: ModelInput | None, workers: Sequence[str]) -> ModelInput:
     """Return a `model_input` that adds the reminder, and then calls the given one."""
-    if model_input is not None and (not callable(model_input) or is_async(model_input)):
+    if model_input is not None and not is_hook(model_input):
         return model_input  # a fault, reported when the tree is compiled
     return Reminder(tuple(workers), model_input)
 
 
 @dataclass(frozen=True, slots=True)
-class Reminder:
+class Reminder(Asks):
     """Adds a message if the last turns of a worker had the same result.
 
     Attributes:
@@ -173,10 +173,15 @@ class Reminder:
     """
 
     workers: tuple[str, ...]
-    inner: Callable[..., Sequence[BaseMessage]] | None = None
+    inner: Callable[..., Any] | None = None
 
-    def __call__(self, ctx: Context, messages: list[BaseMessage]) -> Sequence[BaseMessage]:
-        """Return the messages to send to the model."""
+    @property
+    def function(self) -> object:
+        """The user's `model_input`."""
+        return self.inner
+
+    def __call__(self, ctx: Context, messages: list[BaseMessage]) -> Any:
+        """Return the messages to send to the model, or an awaitable of them if `inner` returned one."""
         turns = worker_turns(ctx.entries, ctx.name, self.workers)
         if len(turns) >= PATIENCE and len(set(turns[-PATIENCE:])) == 1:
             messages = [*messages, HumanMessage(_reminder(turns))]

@@ -1,7 +1,7 @@
 """An agent that runs again, with the fault in its history, until its output passes a check."""
 
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,13 +10,17 @@ from typing_extensions import TypeForm
 
 from agentgraph.agents.agents import Agent, CheckedAgent
 from agentgraph.agents.context import Context
-from agentgraph.agents.functions import is_async, is_hook, takes_two
+from agentgraph.agents.functions import Asks, Later, is_hook, takes_two, then
 from agentgraph.agents.limits import Limits, limit_faults
 from agentgraph.agents.schemas import output_fault, read_json, typed
 from agentgraph.agents.signals import CheckResult, JsonSchema
 from agentgraph.safe_repr import said, shown
 
-Check: TypeAlias = Callable[..., bool | str | None] | TypeForm[Any] | JsonSchema
+_WRONG = (ValueError, AssertionError)
+"""What a check raises that finds something wrong."""
+
+Verdict: TypeAlias = bool | str | None
+Check: TypeAlias = Callable[..., Verdict | Awaitable[Verdict]] | TypeForm[Any] | JsonSchema
 """A type or a JSON schema for the last text; or a function of it, or of a `Context` and it."""
 
 
@@ -43,12 +47,12 @@ def validated(
 
     Args:
         agent: The agent, which may be a composite.
-        check: A type that pydantic knows, or a JSON schema, which the text must fit as JSON; or a sync
-            function `check(text)` or `check(ctx, text)` of its last message. It returns True or None
-            if the text passes, else a text that says what is wrong, or False; or it raises a
-            `ValueError` (such as pydantic's) or an `AssertionError`, as pydantic's validators do. Any
-            other exception fails the run: what the agent said is saved, and a resume calls the check
-            again. The check may ask a person with LangGraph's `interrupt()`.
+        check: A type that pydantic knows, or a JSON schema, which the text must fit as JSON; or a
+            function `check(text)` or `check(ctx, text)` of its last message, sync or async. It returns
+            True or None if the text passes, else a text that says what is wrong, or False; or it
+            raises a `ValueError` (such as pydantic's) or an `AssertionError`, as pydantic's validators
+            do. Any other exception fails the run: what the agent said is saved, and a resume calls the
+            check again. The check may ask a person with LangGraph's `interrupt()`.
         max_attempts: The maximum number of attempts, at least 1.
         limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
@@ -67,7 +71,7 @@ def validated(
 
 
 @dataclass(frozen=True, slots=True)
-class TextCheck:
+class TextCheck(Asks):
     """Checks the last message of an agent.
 
     Attributes:
@@ -78,9 +82,19 @@ class TextCheck:
     check: Any
     max_attempts: int
 
-    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    @property
+    def function(self) -> object:
+        """The check."""
+        return self.check
+
+    def __call__(
+        self, ctx: Context, messages: Sequence[BaseMessage], attempt: int
+    ) -> CheckResult | Later[CheckResult]:
         """Run the agent again with what was wrong; after its last attempt, fail."""
-        wrong = self._wrong(ctx, str(messages[-1].text) if messages else "")
+        text = str(messages[-1].text) if messages else ""
+        return then(self._asked(ctx, text), lambda come: self._result(ctx, attempt, _wrong(come)))
+
+    def _result(self, ctx: Context, attempt: int, wrong: str | None) -> CheckResult:
         if wrong is None:
             return CheckResult()
         failed = (
@@ -93,18 +107,28 @@ class TextCheck:
             messages=(HumanMessage(text),), repeats=True, failed=failed if is_last else None
         )
 
-    def _wrong(self, ctx: Context, text: str) -> str | None:
-        """Return what is wrong with a text, or None."""
+    def _asked(self, ctx: Context, text: str) -> object:
+        """Return the verdict, or an awaitable of it, or the exception that tells what is wrong."""
         try:
             if _is_schema(self.check):
                 typed(self.check, read_json(text))
                 return None
-            verdict = self.check(ctx, text) if takes_two(self.check) else self.check(text)
-        except (ValueError, AssertionError) as error:
-            return said(error)
-        if verdict is None or verdict is True:
-            return None
-        return str(verdict) if verdict else "it was refused, without a reason"
+            return self.check(ctx, text) if takes_two(self.check) else self.check(text)
+        except _WRONG as error:
+            return error
+
+
+def _wrong(come: Callable[[], object]) -> str | None:
+    """Return what is wrong with a text, given its verdict, or None."""
+    try:
+        verdict = come()
+    except _WRONG as error:
+        return said(error)
+    if isinstance(verdict, _WRONG):
+        return said(verdict)
+    if verdict is None or verdict is True:
+        return None
+    return str(verdict) if verdict else "it was refused, without a reason"
 
 
 def _faults(check: object, max_attempts: object) -> Iterator[str]:
@@ -112,11 +136,9 @@ def _faults(check: object, max_attempts: object) -> Iterator[str]:
     if _is_schema(check):
         if fault := output_fault(check):
             yield fault.replace("output schema", "check", 1)
-    elif is_async(check):
-        yield f"the check {shown(check)} is async; pass a sync function, or check in an agent in a loop"
     elif not is_hook(check):
         yield (
-            f"the check {shown(check)} cannot be used; pass a type, a JSON schema, or a sync function "
+            f"the check {shown(check)} cannot be used; pass a type, a JSON schema, or a function "
             "of a text, or of a context and a text"
         )
 

@@ -21,7 +21,6 @@ from agentgraph.agents.tools import (
     Passed,
     WrappedTool,
     function_of,
-    is_enabled,
     is_long_running,
     provider_tools,
     run_tools,
@@ -37,11 +36,13 @@ from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import FlatGraph
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.stopping import Contained, stoppable
 from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.state import ChatEnding
+from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 
 
@@ -129,7 +130,7 @@ class BuiltAgent:
                 may still lack results.
         """
         is_open = visible is None
-        messages = activation.view.visible(self.agent.history) if visible is None else visible
+        messages = activation.view.visible(activation.view.history) if visible is None else visible
         return Step(
             activation,
             self.channels,
@@ -205,18 +206,28 @@ class BuiltAgent:
         wrap_inside(node, prepare)
         return node
 
-    def disabled(self, context: Context) -> Set[str]:
+    def disabled(self, context: Context) -> Calls[Set[str]]:
         """Return the names of the tools that the model is not offered now."""
-        return {tool.agent.name for tool in self.switched if not self._is_enabled(tool, context)}
+        names: set[str] = set()
+        for tool in self.switched:
+            if not (yield from self._is_enabled(tool, context)):
+                names.add(tool.agent.name)
+        return names
 
-    def _is_enabled(self, tool: AgentTool, context: Context) -> bool:
+    def _is_enabled(self, tool: AgentTool, context: Context) -> Calls[bool]:
+        enabled = tool.enabled
+        if isinstance(enabled, str):
+            return bool(context.values.get(enabled))
+        if not callable(enabled):
+            return bool(enabled)
+        slot = f"enabled of the agent tool {tool.agent.name!r}, "
         try:
-            return is_enabled(tool, context)
+            return bool((yield from asked(context.address, slot, enabled, context)))
         except Exception as error:
             add_note(error, f"It was `enabled` of the agent tool {tool.agent.name!r} that failed.")
             raise
 
-    def system(self, context: Context) -> SystemMessage | None:
+    def system(self, context: Context) -> Calls[SystemMessage | None]:
         """Return the system message of one step.
 
         Raises:
@@ -226,7 +237,7 @@ class BuiltAgent:
             return self._system
         instruction: Any = self.agent.instruction
         if not isinstance(instruction, str):
-            instruction = instruction(context)
+            instruction = yield from asked(context.address, "instruction", instruction, context)
             if not isinstance(instruction, str | SystemMessage):
                 raise InvalidOutputError(
                     f"{context.address}: the function instruction= returned {shown(instruction)}; "

@@ -11,7 +11,7 @@ and `_SHAPE` lists them: if LangChain changes one, building raises `LangChainCha
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.metadata import version
-from types import CellType, FunctionType
+from types import CellType, FunctionType, GeneratorType
 from typing import Any
 
 from langchain.agents.middleware import ModelRequest
@@ -23,6 +23,7 @@ from agentgraph.errors import LangChainChangedError
 from agentgraph.graph.foreign.flat_graph import FlatGraph
 from agentgraph.graph.nodes.stopping import keep_outcome
 from agentgraph.graph.open_types import Builder, Graph
+from agentgraph.graph.sync_async import arun_calls, run_calls
 
 _OF_TOOL_NODES = ("_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one")
 """What is used of a `ToolNode`."""
@@ -109,7 +110,8 @@ def wrap_inside(node: Any, ready: Callable[[object], object]) -> None:
 
     Args:
         node: The tool node.
-        ready: Called with the request of a call; gives the one that is made, or the result.
+        ready: Called with the request of a call; gives the one that is made, or the calls that give
+            that or the result.
 
     Raises:
         LangChainChangedError: It lacks what is used of it.
@@ -120,10 +122,12 @@ def wrap_inside(node: Any, ready: Callable[[object], object]) -> None:
 
     def inner(request: object, execute: Callable[[object], object]) -> object:
         made = ready(request)
+        made = run_calls(made) if isinstance(made, GeneratorType) else made
         return made if isinstance(made, ToolMessage) else execute(made)
 
     async def ainner(request: object, execute: Callable[[object], Awaitable[object]]) -> object:
         made = ready(request)
+        made = await arun_calls(made) if isinstance(made, GeneratorType) else made
         result = made if isinstance(made, ToolMessage) else await execute(made)
         keep_outcome()
         return result

@@ -21,7 +21,9 @@ edited calls. Two things are added:
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Annotated, Any, NotRequired, cast
 
@@ -45,13 +47,16 @@ from typing_extensions import TypedDict
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.budgets import Summarized
+from agentgraph.agents.functions import is_awaitable, refuse
 from agentgraph.agents.middleware import APPROVE, DECISIONS, SUMMARY
 from agentgraph.agents.schemas import plain, references, schema_fault
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.calls import last_reply
 from agentgraph.graph.chat.laid_flat import asking_by
 from agentgraph.graph.chat.models import core_of, model_named
+from agentgraph.graph.nodes.asking import Answers, Unanswered
 from agentgraph.graph.nodes.reports import ask_until_it_fits
+from agentgraph.graph.sync_async import arun_calls
 from agentgraph.safe_repr import shown
 
 
@@ -89,12 +94,11 @@ class Approval(HumanInTheLoopMiddleware):
             dict(rules) if isinstance(rules, Mapping) else dict.fromkeys(rules, True)
         )
         super().__init__(by_tool, interrupt_mode=agent.interrupt_mode)
-        self._rules = self.interrupt_on
+        self._rules = {name: _asking(agent, name, rule) for name, rule in self.interrupt_on.items()}
         self.interrupt_on = {name: _once(rule) for name, rule in self._rules.items()}
         if callable(approve):
-            rule = InterruptOnConfig(
-                allowed_decisions=[*DECISIONS], when=lambda request: bool(approve(request.tool_call))
-            )
+            chosen = _Ask(agent.name, "approve", approve, lambda request: (request.tool_call,))
+            rule = InterruptOnConfig(allowed_decisions=[*DECISIONS], when=chosen)
             self._rules, self.interrupt_on = _OfEveryTool(rule), _OfEveryTool(_once(rule))
         self._tools = tools
         self._ask_and_decide = asking_by(HumanInTheLoopMiddleware.after_model, self._ask)
@@ -116,6 +120,25 @@ class Approval(HumanInTheLoopMiddleware):
         update: _Update = self._ask_and_decide(self, {**state, _CHOSEN: chosen}, runtime)
         return {**(update or {}), _CHOSEN: {**chosen, "is_next": False}}
 
+    async def aafter_model(self, state: AgentState, runtime: Runtime) -> _Update:
+        """Choose and ask as `after_model` does; await what the functions of the rules return."""
+        with _answering() as answers:
+            return await arun_calls(answers.run(partial(self.after_model, state, runtime)))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """Ask about one call; await what the functions of the rules return."""
+        with _answering() as answers:
+            while True:
+                try:
+                    return await super().awrap_tool_call(request, handler)
+                except Unanswered as unanswered:
+                    if unanswered.answers is not answers:
+                        raise
+                    open_one = unanswered
+                await arun_calls(answers.answer(open_one))
+
     def _chosen(self, state: AgentState, runtime: Runtime) -> Chosen | None:
         """Return the calls that need approval by a function's decision; None without such rules."""
         message = last_reply(state["messages"])
@@ -131,6 +154,59 @@ class Approval(HumanInTheLoopMiddleware):
 
     def _ask(self, request: object) -> object:
         return ask_until_it_fits(plain(request), answer_schema(request, self._tools))
+
+
+_ANSWERS: ContextVar[Answers | None] = ContextVar("approval_answers", default=None)
+"""What the functions of the rules answered in this run of a hook or a wrap; None in sync runs."""
+
+
+@contextmanager
+def _answering() -> Iterator[Answers]:
+    token = _ANSWERS.set(answers := Answers())
+    try:
+        yield answers
+    finally:
+        _ANSWERS.reset(token)
+
+
+class _Ask:
+    """A function of a rule, asked so that async runs await what it returns."""
+
+    def __init__(
+        self, where: str, slot: str, fn: Any, arguments: Callable[..., tuple[Any, ...]]
+    ) -> None:
+        """Make it.
+
+        Args:
+            where: The agent's name.
+            slot: The option that has the function.
+            fn: The function.
+            arguments: Returns its arguments, of those that LangChain passes.
+        """
+        self._where, self._slot, self._fn, self._arguments = where, slot, fn, arguments
+
+    def __call__(self, asked: Any, *more: object) -> Any:
+        arguments, answers = self._arguments(asked, *more), _ANSWERS.get()
+        if answers is None:
+            returned = self._fn(*arguments)
+            return (
+                refuse(self._where, self._slot, self._fn, returned)
+                if is_awaitable(returned)
+                else returned
+            )
+        call = asked if isinstance(asked, Mapping) else asked.tool_call
+        key = (self._slot, call["id"], call["name"])
+        return answers.ask(key, self._where, self._slot, self._fn, *arguments)
+
+
+def _asking(agent: ChatAgent, tool: str, rule: InterruptOnConfig) -> InterruptOnConfig:
+    """Return a rule whose functions are asked so that async runs await what they return."""
+    asks = {
+        part: _Ask(agent.name, f"approve[{tool!r}]: {part}", fn, lambda *arguments: arguments)
+        for part in ("when", "description")
+        if callable(fn := rule.get(part))
+    }
+    return cast(InterruptOnConfig, {**rule, **asks})
 
 
 def is_chosen(own: Mapping[str, Any]) -> bool:

@@ -59,6 +59,7 @@ from agentgraph.graph.chat.step import Step
 from agentgraph.graph.graph_classes import unstamped
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.context import ActivationContext
 from agentgraph.graph.nodes.stopping import Contained, stoppable
 from agentgraph.graph.open_types import AnyRunnable
@@ -68,21 +69,26 @@ from agentgraph.tree.leaf_faults import toolless
 
 
 class Models:
-    """The models of an agent; a model given by name is made when it is first needed."""
+    """The models of an agent; a model given by name is made when it is first needed.
+
+    Attributes:
+        fixed: The model, if it is an object; else None.
+    """
 
     def __init__(self, agent: ChatAgent) -> None:
         self._model = agent.model
+        self.fixed = agent.model if isinstance(agent.model, Runnable) else None
         self._named: dict[str, object] = {}
 
-    def chosen(self, context: Context) -> object:
-        """Return the model for one step, or its name.
+    def chosen(self, context: Context) -> Calls[object]:
+        """Return the model for one step, or its name, if the model is not fixed.
 
         Raises:
             InvalidOutputError: The function returned something else.
         """
-        model = self._model
-        if not isinstance(model, Runnable | str):
-            model = model(context)
+        model: Any = self._model
+        if not isinstance(model, str):
+            model = yield from asked(context.address, "model", model, context)
         if not isinstance(model, Runnable | str):
             raise InvalidOutputError(
                 f"{context.address}: the function model= returned {shown(model)}; return a LangChain "
@@ -274,7 +280,7 @@ class Asking:
 
     activation: Activation
     context: ActivationContext
-    hook: Callable[..., Sequence[BaseMessage]] | None
+    hook: Callable[..., object] | None
     model: object
     system: SystemMessage | None
     runs_tools: bool
@@ -307,7 +313,7 @@ class Asking:
         config: RunnableConfig = {**outer, "metadata": metadata}
         sent = list(messages) if wanted is None else with_system(messages, wanted.instruction())
         for _ in range(1 + CORRECTIONS):
-            hooked = sent if self.hook is None else self._hooked(self.hook, sent)
+            hooked = sent if self.hook is None else (yield from self._hooked(self.hook, sent))
             hooked = unstamped(hooked) if has_cache(model) else hooked
             if self.recorder is None:
                 reply = yield invoked(model, hooked, config)
@@ -334,9 +340,10 @@ class Asking:
         return self.runs_tools and not self.is_last and bool(others)
 
     def _hooked(
-        self, hook: Callable[..., Sequence[BaseMessage]], messages: list[BaseMessage]
-    ) -> list[BaseMessage]:
-        result = hook(self.context, messages) if takes_two(hook) else hook(messages)
+        self, hook: Callable[..., object], messages: list[BaseMessage]
+    ) -> Calls[list[BaseMessage]]:
+        arguments = (self.context, messages) if takes_two(hook) else (messages,)
+        result = yield from asked(self.context.address, "model_input", hook, *arguments)
         is_list = isinstance(result, Sequence) and not isinstance(result, str)
         if not is_list or not all(isinstance(each, BaseMessage) for each in result):
             raise InvalidOutputError(

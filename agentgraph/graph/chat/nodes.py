@@ -95,22 +95,33 @@ class ModelNode(ChatNode):
             self.read_mail(activation)
         if activation.meter is not None:
             activation.meter.check_model_call()
-        context = activation.view.context(self.agent.history)
-        asking = Asking(
+        return self._talk(activation)
+
+    def _asking(self, activation: Activation) -> Calls[Asking]:
+        """Return what the model is asked; the functions that say it are asked."""
+        if self.asks_history:
+            yield from activation.view.ask_history()
+        context = activation.view.context(activation.view.history)
+        model: object = self.built.models.fixed
+        if model is None:
+            model = yield from self.built.models.chosen(context)
+        system = yield from self.built.system(context)
+        is_last, no_tools = self._is_last(activation), frozenset[str]()
+        return Asking(
             activation,
             context,
             self.agent.model_input,
-            self.built.models.chosen(context),
-            self.built.system(context),
+            model,
+            system,
             self.built.runs_tools,
-            self._is_last(activation),
+            is_last,
             self.built.wanted,
-            self.built.disabled(context) if self.built.switched else frozenset(),
+            (yield from self.built.disabled(context)) if self.built.switched else no_tools,
         )
-        return self._talk(asking)
 
-    def _talk(self, asking: Asking) -> Calls[None]:
-        activation, seen = asking.activation, asking.context.seen
+    def _talk(self, activation: Activation) -> Calls[None]:
+        asking = yield from self._asking(activation)
+        seen = asking.context.seen
         if isinstance(asking.model, str):
             asking.model = yield from self.built.models.named(asking.model, activation.address)
         has_record = self.built.keeps_record and activation.view.record
@@ -270,6 +281,8 @@ class HookNode(ChatNode):
             return
         if activation.mailbox is not None and not activation.mailbox.is_empty:
             self.read_mail(activation)
+        if self.asks_history:
+            yield from activation.view.ask_history()
         step = self.built.step(activation)
         config = step.config()
         try:

@@ -58,6 +58,7 @@ from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.history import calls_of, unchanged
 from agentgraph.graph.internals import RESUME_MAP
 from agentgraph.graph.nodes.activation import Activation, without_place
+from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
@@ -114,11 +115,15 @@ class CallRunner:
         self._acting = {name: ActingTool(tool, agent) for name, tool in by_name.items()}
         self._see_state = {name for name in by_name if injects_state(self._tool_node, name)}
 
+    def reads_state(self, calls: Sequence[RunningCall]) -> bool:
+        """Return whether a tool or middleware reads the agent's state in one of several calls."""
+        return self._built.wraps_tools or any(each.wanted in self._see_state for each in calls)
+
     def talk(self, running: RunningCall) -> Calls[TaskResult]:
         """Run a call, and return its result."""
         activation, number = running.activation, running.opened.number
         with Reporter(activation, number, running.emitter), self._in_scope(running):
-            running.add(self._answer(running) or (yield from self._ran(running)))
+            running.add((yield from self._answer(running)) or (yield from self._ran(running)))
             return running.result(self._may)
 
     def talk_in_task(self, running: RunningCall) -> Calls[TaskResult]:
@@ -141,7 +146,7 @@ class CallRunner:
             failed = error
         if running.fatal is not None:
             raise running.fatal  # whatever middleware made of it
-        return came if failed is None else self._failed(running, failed)
+        return came if failed is None else (yield from self._failed(running, failed))
 
     async def _arun_call(self, node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> object:
         if not self._built.wraps_tools:
@@ -149,7 +154,7 @@ class CallRunner:
         with stoppable():
             return await arun_call(node, call, runtime)
 
-    def _failed(self, running: RunningCall, error: Exception) -> ToolMessage:
+    def _failed(self, running: RunningCall, error: Exception) -> Calls[ToolMessage]:
         """Return the message to the model for a failure that no middleware handled.
 
         Raises:
@@ -157,12 +162,13 @@ class CallRunner:
         """
         if isinstance(error, _UnknownToolError):
             raise error.error
-        content = None if steers(error) else error_result(error, self._built.agent.on_tool_error)
+        how, at = self._built.agent.on_tool_error, running.activation.address
+        content = None if steers(error) else (yield from error_result(error, how, at))
         if content is None:
             raise error
         return running.message(content, failed=True)
 
-    def _answer(self, running: RunningCall) -> ToolMessage | None:
+    def _answer(self, running: RunningCall) -> Calls[ToolMessage | None]:
         """Return the result if no tool has to run: a passed-over, unreadable or unknown call."""
         if running.is_passed_over:
             return running.message(_PASSED_OVER, failed=True)
@@ -173,18 +179,20 @@ class CallRunner:
                 "arguments that are a JSON object.",
                 failed=True,
             )
-        if self._built.switched and (disabled := self._disabled(running)):
-            return self._unknown(running, disabled) or self._not_offered(running, disabled)
-        is_known = call["name"] in self._known
-        return None if is_known or self._built.wraps_tools else self._unknown(running)
+        if self._built.switched and (disabled := (yield from self._disabled(running))):
+            answer = yield from self._unknown(running, disabled)
+            return answer or self._not_offered(running, disabled)
+        if call["name"] in self._known or self._built.wraps_tools:
+            return None
+        return (yield from self._unknown(running))
 
-    def _disabled(self, running: RunningCall) -> Set[str]:
+    def _disabled(self, running: RunningCall) -> Calls[Set[str]]:
         """Return the names of the tools that are not enabled, if the call is of one of them."""
         name = running.opened.call["name"]
         if all(tool.agent.name != name for tool in self._built.switched):
             return frozenset()
         context = running.activation.view.context(unchanged, running.current)
-        disabled = self._built.disabled(context)
+        disabled = yield from self._built.disabled(context)
         return disabled if name in disabled else frozenset()
 
     def _not_offered(self, running: RunningCall, disabled: Set[str]) -> ToolMessage:
@@ -195,7 +203,9 @@ class CallRunner:
         )
         return running.message(text, failed=True)
 
-    def _unknown(self, running: RunningCall, disabled: Set[str] = frozenset()) -> ToolMessage | None:
+    def _unknown(
+        self, running: RunningCall, disabled: Set[str] = frozenset()
+    ) -> Calls[ToolMessage | None]:
         """Return the answer to a call of an unknown tool; None if LangGraph answers it."""
         call, unknown = running.opened.call, self._unknown_tool
         if unknown == "return":
@@ -205,22 +215,29 @@ class CallRunner:
                 f"{running.activation.address}: the model called the unknown tool {call['name']!r}; "
                 f"the agent's tools: {', '.join(sorted(self._known - disabled))}"
             )
-        return running.message(unknown(call["name"], call["args"]))
+        at = running.activation.address
+        answer = yield from asked(at, "unknown_tool", unknown, call["name"], call["args"])
+        return running.message(answer)
 
     def _ready(self, request: Any) -> object:
-        """Return a request whose tool is our wrapper, or an answer.
+        """Return a request whose tool is our wrapper; or the calls that give that or an answer.
 
         If not even middleware supplied a tool, `unknown_tool` may answer.
         """
+        return self._readied(request) if request.tool is not None else self._answered(request)
+
+    def _answered(self, request: Any) -> Calls[object]:
+        """Return the answer to a call of an unknown tool, or the request if LangGraph answers it."""
+        try:
+            is_known = str(request.tool_call["name"]) in self._known
+            answer = None if is_known else (yield from self._unknown(RUNNING.get()))
+        except Exception as error:
+            raise _UnknownToolError(error) from error
+        return self._readied(request) if answer is None else answer
+
+    def _readied(self, request: Any) -> object:
+        """Return a request whose tool is our wrapper."""
         running, tool = RUNNING.get(), request.tool
-        if tool is None:
-            try:
-                is_known = str(request.tool_call["name"]) in self._known
-                answer = None if is_known else self._unknown(running)
-            except Exception as error:
-                raise _UnknownToolError(error) from error
-            if answer is not None:
-                return answer
         running.tool, running.arguments = request.tool_call["name"], request.tool_call["args"]
         if isinstance(tool, HandoffCall):
             return request.override(tool=HandoffTool(tool))
@@ -381,7 +398,7 @@ class LaneTool:
                 lane_call = self._lane_call(running, arguments, cursor)
                 with _without_place():
                     outcome = yield Call(self.lane.attempt, self._aattempt, (lane_call,))
-                self._take(running, *outcome)
+                yield from self._take(running, *outcome)
             except GraphBubbleUp:
                 raise
             except Exception as error:
@@ -405,19 +422,22 @@ class LaneTool:
         namespace = running.attempts.namespace()
         return LaneCall(self.node_context, cursor, lambda: surroundings, running.control, namespace)
 
-    def _take(self, running: RunningCall, result: LaneResult, error: Exception | None) -> None:
+    def _take(self, running: RunningCall, result: LaneResult, error: Exception | None) -> Calls[None]:
         running.attempts.message_ids = [message.id for message in result["messages"]]
         if error is not None:
             raise error
         running.write(self.node_context.reducers.handed_back(result["values"]))
-        running.attempts.came = self._output(running, result)
+        running.attempts.came = yield from self._output(running, result)
 
-    def _output(self, running: RunningCall, result: LaneResult) -> str | list[Any]:
+    def _output(self, running: RunningCall, result: LaneResult) -> Calls[str | list[Any]]:
         """Return what the model reads of the result of the lane, as LangChain keeps it in a message."""
         if self.tool.output is None:
             return last_text(result)
+        reply = reply_of(result, self.node_context, self.lane.place)
+        slot = f"output of the agent tool {self.lane.place.name!r}, "
         try:
-            given = self.tool.output(reply_of(result, self.node_context, self.lane.place))
+            at = running.activation.address
+            given = yield from asked(at, slot, self.tool.output, reply)
             return running.message(plain(given)).content
         except Exception as error:
             add_note(error, f"It was `output` of the agent tool {self.lane.place.name!r} that failed.")
@@ -500,22 +520,24 @@ class _UnknownToolError(Exception):
         self.error = error
 
 
-def error_result(error: Exception, on_tool_error: OnToolError) -> object:
+def error_result(error: Exception, on_tool_error: OnToolError, where: str = "") -> Calls[object]:
     r"""Return the tool result for an exception; None if it must fail the agent.
 
     >>> def unreachable(error: ConnectionError) -> str:
     ...     return "The library is closed."
-    >>> error_result(ConnectionError("no route"), unreachable)
+    >>> run_calls(error_result(ConnectionError("no route"), unreachable))
     'The library is closed.'
-    >>> error_result(ValueError("no topic"), unreachable)
-    >>> error_result(ValueError("no topic"), (ValueError, KeyError))
+    >>> run_calls(error_result(ValueError("no topic"), unreachable))
+    >>> run_calls(error_result(ValueError("no topic"), (ValueError, KeyError)))
     "Error: ValueError('no topic')\n Please fix your mistakes."
     """
     if on_tool_error == "raise" or not isinstance(error, handled_types(on_tool_error)):
         return None
     if on_tool_error == "return" or isinstance(on_tool_error, type | tuple):
         return _ERROR_TEXT.format(shown_error(error))
-    return on_tool_error if isinstance(on_tool_error, str) else on_tool_error(error)
+    if isinstance(on_tool_error, str):
+        return on_tool_error
+    return (yield from asked(where, "on_tool_error", on_tool_error, error))
 
 
 def handled_types(on_tool_error: OnToolError) -> tuple[type[Exception], ...]:
@@ -542,6 +564,10 @@ def _annotated(function: Callable[..., object]) -> tuple[type[Exception], ...]:
     )
 
 
+def _changes_messages(result: TaskResult) -> bool:
+    return any("messages" in update for update in result.get("state", ()))
+
+
 class ToolsNode(ChatNode):
     """Runs the open calls of the agent's last message, and continues with their results."""
 
@@ -558,6 +584,8 @@ class ToolsNode(ChatNode):
         if self.runner.agents:
             yield from activation.read_lanes()
         calls, hands_over, is_alone = self._calls(activation, control)
+        if self.asks_history and self.runner.reads_state(calls):
+            yield from activation.view.ask_history()
         if hands_over:
             activation.count_transfer()  # before anything says that it was carried out
         if is_alone:
@@ -567,6 +595,8 @@ class ToolsNode(ChatNode):
             needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
             schedule = Schedule(needs, control)
             results = [*(yield tasks_call(schedule, self._starter(calls, schedule))).values()]
+        if self.asks_history and any(map(_changes_messages, results)):
+            yield from activation.view.ask_history()
         self._take(activation, results, is_alone=is_alone, is_granted=hands_over)
 
     def _calls(self, activation: Activation, control: Stop) -> tuple[list[RunningCall], bool, bool]:

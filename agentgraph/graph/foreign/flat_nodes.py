@@ -32,6 +32,7 @@ from agentgraph.graph.foreign.message_log import as_messages, written_in
 from agentgraph.graph.foreign.stoppable_graph import stoppable_node
 from agentgraph.graph.graph_classes import LaneNode
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
@@ -95,7 +96,7 @@ class FlatNode(TalkNode):
         return Step(
             activation,
             self._channels,
-            activation.view.visible(self.agent.history),
+            activation.view.visible(activation.view.history),
             keeps_edits=self.keeps_state,
         )
 
@@ -151,7 +152,7 @@ class FlatNode(TalkNode):
         if names:
             self._continue_at(activation, step, self.places[names[0]], sent)
         elif self.agent.output is None:
-            self.end(activation, step)
+            self.end_here(activation, step)
         else:
             self._continue_at(activation, step, self.node_context.place.home, [])
 
@@ -175,10 +176,16 @@ class FlatNode(TalkNode):
             progress["passed"] = passed
         activation.continue_at(place.node, cursor=cursor, chat=progress)
 
-    def end(self, activation: Activation, step: Step) -> None:
-        """End the agent, and drop the state of the graph unless it is kept."""
+    def end(self, activation: Activation, step: Step) -> Calls[None]:
+        """Say what `output` returns, and end the agent."""
         if self.agent.output is not None:
-            take_output(activation, self.agent.output(self.graph.final(self.reading(step))))
+            final = self.graph.final(self.reading(step))
+            output = yield from asked(activation.address, "output", self.agent.output, final)
+            take_output(activation, output)
+        self.end_here(activation, step)
+
+    def end_here(self, activation: Activation, step: Step) -> None:
+        """End the agent, and drop the state of the graph unless it is kept."""
         self._write_text(activation)
         self.leave(step)
 
@@ -220,11 +227,13 @@ class EntryNode(FlatNode):
 
     def talk(self, activation: Activation) -> Calls[None]:
         """Write the input; or say the output."""
+        if self.asks_history:
+            yield from activation.view.ask_history()
         step = self.step(activation)
         if activation.view.progress.get("ended"):
-            self.end(activation, step)
+            yield from self.end(activation, step)
             return
-        state = graph_input(self.agent, activation)
+        state = yield from graph_input(self.agent, activation)
         if not self.keeps_state:
             step.forget()
         elif isinstance(state, Mapping) and "messages" in state:
@@ -276,6 +285,8 @@ class InnerGraphNode(FlatNode):
                 f"{activation.address}: {steps} nodes of the graph have run in this activation; if "
                 "that is right, raise its limit: graph.with_config(recursion_limit=...)"
             )
+        if self.asks_history:
+            yield from activation.view.ask_history()
         step, chunks = self.step(activation), Chunks(activation)
         try:
             writes = yield from self._written(activation, step, chunks)

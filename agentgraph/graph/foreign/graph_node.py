@@ -53,6 +53,7 @@ from agentgraph.graph.internals import (
     SCRATCHPAD,
 )
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.concurrency import given_bound
 from agentgraph.graph.nodes.context import NodeContext
@@ -70,7 +71,7 @@ from agentgraph.graph.sync_async import Call, Calls, arun_calls, close, get_next
 from agentgraph.safe_repr import reason, shown
 
 
-def graph_input(agent: GraphAgent, activation: Activation) -> object:
+def graph_input(agent: GraphAgent, activation: Activation) -> Calls[Any]:
     """Return the input of an agent's graph.
 
     If the agent says the messages of its graph, they are a list of messages with ids.
@@ -78,10 +79,10 @@ def graph_input(agent: GraphAgent, activation: Activation) -> object:
     Raises:
         InvalidOutputError: `input` returned something else than a state with messages.
     """
-    context = activation.view.context(agent.history)
+    context = activation.view.context(activation.view.history)
     if agent.input is None:
         return {"messages": private(context.seen)}
-    state = private(agent.input(context))
+    state = private((yield from asked(activation.address, "input", agent.input, context)))
     if agent.output is not None:
         return state
     if not isinstance(state, Mapping):
@@ -243,7 +244,9 @@ class GraphNode(LeafNode):
         scope: AbstractContextManager[None],
     ) -> Calls[None]:
         """Run the graph by its method `stream` or `astream`, in a `with` block."""
-        ran, graph = self._begun(activation), self.agent.graph
+        if self.asks_history:
+            yield from activation.view.ask_history()
+        ran, graph = (yield from self._begun(activation)), self.agent.graph
         if keeps_state(graph, activation.config):
             ran.find((yield Call(graph.get_state, graph.aget_state, (activation.config,))))
         yield from self._keep_all(activation, ran.begin())
@@ -259,7 +262,7 @@ class GraphNode(LeafNode):
                 stream = streams(ran.input, config, stream_mode=_MODES)
                 yield from self._read(activation, ran, stream)
             yield from self._keep_all(activation, ran.handed_over())
-        self._end(activation, ran)
+        yield from self._end(activation, ran)
 
     def _read(self, activation: Activation, ran: "_Run", stream: object) -> Calls[None]:
         """Read the graph's stream, and keep what it changes."""
@@ -290,8 +293,8 @@ class GraphNode(LeafNode):
         """The graph for async runs."""
         return stoppable_graph(cast(AnyGraph, self.agent.graph))
 
-    def _begun(self, activation: Activation) -> "_Run":
-        state = graph_input(self.agent, activation)
+    def _begun(self, activation: Activation) -> "Calls[_Run]":
+        state = yield from graph_input(self.agent, activation)
         saves = getattr(self.agent.graph, "checkpointer", None) is not False
         info = get_runtime().execution_info
         task_id = info.task_id if info else ""
@@ -342,7 +345,7 @@ class GraphNode(LeafNode):
             config["configurable"] = {**config["configurable"], DURABILITY: "exit"}  # "sync" fails
         return cast(RunnableConfig, config)
 
-    def _end(self, activation: Activation, ran: "_Run") -> None:
+    def _end(self, activation: Activation, ran: "_Run") -> Calls[None]:
         messages = ran.log.in_order()
         activation.output.add_emitted([*ran.log.rewritten.values(), *messages])
         text = str(messages[-1].text) if messages else None
@@ -351,7 +354,9 @@ class GraphNode(LeafNode):
             if end_by_command(activation, ran.handoff, inner):
                 return
         elif self.agent.output is not None:
-            take_output(activation, self.agent.output(output_of(self.agent.graph, ran.final)))
+            final = output_of(self.agent.graph, ran.final)
+            output = yield from asked(activation.address, "output", self.agent.output, final)
+            take_output(activation, output)
             text = activation.output.last_text()
         if self.agent.output_key and text is not None:
             activation.output.set_values({self.agent.output_key: text})

@@ -110,6 +110,8 @@ class Activation:
         self._ending = view.position.get("border", _PLAIN_END)
         self._failure = state.get("failure") if self.has_ended else None
         self._next: Position | None = None
+        self._failing: BaseException | None = None
+        self._written: Sequence[Write] | None = None
         self.meter: Meter | None = None
         if view.state.ledger is not None and view.state.ledger.is_full:
             self._count_all()
@@ -248,6 +250,18 @@ class Activation:
         handed_over = [Note("", "transfer_to", to, self.address)] if target else []
         return [*output.emitter.in_order(left), *handed_over], output.writes
 
+    def awaited_update(self) -> Calls[Update]:
+        """Return the update of the node, as `update` does; async runs await functions at the end."""
+        if self._next is None and self.node_context.has_border:
+            self._raise_what_ended()
+            self._written = self.output.writes
+            if self._written and self.node_context.reducers.fields:
+                self.output.merge_values()
+            completion = self._completion()
+            position = yield from completion.awaited()
+            self._next, self._failing = self._complete(completion, position)
+        return self.update()
+
     def update(self) -> Update:
         """Return the update of the node, with the next position of the lane.
 
@@ -256,17 +270,17 @@ class Activation:
                 step before.
             LeftTree: The run leaves the tree.
         """
+        output, seen = self.output, self.view.state
         if self.has_ended or self.meter is not None:
             self._raise_what_ended()
-        output, seen = self.output, self.view.state
-        written = output.writes
+        written = output.writes if self._written is None else self._written
         if written and self.node_context.reducers.fields:
             output.merge_values()
-        position, failure = self._next, None
+        position, failure = self._next, self._failing
         if position is None and self._ending == _PLAIN_END:
             position = self.node_context.plain_position(self.cursor)
         if position is None:
-            position, failure = self._completed()
+            position, failure = self._end()
         position["at"] = self.address
         if notes := output.emitter.end():
             position["told"] = notes
@@ -312,10 +326,13 @@ class Activation:
         if leaving := self._ending.get("leaving"):
             raise self._left(leaving)
 
-    def _completed(self) -> tuple[Position, BaseException | None]:
-        """Return the next position, and the failure of a function that was asked for it."""
+    def _end(self) -> tuple[Position, BaseException | None]:
+        completion = self._completion()
+        return self._complete(completion, completion.position())
+
+    def _completion(self) -> Completion:
         output = self.output
-        completion = Completion(
+        return Completion(
             self.node_context,
             self.cursor,
             self._ending,
@@ -323,7 +340,12 @@ class Activation:
             self.count_transfer,
             is_border=self.has_ended,
         )
-        position = completion.position()
+
+    def _complete(
+        self, completion: Completion, position: Position
+    ) -> tuple[Position, BaseException | None]:
+        """Return the next position, and the failure of a function that was asked for it."""
+        output = self.output
         completion.emit(output.emitter)
         output.messages += completion.messages
         if completion.values:

@@ -32,6 +32,7 @@ from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.contents import digest_of
 from agentgraph.graph.internals import CACHE, CACHE_NS_WRITES, SCRATCHPAD, default_cache_key
 from agentgraph.graph.nodes.activation import Activation, CacheEntry
+from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext
 from agentgraph.graph.open_types import Cache
 from agentgraph.graph.saving import save_fault
@@ -69,7 +70,7 @@ class Caching:
             runs: The function or graph that it runs.
         """
         agent: Any = node_context.place.agent
-        self._policy, self._history = agent.cache_policy, agent.history
+        self._policy = agent.cache_policy
         self._cache, self._targets = node_context.cache, node_context.targets
         self._namespace = namespace(node_context.place.node)
         names = [place.name for place in way_to(node_context.place)]
@@ -85,7 +86,7 @@ class Caching:
         Returns:
             Whether there was one, so that the agent does not run.
         """
-        if (entry := self._entry(activation, key_data)) is None:
+        if (entry := (yield from self._entry(activation, key_data))) is None:
             return False
         hits = yield Call(entry.cache.get, entry.cache.aget, ([entry.key],))
         outcome = next(iter(hits.values()), None)
@@ -98,21 +99,23 @@ class Caching:
             _give(activation, kind, data)
         return True
 
-    def _entry(self, activation: Activation, key_data: object) -> CacheEntry | None:
+    def _entry(self, activation: Activation, key_data: object) -> Calls[CacheEntry | None]:
         """Return where the outcome is cached; None without a cache, or if the agent has asked."""
         configurable = activation.config.get("configurable", {})
         cache: Cache | None = configurable.get(CACHE, self._cache)
         if cache is None or has_asked(activation):
             return None
-        context = activation.view.context(self._history)
-        chosen = self._chosen(activation, context, key_data)
+        context = activation.view.context(activation.view.history)
+        chosen = yield from self._chosen(activation, context, key_data)
         data = [*self._what, chosen]
         if fault := save_fault(_KEYS, data):
             raise _no_key(activation.address, fault)
         hashed = sha256(_KEYS.dumps_typed(data)[1]).hexdigest()
         return CacheEntry(cache, (self._namespace, hashed), self._policy.ttl)
 
-    def _chosen(self, activation: Activation, context: ActivationContext, key_data: object) -> object:
+    def _chosen(
+        self, activation: Activation, context: ActivationContext, key_data: object
+    ) -> Calls[object]:
         key_func = self._policy.key_func
         if key_func is default_cache_key:
             try:
@@ -120,7 +123,7 @@ class Caching:
                 return canonical(data)
             except RecursionError as error:
                 raise _no_key(activation.address, "it is nested too deeply") from error
-        key = key_func(context)
+        key = yield from asked(activation.address, "key_func", key_func, context)
         if not isinstance(key, str | bytes):
             raise InvalidOutputError(
                 f"{activation.address}: the key_func of its cache_policy returned {shown(key)}; return "
@@ -131,7 +134,7 @@ class Caching:
 
 def keep(activation: Activation, entry: CacheEntry) -> Calls[Update]:
     """Return the update of an activation that was not in the cache, and store its outcome there."""
-    outcome, update = _outcome(activation, entry), activation.update()
+    outcome, update = _outcome(activation, entry), (yield from activation.awaited_update())
     if outcome is not None:
         with _not_stored(activation):
             stored = {entry.key: (outcome, entry.ttl)}

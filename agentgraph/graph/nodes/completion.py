@@ -7,29 +7,31 @@ the leaf ended and the answers of the functions before the failing one. In the n
 walks outwards again, takes the saved answers, and calls the rest. In the same run the failure is passed
 to that step in a channel that is never saved, and raised there; a resume has no failure in that
 channel, so it calls the failed function again.
+
+If a function returned an awaitable, the walk is made again once an async run has awaited it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from inspect import isawaitable
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langgraph.config import get_config
-from langgraph.errors import GraphInterrupt
+from langgraph.errors import GraphDrained, GraphInterrupt
 
 from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import CheckResult
-from agentgraph.errors import CheckFailedError, InvalidOutputError
+from agentgraph.errors import CheckFailedError
 from agentgraph.graph.failures import add_note
+from agentgraph.graph.nodes.asking import Answers, Unanswered
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.own import detached
 from agentgraph.graph.saving import check_saved
 from agentgraph.graph.stamps import Entry, Note, address_of, stamped
 from agentgraph.graph.state import Border, Changes, Position, collected, keeping
-from agentgraph.safe_repr import shown
+from agentgraph.graph.sync_async import Calls
 from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, keeper_node, settled
 from agentgraph.tree.places import Place
 from agentgraph.tree.position import active_after, advance, transfer
@@ -69,8 +71,8 @@ class Completion:
         """
         self._node_context, self._cursor, self._ending, self._see = node_context, cursor, ending, see
         self._count_transfer, self._is_border = count_transfer, is_border
-        self._answers = iter(ending["given"])
         self._new: list[bool] = []
+        self._asked = Answers()
         self._seen: RunState | None = None
         self._entries: list[Entry] = []
         self.messages: list[BaseMessage] = []
@@ -78,13 +80,19 @@ class Completion:
         self.changes: Changes = {}
         self.failure: BaseException | None = None
 
+    def awaited(self) -> Calls[Position]:
+        """Return the next position, as `position` does; async runs await what functions return."""
+        return self._asked.run(self.position)
+
     def position(self) -> Position:
         """Return the lane's next position; the border if a function fails or asks a person.
 
         Raises:
             BaseException: The first function called at the border failed: nothing new has to be saved.
+            Unanswered: A function returned an awaitable.
         """
         node_context, target = self._node_context, self._ending.get("target")
+        self._answers = iter([*self._ending["given"], *self._new])
         try:
             if target is None:
                 signal = self._ending.get("signal")
@@ -96,11 +104,13 @@ class Completion:
                 self._entries.append(Note("", "transfer_to", there.name, at))
                 comes = transfer(node_context.tree, node_context.place, self._cursor, there)
                 self.values.update(active_after(there, node_context.place.home))
+        except Unanswered:
+            raise
         except BaseException as error:
             border = self._border(error)
             if not node_context.has_border or (self._is_border and border == self._ending):
                 raise  # there is nothing new to save
-            self.failure = None if isinstance(error, GraphInterrupt) else error
+            self.failure = None if isinstance(error, GraphInterrupt | GraphDrained) else error
             position = node_context.position(node_context.place.node, self._cursor)
             position["border"] = border
             return position
@@ -113,12 +123,7 @@ class Completion:
             return answer
         try:
             until, context = cast(Any, loop.agent).until, self._context(loop, cursor)
-            ends = until(context)
-            if isawaitable(ends):
-                raise InvalidOutputError(
-                    f"{context.address}: until={shown(until)} returned {shown(ends)}, which "
-                    "is not awaited; return whether the loop ends"
-                )
+            ends: object = self._asked.ask(len(self._new), context.address, "until", until, context)
         except Exception as error:
             add_note(error, f"It was `until` of the loop {loop.name!r} that failed.")
             raise
@@ -152,7 +157,8 @@ class Completion:
             return answer
         at, context = address(place, cursor), self._context(place, cursor)
         try:
-            result = checked.check(context, self._said(place, cursor), attempt(place, cursor))
+            arguments = (context, self._said(place, cursor), attempt(place, cursor))
+            result = self._asked.ask(len(self._new), at, "check", checked.check, *arguments)
             check_saved(get_config(), at, _outputs_of(result))
             custom = [plain_at(at, "custom data of a check", data) for data in result.custom]
             notes = [Note("", "custom", data, at) for data in custom]
@@ -169,7 +175,7 @@ class Completion:
         self.changes = collected(self.changes, changes)
         self._seen = None
         self._new.append(result.repeats)
-        return result.repeats
+        return self._new[-1]
 
     def _context(self, place: Place, cursor: Cursor) -> Context:
         return ActivationContext(place, cursor, self._node_context.paths, self._now())

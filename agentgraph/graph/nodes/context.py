@@ -215,6 +215,11 @@ class NodeContext:
         self.shorten = last_of_workers(tree, place) if tree.terse else None
         self._plain_ways = None if has_border else plain_ways(tree, place)
 
+    @cached_property
+    def history(self) -> HistoryPolicy:
+        """The `history` of its agent."""
+        return cast(HistoryPolicy, getattr(self.place.home.agent, "history", unchanged))
+
     def address(self, cursor: Cursor) -> str:
         """Return the address of an activation here; the last one is cached."""
         if self._template is not None:

@@ -4,7 +4,7 @@ The items are looked up in a task of their own, so that they are saved before th
 run that is resumed goes on with the same items, whatever the value or the function would give then.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,16 +19,16 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.history import unchanged
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.asking import asked, look_up
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results, beside
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of
-from agentgraph.graph.nodes.lookup import look_up
 from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.own import detached
-from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.sync_async import Calls, run_calls
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import item_counter
@@ -183,10 +183,14 @@ class EachNode(ForkNode):
         counter = item_counter(item.number, item.key)
 
         def sees(results: Results) -> RunState:
-            texts = {key: last_text(results[n]) for key, n in numbers.items() if n in needs}
-            return self.sees(fork.view, replace(item, results=texts))
+            return self.sees(fork.view, item)
 
-        return Job(0, (*fork.cursor, counter), sees, needs, item.key)
+        def asks(results: Results) -> Calls[RunState]:
+            texts = {key: last_text(results[n]) for key, n in numbers.items() if n in needs}
+            return self._asking(fork.view, replace(item, results=texts))
+
+        job = Job(0, (*fork.cursor, counter), sees, needs, item.key)
+        return job._replace(asks=asks) if callable(self.agent.input) else job
 
     def needed(self, view: View, item: Item) -> Sequence[str]:
         """Return the keys of the items whose results an item needs."""
@@ -196,27 +200,33 @@ class EachNode(ForkNode):
     def sees(self, view: View, item: Item) -> RunState:
         """Return the state that an item sees: the value of the item, and its input if it has one."""
         state = self.with_item(view, item)
-        if self.agent.input is None:
+        if not isinstance(self.agent.input, str):
             return state
-        text = self._asked(view, item, state)
-        message = HumanMessage(text, id=f"{view.address} {item.number}")
-        return replace(state, messages=[message])
+        text = fill_input(self.agent.input, state.values, {}, self.agent.name)
+        return self._with_request(view, item, text)
 
-    def _asked(self, view: View, item: Item, state: RunState) -> str:
-        """Return the request to the worker for an item.
+    def _asking(self, view: View, item: Item) -> Calls[RunState]:
+        """Return the state that an item sees for which the function of `input` makes the request.
 
         Raises:
-            InvalidOutputError: The function of `input` returned no text.
+            InvalidOutputError: It returned no text.
         """
-        if isinstance(self.agent.input, str):
-            return fill_input(self.agent.input, state.values, {}, self.agent.name)
-        text = cast(Any, self.agent.input)(self._context(view, item))
+        fn = cast(Callable[[Context], object], self.agent.input)
+        text = yield from asked(view.address, "input", fn, self._context(view, item))
         if not isinstance(text, str):
             raise InvalidOutputError(
                 f"{view.address}: the input function of item {item.number} returned {shown(text)}; "
                 "return a text"
             )
-        return text
+        return self._with_request(view, item, text)
+
+    def _with_request(self, view: View, item: Item, text: str) -> RunState:
+        message = HumanMessage(text, id=f"{view.address} {item.number}")
+        return replace(self.with_item(view, item), messages=[message])
+
+    def sees_request(self, view: View, item: Item) -> RunState:
+        """Return the state that a step of a plan sees; a function of the package makes its request."""
+        return run_calls(self._asking(view, item))
 
     def _context(self, view: View, item: Item) -> Context:
         return view.context(unchanged, self.with_item(view, item))
@@ -241,11 +251,19 @@ class EachNode(ForkNode):
                 f"a tuple or a mapping{hint}"
             )
         if self.agent.key is not None:
-            items["keys"] = [self.agent.key(value) for value in items["values"]]
+            items["keys"] = yield from self._keys_of(fork, self.agent.key, items["values"])
         self._check_keys(fork, items["keys"] or [])
         fork.output.check("the keys of the items", items["keys"] or [])
         fork.output.check("the items", items["values"])
         return items
+
+    def _keys_of(
+        self, fork: Activation, key: Callable[..., object], values: Iterable[object]
+    ) -> Calls[list[Any]]:
+        keys: list[object] = []
+        for value in values:
+            keys += [(yield from asked(fork.address, "key", key, value))]
+        return keys
 
     def _check_keys(self, fork: Activation, keys: Sequence[object]) -> None:
         """Check that each key is a text or a whole number, and that none is there twice.

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -38,6 +38,9 @@ from agentgraph.tree.addresses import Cursor, address, entered, is_inside
 
 Results = Mapping[int, LaneResult]
 """The results of lanes, by their numbers."""
+T = TypeVar("T")
+_Ended = tuple[LaneResult, Exception | None]
+"""The result of a lane until it ended or failed, and the failure if it did."""
 
 
 class Job(NamedTuple):
@@ -50,6 +53,8 @@ class Job(NamedTuple):
         needs: The numbers of the jobs that must be done first, all smaller than its own.
         key: The key of the item that it runs for.
         if_begun: Whether it runs only if an earlier run of its node had begun it.
+        asks: Finds the state that the lane sees by asking a function of the user's; None if `sees`
+            needs none.
     """
 
     lane: int
@@ -58,6 +63,7 @@ class Job(NamedTuple):
     needs: tuple[int, ...] = ()
     key: str | int | None = None
     if_begun: bool = False
+    asks: Callable[[Results], Calls[RunState]] | None = None
 
 
 class ForkNode(Runnable[LaneState, Update]):
@@ -148,7 +154,8 @@ class ForkNode(Runnable[LaneState, Update]):
             results = run_tasks(starts, schedule, self.first)
             self.finish(fork, results)
             self._join(fork, jobs, results, schedule.failures())
-        return self._update(fork)
+        asks = self.node_context.has_border
+        return self._with_text(fork, run_calls(fork.awaited_update()) if asks else fork.update())
 
     async def _aact(self, fork: Activation) -> Update:
         """Run the lanes, as `_act` does, on the event loop."""
@@ -160,10 +167,10 @@ class ForkNode(Runnable[LaneState, Update]):
             results = await arun_tasks(starts, schedule, self.first)
             await self.afinish(fork, results)
             self._join(fork, jobs, results, schedule.failures())
-        return self._update(fork)
+        asks = self.node_context.has_border
+        return self._with_text(fork, await arun_calls(fork.awaited_update()) if asks else fork.update())
 
-    def _update(self, fork: Activation) -> Update:
-        update = fork.update()
+    def _with_text(self, fork: Activation, update: Update) -> Update:
         if fork.text is not None:
             update["position"]["text"] = fork.text
         return update
@@ -189,6 +196,8 @@ class ForkNode(Runnable[LaneState, Update]):
                 try:
                     if self.may_skip or job.if_begun:
                         ended = run_calls(self._not_run(fork, job, schedule))
+                    if job.asks is not None and not ended:
+                        job, ended = run_calls(self._asked(job, job.asks, schedule))
                     ended = ended or lane.attempt(self._call(job, schedule))
                 except GraphInterrupt:
                     schedule.hold(number).result()
@@ -208,6 +217,8 @@ class ForkNode(Runnable[LaneState, Update]):
                 try:
                     if self.may_skip or job.if_begun:
                         ended = await arun_calls(self._not_run(fork, job, schedule))
+                    if job.asks is not None and not ended:
+                        job, ended = await arun_calls(self._asked(job, job.asks, schedule))
                     ended = ended or await lane.aattempt(self._call(job, schedule))
                 except GraphInterrupt:
                     await asyncio.wrap_future(schedule.hold(number))
@@ -220,19 +231,32 @@ class ForkNode(Runnable[LaneState, Update]):
 
         return run
 
-    def _not_run(
-        self, fork: Activation, job: Job, schedule: Schedule
-    ) -> Calls[tuple[LaneResult, Exception | None] | None]:
+    def _not_run(self, fork: Activation, job: Job, schedule: Schedule) -> Calls[_Ended | None]:
         """Return the result of a lane that is not run, or why that is not known; None if it is run."""
+        result, failed = yield from self._tried(job, self.not_run(fork, job, schedule.results))
+        if failed is not None:
+            return without_running(), failed
+        return (result, None) if result else None
+
+    def _asked(
+        self, job: Job, asks: Callable[[Results], Calls[RunState]], schedule: Schedule
+    ) -> Calls[tuple[Job, _Ended | None]]:
+        """Return a job with the state that its lane sees; or why that is not known, a failure of it."""
+        seen, failed = yield from self._tried(job, asks(schedule.results))
+        if seen is None:
+            return job, (without_running(), failed)
+        return job._replace(sees=lambda _: seen), None
+
+    def _tried(self, job: Job, calls: Calls[T]) -> Calls[tuple[T | None, Exception | None]]:
+        """Return what a function of the user's answers for a lane, or its failure."""
         try:
-            result = yield from self.not_run(fork, job, schedule.results)
+            return (yield from calls), None
         except GraphBubbleUp:
             raise
         except Exception as error:
-            return without_running(), error
+            return None, error
         except BaseException as error:
             raise self._marked(job, error)  # noqa: B904
-        return (result, None) if result else None
 
     def _call(self, job: Job, schedule: Schedule) -> LaneCall:
         see = partial(job.sees, schedule.results)

@@ -320,11 +320,13 @@ class FunctionNode(LeafNode):
 
     async def arun(self, activation: Activation) -> None:
         """Call the function; a sync one in a thread."""
+        if self.asks_history:
+            await arun_calls(activation.view.ask_history())
         if self.caching is not None and await arun_calls(self.caching.replays(activation)):
             return
         call = FunctionCall(self, activation)
         if acall := getattr(self.agent.fn, "acall", None):
-            rest = acall(activation.view.context(self.agent.history))
+            rest = acall(activation.view.context(activation.view.history))
         else:
             rest = call.start() if self.is_async else await run_in_thread(call.start)
         if rest is not None:
@@ -353,8 +355,8 @@ class FunctionCall:
 
     def start(self) -> Awaitable[object] | AsyncGenerator[object] | None:
         """Call the function and take its items; if it is async, return what to await."""
-        agent = self._node.agent
-        output: object = agent.fn(self._context or self._activation.view.context(agent.history))
+        view = self._activation.view
+        output: object = self._node.agent.fn(self._context or view.context(view.history))
         if isinstance(output, AsyncGenerator | Awaitable):
             return output
         if isinstance(output, Generator):

@@ -3,9 +3,10 @@
 import asyncio
 import json
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -13,19 +14,21 @@ from langchain_core.messages import HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import NodeTimeoutError
-from langgraph.types import RetryPolicy, TimeoutPolicy
+from langgraph.types import TimeoutPolicy
 
 from agentgraph.agents.agents import HumanAgent, Retry, Timeout
+from agentgraph.agents.budgets import history_function
 from agentgraph.agents.middleware import Mode
 from agentgraph.agents.schemas import json_schema
 from agentgraph.agents.templates import fill
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.failures import arose_at_border, is_fatal
+from agentgraph.graph.history import unchanged
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import keep
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.metering import metered
 from agentgraph.graph.nodes.reports import Reporter, ask
+from agentgraph.graph.nodes.retries import retries_of
 from agentgraph.graph.state import LaneState, Question, Update
 from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
 
@@ -52,10 +55,16 @@ class LeafNode(Runnable[LaneState, Update]):
         self.name = node_context.place.node
         self._timeout = TimeoutPolicy.coerce(timeout)
         self.policies: dict[str, Any] = {}
-        if retry:
-            self.policies["retry_policy"] = _of_the_agent(retry)
+        self._retries = retries_of(retry, self.name) if retry else None
+        if self._retries is not None:
+            self.policies["retry_policy"] = self._retries.policies
         if self._timeout and self._timeout.idle_timeout:
             self.policies["timeout"] = replace(self._timeout, run_timeout=None)
+
+    @cached_property
+    def asks_history(self) -> bool:
+        """Whether a function chooses what the agent sees."""
+        return history_function(self.node_context.history) not in (None, unchanged)
 
     @abstractmethod
     def run(self, activation: Activation) -> None:
@@ -74,10 +83,16 @@ class LeafNode(Runnable[LaneState, Update]):
             runs_lanes=self.runs_lanes,
             runs_trees=self.runs_trees,
         )
-        with Reporter(activation):
-            if activation.meter is None:
-                return self._act(activation)
-            return run_calls(metered(activation, activation.meter, self._act, self._aact))
+        try:
+            with Reporter(activation):
+                if activation.meter is None:
+                    return self._act(activation)
+                return run_calls(metered(activation, activation.meter, self._act, self._aact))
+        except Exception as error:
+            if self._retries is not None and self._retries.asks:
+                with Reporter(activation):
+                    run_calls(self._retries.ask(error, activation.address))
+            raise
 
     async def ainvoke(
         self, input: LaneState, config: RunnableConfig | None = None, **_: object
@@ -90,15 +105,21 @@ class LeafNode(Runnable[LaneState, Update]):
             runs_lanes=self.runs_lanes,
             runs_trees=self.runs_trees,
         )
-        with Reporter(activation):
-            if activation.meter is None:
-                return await self._aact(activation)
-            return await arun_calls(metered(activation, activation.meter, self._act, self._aact))
+        try:
+            with Reporter(activation):
+                if activation.meter is None:
+                    return await self._aact(activation)
+                return await arun_calls(metered(activation, activation.meter, self._act, self._aact))
+        except Exception as error:
+            if self._retries is not None and self._retries.asks:
+                with Reporter(activation):
+                    await arun_calls(self._retries.ask(error, activation.address))
+            raise
 
     def _act(self, activation: Activation) -> Update:
         """Run the agent, unless it has ended before, and return the update."""
         if activation.has_ended:
-            return activation.update()
+            return run_calls(activation.awaited_update())
         var_child_runnable_config.set(activation.config)
         if self._timeout:
             raise AgentGraphError(
@@ -106,21 +127,25 @@ class LeafNode(Runnable[LaneState, Update]):
                 "stopped; use these, or leave it out and set a timeout on the model"
             )
         self.run(activation)
-        entry = activation.cache_entry
-        return run_calls(keep(activation, entry)) if entry else activation.update()
+        if entry := activation.cache_entry:
+            return run_calls(keep(activation, entry))
+        asks = self.node_context.has_border
+        return run_calls(activation.awaited_update()) if asks else activation.update()
 
     async def _aact(self, activation: Activation) -> Update:
         """Run the agent, as `_act` does, without blocking the event loop."""
         if activation.has_ended:
-            return activation.update()
+            return await arun_calls(activation.awaited_update())
         var_child_runnable_config.set(activation.config)
         if self._timeout and self._timeout.run_timeout:
             async with _stopped(self.node_context.place.node, float(self._timeout.run_timeout)):  # type: ignore[arg-type]
                 await self.arun(activation)
         else:
             await self.arun(activation)
-        entry = activation.cache_entry
-        return await arun_calls(keep(activation, entry)) if entry else activation.update()
+        if entry := activation.cache_entry:
+            return await arun_calls(keep(activation, entry))
+        asks = self.node_context.has_border
+        return await arun_calls(activation.awaited_update()) if asks else activation.update()
 
 
 class TalkNode(LeafNode):
@@ -147,25 +172,6 @@ class TalkNode(LeafNode):
         if fault := self.mode_faults.get("async"):
             raise AgentGraphError(f"{activation.address}: {fault}")
         await arun_calls(self.talk(activation))
-
-
-def _of_the_agent(retry: RetryPolicy | Sequence[RetryPolicy]) -> list[RetryPolicy]:
-    """Return policies that retry the agent, and nothing that is not the agent's own failure."""
-    policies = [retry] if isinstance(retry, RetryPolicy) else retry
-    return [policy._replace(retry_on=_of_its_own(policy)) for policy in policies]
-
-
-def _of_its_own(policy: RetryPolicy) -> Callable[[Exception], bool]:
-    kinds = policy.retry_on
-    if isinstance(kinds, Sequence):
-        kinds = tuple(kinds)
-
-    def retries(error: Exception) -> bool:
-        if arose_at_border(error) or is_fatal(error):
-            return False
-        return isinstance(error, kinds) if isinstance(kinds, type | tuple) else bool(kinds(error))
-
-    return retries
 
 
 @asynccontextmanager

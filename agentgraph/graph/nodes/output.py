@@ -68,6 +68,7 @@ class Output:
         self.config = with_writer(config, Writer(self.emitter, passes_ours=runs_trees))
         self.messages: list[BaseMessage] = []
         self.writes: list[Write] = []
+        self._is_merged = False
         self.changes: Changes = {}
         self.untracked: Mapping[str, object] | None = None
 
@@ -219,6 +220,9 @@ class Output:
 
     def merge_values(self) -> None:
         """Check the values written; in the root also run the reducers of users, once and for all."""
+        if self._is_merged:
+            return
+        self._is_merged = True
         merged = self._view.state.check(self._address, self.writes)
         if not self._node_context.is_inner:
             stored = self._node_context.update(self.writes, self._view.state.values, merged)

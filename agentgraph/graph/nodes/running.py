@@ -58,7 +58,7 @@ class RunningNode(FunctionNode):
         runs = RunCalls(activation, self.lanes, is_async=self.is_async)
         run_calls(activation.read_lanes())
         run_calls(runs.saved.read())
-        call, error = FunctionCall(self, activation, runs.context(self.agent.history)), None
+        call, error = FunctionCall(self, activation, runs.context(activation.view.history)), None
         try:
             rest = call.start()
             if rest is not None:
@@ -72,11 +72,13 @@ class RunningNode(FunctionNode):
 
     async def arun(self, activation: Activation) -> None:
         """Call the function on the event loop or in a thread, and wait for the agents that it runs."""
+        if self.asks_history:
+            await arun_calls(activation.view.ask_history())
         loop = asyncio.get_running_loop()
         runs = RunCalls(activation, self.lanes, is_async=self.is_async, loop=loop)
         await arun_calls(activation.read_lanes())
         await arun_calls(runs.saved.read())
-        call, error = FunctionCall(self, activation, runs.context(self.agent.history)), None
+        call, error = FunctionCall(self, activation, runs.context(activation.view.history)), None
         try:
             rest = call.start() if self.is_async else await run_in_thread(call.start)
             if rest is not None:

@@ -11,9 +11,9 @@ from agentgraph.agents.signals import BreakLoop, Exit, Signal, Skip
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.history import unchanged
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.asking import look_up
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.leaf import TalkNode
-from agentgraph.graph.nodes.lookup import look_up
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Place

@@ -4,18 +4,22 @@ The messages and values are those at the start of the step: what the activation 
 is in its `Output`, and is visible after its node has ended.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.agents import HistoryPolicy
-from agentgraph.graph.history import PathReader, visible
+from agentgraph.agents.budgets import history_function, with_function
+from agentgraph.agents.context import Entry
+from agentgraph.graph.history import PathReader, chosen_by, visible
+from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.tasks import with_tasks
 from agentgraph.graph.stamps import STAMP, address_of, stamp_in
 from agentgraph.graph.state import LaneState, Progress, Record, Task
+from agentgraph.graph.sync_async import Calls
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, hops_at
 
 
@@ -34,6 +38,7 @@ class View:
         seen: The messages and values as its agent sees them: with its tasks.
         written_here: The messages of its lane.
         heard: How many messages of the user it has just taken from the mailbox; they are in the state.
+        history: The `history` of its agent; once its function was asked, that with the answer.
     """
 
     def __init__(self, node_context: NodeContext, state: LaneState, config: RunnableConfig) -> None:
@@ -58,6 +63,7 @@ class View:
             self.seen = with_tasks(self.state, self.tasks)
         self.written_here: Sequence[BaseMessage] = state.get("messages", ())
         self.heard = 0
+        self.history: HistoryPolicy = node_context.history
         self._answer = self.position.get("answer", [])
         self._untracked = state.get("untracked")
         self._values = state.get("values")
@@ -111,6 +117,20 @@ class View:
             shorten=self.node_context.shorten,
             said=self.state.messages,
         )
+
+    def ask_history(self) -> Calls[None]:
+        """Ask the function of `history`, so that async runs await it before its messages are read."""
+        fn = cast(Callable[[list[Entry]], object], history_function(self.history))
+        entries: list[Entry] = []
+
+        def noted(several: list[Entry]) -> list[BaseMessage]:
+            entries.extend(several)
+            return []
+
+        self.visible(noted)
+        came = yield from asked(self.address, "history", fn, entries)
+        messages = chosen_by(fn, came, self.address)
+        self.history = with_function(self.history, lambda _: messages)
 
     def visible(self, history: HistoryPolicy) -> list[BaseMessage]:
         """Return the messages that the agent sees in mid-activation, when calls may be open."""

@@ -11,9 +11,10 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
 from agentgraph.agents.agents import Step, WorkflowAgent, output_keys
+from agentgraph.agents.context import Context
 from agentgraph.agents.dependencies import in_order, upstream
 from agentgraph.agents.templates import StepResult, fill_input
-from agentgraph.errors import StepFailedError
+from agentgraph.errors import InvalidOutputError, StepFailedError
 from agentgraph.graph.failures import (
     asked_beside,
     failures,
@@ -24,11 +25,11 @@ from agentgraph.graph.failures import (
 )
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.asking import asked, look_up
 from agentgraph.graph.nodes.concurrency import BRANCHES
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.fork import ForkNode, Job, Results
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of, without_running
-from agentgraph.graph.nodes.lookup import look_up
 from agentgraph.graph.nodes.schedule import GatedTask, Schedule, Start, arun_tasks, run_tasks
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.nodes.view import View
@@ -36,7 +37,7 @@ from agentgraph.graph.saving import has_begun, last_position
 from agentgraph.graph.stamps import speaker_at
 from agentgraph.graph.state import with_id
 from agentgraph.graph.sync_async import Calls
-from agentgraph.safe_repr import shown_error
+from agentgraph.safe_repr import shown, shown_error
 from agentgraph.tree.addresses import entered
 
 
@@ -90,10 +91,13 @@ class WorkflowNode(ForkNode):
             return None if is_run else without_running("stopped")
         if step is None or step.when is None or (yield from has_begun(get_config())):
             return None
-        place, seen = self.lanes[job.lane].place, self._seen(fork.view, step, results)
-        cursor, paths = entered(place, job.cursor), self.node_context.paths
-        context = ActivationContext(place, cursor, paths, seen)
+        context = self._context(fork.view, job, step, results)
         return None if (yield from look_up("when", step.when, context)) else without_running("skipped")
+
+    def _context(self, view: View, job: Job, step: Step, results: Results) -> ActivationContext:
+        """Return the context in which the functions of a step are asked before it begins."""
+        place, seen = self.lanes[job.lane].place, self._seen(view, step, results)
+        return ActivationContext(place, entered(place, job.cursor), self.node_context.paths, seen)
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return a schedule in which each step begins when its dependencies are done."""
@@ -152,7 +156,10 @@ class WorkflowNode(ForkNode):
         def job(step: Step) -> Job:
             needs = tuple(numbers[name] for name in step.depends_on)
             sees = partial(self.sees, fork.view, step)
-            return Job(declared.index(step.name), fork.cursor, sees, needs)
+            made = Job(declared.index(step.name), fork.cursor, sees, needs)
+            if not callable(step.input):
+                return made
+            return made._replace(asks=partial(self._asking, fork.view, made, step))
 
         return [job(step) for step in self.steps]
 
@@ -171,12 +178,26 @@ class WorkflowNode(ForkNode):
     def sees(self, view: View, step: Step, results: Results) -> RunState:
         """Return the state that a step sees, and its input as the only message if it has one."""
         seen = self._seen(view, step, results)
-        if step.input is None:
+        if not isinstance(step.input, str):
             return seen
         given = {self.steps[n].name: self._result_of(n, results[n]) for n in self._before(step)}
-        text = fill_input(step.input, seen.values, given, step.name)
-        message = with_id(HumanMessage(text), f"{view.address} {step.name} {text}")
-        return replace(seen, messages=[message])
+        return _requested(view, step, seen, fill_input(step.input, seen.values, given, step.name))
+
+    def _asking(self, view: View, job: Job, step: Step, results: Results) -> Calls[RunState]:
+        """Return the state that a step sees for which the function of `input` makes the request.
+
+        Raises:
+            InvalidOutputError: It returned no text.
+        """
+        context = self._context(view, job, step, results)
+        fn = cast(Callable[[Context], object], step.input)
+        text = yield from asked(context.address, "input", fn, context)
+        if not isinstance(text, str):
+            raise InvalidOutputError(
+                f"{context.address}: the input function of the step returned {shown(text)}; return a "
+                "text"
+            )
+        return _requested(view, step, self._seen(view, step, results), text)
 
     def _result_of(self, number: int, result: LaneResult) -> StepResult:
         """Return the result of a step for the inputs of others."""
@@ -234,6 +255,12 @@ class WorkflowNode(ForkNode):
         raise error
 
 
+def _requested(view: View, step: Step, seen: RunState, text: str) -> RunState:
+    """Return a state in which a request is the only message."""
+    message = with_id(HumanMessage(text), f"{view.address} {step.name} {text}")
+    return replace(seen, messages=[message])
+
+
 @contextmanager
 def _noted(failed: dict[str, Exception], name: str) -> Iterator[None]:
     """Collect the failure of an undo, so that the other undos still run."""
@@ -265,7 +292,9 @@ def _is_done(result: LaneResult | None) -> bool:
 
 def _again(job: Job, results: Results) -> Job:
     """Return the job of a step that runs again alone, given the results of those that it needs."""
-    return job._replace(sees=lambda _: job.sees(results), needs=(), if_begun=True)
+    asks = job.asks
+    again = job._replace(sees=lambda _: job.sees(results), needs=(), if_begun=True)
+    return again if asks is None else again._replace(asks=lambda _: asks(results))
 
 
 def _always(seen: RunState) -> Callable[[Results], RunState]:

@@ -20,6 +20,7 @@ from agentgraph.agents.prebuilt.supervisor import Reminder
 from agentgraph.errors import MissingValueError
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.stamps import is_steered
+from agentgraph.graph.sync_async import run_calls
 from agentgraph.threads.checkpoints import writes_by_task
 from agentgraph.threads.visits import Spot
 
@@ -80,7 +81,7 @@ def _seen_by_model(view: View, spot: Spot, agent: ChatAgent) -> Seen:
     system: SystemMessage | None = None
     try:
         if isinstance(agent.instruction, str | SystemMessage):
-            system = built.system(context)
+            system = run_calls(built.system(context))
         else:
             remarks.append("instruction= is a function: what it returned is not told")
     except MissingValueError as error:

@@ -194,7 +194,10 @@ class Views:
             undone = names[lane.index - len(steps)]
             number = next(n for n, step in enumerate(node.steps) if step.name == undone)
             return after_step(view, cast(LaneResult, results[number]))
-        return node.sees(view, steps[lane.index], cast(Results, results))
+        step = steps[lane.index]
+        if callable(step.input):
+            self._remark(f"{view.address}: input= is a function; what it returned is not saved")
+        return node.sees(view, step, cast(Results, results))
 
     def _tasks_that_undo(self, fork: CheckpointTuple) -> set[str]:
         """Return the tasks of a step that undo steps of a workflow, whose results have no numbers."""
@@ -215,7 +218,7 @@ class Views:
             ended = {keys[each["number"]]: each for each in results if "finished" in each}
             needed = [each for each in node.needed(view, item) if each in ended]
             texts = {each: last_text(cast(LaneResult, ended[each])) for each in needed}
-            return node.sees(view, replace(item, results=texts))
+            return node.sees_request(view, replace(item, results=texts))
         if callable(node.agent.input):
             self._remark(f"{view.address}: input= is a function; what it made of the item is not saved")
             return node.with_item(view, item)

@@ -1,0 +1,157 @@
+"""Asks users' functions: async runs await what they return, sync runs refuse what must be awaited.
+
+A function may be async, or wrapped, or an object that is called: whether it must be awaited is known
+only when it has returned. So each option that takes a function is asked here, and no awaitable is ever
+taken for a value.
+
+Most are asked by generators of calls (`asked`). Sync code between us and the function, such as the
+walk to the next position or LangChain's middleware, asks by `Answers`: it is left where an awaitable
+came, and runs again from its top once that was awaited.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+from agentgraph.agents.agents import Source
+from agentgraph.agents.context import Context
+from agentgraph.agents.functions import is_async, is_awaitable, refuse
+from agentgraph.errors import AgentGraphError, MissingValueError
+from agentgraph.graph.failures import mark_of_run
+from agentgraph.graph.nodes.stopping import run_in_thread, stoppable
+from agentgraph.graph.sync_async import Call, Calls
+
+MISSING = object()
+"""What is read where the run has no value of the name."""
+T = TypeVar("T")
+
+
+def asked(where: str, slot: str, fn: Callable[..., object], *arguments: object) -> Calls[Any]:
+    """Return what a function of the user's returns; async runs await it if need be.
+
+    Args:
+        where: The address of the agent.
+        slot: The option that has the function, for errors.
+        fn: The function.
+        arguments: Its arguments.
+
+    Raises:
+        AgentGraphError: A sync run cannot await what it returned.
+    """
+    return (yield from settled(where, slot, fn, fn(*arguments)))
+
+
+def settled(where: str, slot: str, fn: object, returned: object) -> Calls[Any]:
+    """Return what a function returned; async runs await it if need be.
+
+    Raises:
+        AgentGraphError: A sync run cannot await it.
+    """
+    if not is_awaitable(returned):
+        return returned
+    return (yield Call(_refuse, _awaited, (where, slot, fn, returned)))
+
+
+def _refuse(where: str, slot: str, fn: object, awaitable: object) -> NoReturn:
+    """Refuse an awaitable in a sync run; no model and no `on_error` handles that."""
+    try:
+        refuse(where, slot, fn, awaitable)
+    except AgentGraphError as error:
+        mark_of_run(error)
+        raise
+
+
+async def _awaited(where: str, slot: str, fn: object, awaitable: Any) -> object:
+    with stoppable():
+        return await awaitable
+
+
+class Unanswered(BaseException):
+    """Leaves sync code that cannot go on before an awaitable was awaited."""
+
+    def __init__(self, answers: "Answers", key: object, *asked: object) -> None:
+        super().__init__(key)
+        self.answers, self.key, self.asked = answers, key, asked
+
+
+class Answers:
+    """What functions answered that sync code asks, by keys of the code's own.
+
+    `run` runs the code, again each time an answer had to be awaited. So the code must ask the same
+    each time, and do nothing before it asks that must not be done twice.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[object, Callable[[], Any]] = {}
+
+    def ask(
+        self, key: object, where: str, slot: str, fn: Callable[..., object], *arguments: object
+    ) -> Any:
+        """Return what a function returns, or raise what it raised; each key is asked once.
+
+        Raises:
+            Unanswered: It returned an awaitable.
+        """
+        if (known := self._known.get(key)) is not None:
+            return known()
+        returned = fn(*arguments)
+        if is_awaitable(returned):
+            raise Unanswered(self, key, where, slot, fn, returned)
+        self._known[key] = lambda: returned
+        return returned
+
+    def run(self, code: Callable[[], T]) -> Calls[T]:
+        """Run code that asks, until all that it asks is answered, and return what it returns."""
+        while True:
+            try:
+                return code()
+            except Unanswered as unanswered:
+                if unanswered.answers is not self:
+                    raise
+                open_one = unanswered
+            yield from self.answer(open_one)
+
+    def answer(self, unanswered: Unanswered) -> Calls[None]:
+        """Await what a function returned."""
+        try:
+            answer = yield from settled(*unanswered.asked)  # type: ignore[arg-type]
+        except BaseException as error:
+            self._known[unanswered.key] = partial(_raise, error)
+        else:
+            self._known[unanswered.key] = lambda: answer
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
+
+
+def look_up(
+    option: str, source: Source, context: Context, *, may_be_missing: bool = False
+) -> Calls[object]:
+    """Return the value that an option names, or what its function returns.
+
+    On the event loop a sync function is called in a thread.
+
+    Args:
+        option: The name of the option, for errors.
+        source: The option.
+        context: What the function gets; its values are looked at.
+        may_be_missing: Whether a missing value is `MISSING`, and no error.
+
+    Raises:
+        MissingValueError: The run has no value of the name.
+        AgentGraphError: A sync run cannot await what the function returned.
+    """
+    if callable(source):
+        returned = yield Call(source, partial(_off_loop, source), (context,))
+        return (yield from settled(context.address, option, source, returned))
+    value = context.values.get(source, MISSING)
+    if value is MISSING and not may_be_missing:
+        there = [each for each in context.values if each.isidentifier()]
+        raise MissingValueError(context.name, source, there, context.address, option)
+    return value
+
+
+async def _off_loop(source: Callable[[Context], object], context: Context) -> object:
+    """Call a function in a thread, or on the event loop if it only makes a coroutine there."""
+    return source(context) if is_async(source) else await run_in_thread(source, context)

@@ -1,0 +1,87 @@
+"""Functions of users: each option that takes one may be given any kind, sync or async.
+
+`asked_functions.py` has the table of the options. A new option needs a row there, or a reason.
+"""
+
+import asyncio
+import re
+from typing import Any
+
+import asked_functions
+import pytest
+from asked_functions import EXEMPT, KNOWN, SLOTS, UNKNOWN, Fn, Slot, plain
+from helpers import driven, lines
+
+import agentgraph as ag
+
+
+def runner(slot: Slot, fn: Fn) -> ag.Runner:
+    return ag.Runner(slot.tree(fn), values=None, **slot.options)
+
+
+def answering(slot: Slot, ran: list[Any]) -> Fn:
+    def answer(*given: Any) -> Any:
+        ran.append(given)
+        return slot.answer
+
+    return answer
+
+
+async def heard(slot: Slot, fn: Fn) -> list[str]:
+    return lines([event async for event in runner(slot, fn).arun("Go.", thread_id="t")])
+
+
+def test_each_option_that_takes_a_function_has_a_row() -> None:
+    named = {name.partition(",")[0].partition(":")[0] for name in SLOTS}
+    assert asked_functions.found() == named | EXEMPT.keys()
+    assert not named & EXEMPT.keys()
+
+
+@pytest.mark.parametrize("name", SLOTS)
+def test_an_async_run_awaits_what_any_function_returns(name: str) -> None:
+    slot, ran = SLOTS[name], list[Any]()
+    fn = answering(slot, ran)
+    expected = lines(runner(slot, plain(fn)).run("Go.", thread_id="t"))
+    count = len(ran)
+    assert count
+
+    async def tried() -> None:
+        for kind in (plain, *KNOWN, *UNKNOWN):
+            ran.clear()
+            assert (kind.__name__, await heard(slot, kind(fn))) == (kind.__name__, expected)
+            assert (kind.__name__, len(ran)) == (kind.__name__, count)
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize("name", [name for name in SLOTS if "retry" in name])
+def test_a_failure_is_not_retried_if_a_function_says_no(name: str) -> None:
+    slot = SLOTS[name]._replace(answer=False)
+    for kind in (plain, *KNOWN, *UNKNOWN):
+        ran: list[Any] = []
+        events: list[ag.AgentEvent] = []
+
+        made = runner(slot, kind(answering(slot, ran)))
+        with pytest.raises((ValueError, ag.StepFailedError)):
+            events.extend(driven(made.arun("Go.", thread_id="t")))
+        assert (kind.__name__, len(ran)) == (kind.__name__, 1)
+        assert [event.kind for event in events] == ["error"]
+
+
+@pytest.mark.parametrize("name", SLOTS)
+def test_a_sync_run_refuses_what_must_be_awaited(name: str) -> None:
+    slot, ran = SLOTS[name], list[Any]()
+    fn = answering(slot, ran)
+    for kind in KNOWN:
+        made = runner(slot, kind(fn))
+        with pytest.raises(ag.AgentGraphError) as caught:
+            made.run("Go.", thread_id="t")
+        assert str(caught.value).startswith(f"{slot.agent}: {slot.named}")
+        assert "run the async methods: arun()" in str(caught.value)
+        assert not ran
+        assert made.thread("t").status == "new"
+    for kind in UNKNOWN:
+        with pytest.raises(ag.AgentGraphError, match=r"run the async methods: arun\(\)") as caught:
+            list(runner(slot, kind(fn)).run("Go.", thread_id="t"))
+        assert f"{slot.named}=" in str(caught.value).replace(", =", "=")
+        assert slot.agent in re.split(r"\W+", "\n".join([str(caught.value), *caught.value.__notes__]))
