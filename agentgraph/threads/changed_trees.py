@@ -18,6 +18,7 @@ from agentgraph.threads.checkpoints import (
     COPIED,
     NOTES,
     begins_turn,
+    begun_thread,
     check_whole,
     is_by_hand,
     is_foreign,
@@ -72,7 +73,21 @@ def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
         ThreadError: It is a copy that was cut short.
         TreeChangedError: A tree of another shape ran the thread.
     """
-    saved = yield from known_thread(saver)
+    return (yield from _opened(saver, (yield from known_thread(saver))))
+
+
+def read_thread(saver: ThreadSaver) -> Calls[CheckpointTuple | None]:
+    """Return the latest checkpoint of a thread to read; None if its first run has saved nothing yet.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread, and nothing runs on it.
+        ThreadError: As `open_thread` does.
+    """
+    saved = yield from begun_thread(saver)
+    return None if saved is None else (yield from _opened(saver, saved))
+
+
+def _opened(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[CheckpointTuple]:
     check_whole(saver, saved)
     position = position_of(saved)
     if position is not None and not is_of(saver.tree, saved):

@@ -136,6 +136,20 @@ def known_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
     return saved
 
 
+def begun_thread(saver: ThreadSaver) -> Calls[CheckpointTuple | None]:
+    """Return the latest checkpoint of a thread; None if its first run has saved nothing yet.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread, and nothing runs on it.
+    """
+    try:
+        return (yield from known_thread(saver))
+    except UnknownThreadError:
+        if (yield from saver.is_under_way()):
+            return None
+    return (yield from known_thread(saver))  # it may have ended meanwhile
+
+
 def before_edits(
     saver: ThreadSaver, saved: CheckpointTuple
 ) -> Calls[tuple[CheckpointTuple, CheckpointTuple]]:

@@ -261,6 +261,13 @@ def outside() -> Context:
     return context
 
 
+def apart() -> Context:
+    """Return a copy of the context for a run in the background, for whose end nothing around waits."""
+    context = outside()
+    context.run(_AROUND.set, ())
+    return context
+
+
 def is_within(control: RunControl) -> bool:
     """Return whether this code is part of a run, or of a run inside it."""
     return control in _controls() or control in _AROUND.get()

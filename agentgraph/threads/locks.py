@@ -186,6 +186,13 @@ def holder_of(saver: object, thread_id: str) -> object:
         return lock.holder if lock else None
 
 
+def holders_on(saver: object) -> dict[str, object]:
+    """Return for what this process has locked the threads of a saver, by thread."""
+    key = key_of(saver)
+    with _guard:
+        return {thread: lock.holder for (own, thread), lock in [*_locks.items()] if own == key}
+
+
 def holders() -> list[object]:
     """Return for what this process has locked threads."""
     with _guard:

@@ -30,7 +30,7 @@ from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import as_json, shown
-from agentgraph.threads.changed_trees import open_thread
+from agentgraph.threads.changed_trees import open_thread, read_thread
 from agentgraph.threads.checkpoints import (
     Writes,
     before_edits,
@@ -146,7 +146,8 @@ def pending(saver: ThreadSaver) -> Calls[list[Interrupt]]:
         UnknownThreadError: The saver has no such thread.
         TreeChangedError: A tree of another shape ran the thread.
     """
-    saved = yield from open_thread(saver)
+    if (saved := (yield from read_thread(saver))) is None:
+        return []
     return (yield from _pending_questions(saver, saved)).questions
 
 

@@ -70,7 +70,7 @@ from agentgraph.graph.stamps import (
 )
 from agentgraph.graph.state import Position, clock_in
 from agentgraph.graph.sync_async import Calls
-from agentgraph.threads.changed_trees import is_of, open_thread
+from agentgraph.threads.changed_trees import is_of, open_thread, read_thread
 from agentgraph.threads.checkpoints import (
     CHANGED,
     REWOUND,
@@ -117,9 +117,9 @@ def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEve
         line: The head of one of its lines; None for the present one.
 
     Raises:
-        ThreadError: The thread has no such line; or as `open_thread` does.
+        ThreadError: The thread has no such line; or as `read_thread` does.
     """
-    yield from open_thread(saver)
+    yield from read_thread(saver)
     every = yield from lane_checkpoints(saver) if line is None else checkpoints_of_line(saver, line)
     return [*_events_of(entries_of(saver.tree, every), saver, every)]
 
@@ -137,9 +137,9 @@ def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> Calls
         upto: The number of the last event that is told; None for all.
 
     Raises:
-        ThreadError: As `open_thread` does.
+        ThreadError: As `read_thread` does.
     """
-    yield from open_thread(saver)
+    yield from read_thread(saver)
     return told_in_steps(saver, (yield from _of_steps_since(saver, after)), after, upto)
 
 

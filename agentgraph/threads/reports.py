@@ -47,7 +47,7 @@ from agentgraph.threads.checkpoints import (
     writes_by_task,
 )
 from agentgraph.threads.late_calls import LateCall, open_calls
-from agentgraph.threads.live.under_way import waiting_on
+from agentgraph.threads.live.under_way import runs_on, waiting_on
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import last_answer, replayed
 from agentgraph.threads.spent import Spent, counts_at, spent_in
@@ -364,8 +364,13 @@ def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSumma
     if status not in (None, *get_args(Status)):
         known = ", ".join(map(repr, get_args(Status)))
         raise AgentGraphError(f"status={shown(status)} is not a status of threads; use one of {known}")
-    summaries: list[ThreadSummary] = []
-    for thread_id in (yield from saver.thread_ids()):
+    saved, running = (yield from saver.thread_ids()), runs_on(saver.saver)
+    summaries = [
+        ThreadSummary(thread_id, "running", run.began)
+        for thread_id, run in running.items()
+        if thread_id not in saved and status in (None, "running")
+    ]
+    for thread_id in saved:
         each = yield from _summary(saver.of(thread_id))
         if each is not None and status in (None, each.status):
             summaries.append(each)

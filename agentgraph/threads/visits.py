@@ -21,7 +21,7 @@ from agentgraph.graph.stamps import step_name, time_in
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.changed_trees import open_thread
+from agentgraph.threads.changed_trees import read_thread
 from agentgraph.threads.checkpoints import (
     Written,
     address_at,
@@ -124,8 +124,8 @@ class Spot(NamedTuple):
 
 
 def visits(saver: ThreadSaver) -> Calls[list[Visit]]:
-    """Return what a thread has visited, in order. Raises as `open_thread` does."""
-    yield from open_thread(saver)
+    """Return what a thread has visited, in order. Raises as `read_thread` does."""
+    yield from read_thread(saver)
     every = yield from leading_checkpoints(saver)
     return [spot.visit for spot in spots_in(saver.tree, every)]
 

@@ -21,6 +21,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import anyio
@@ -204,4 +206,5 @@ async def _answered(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _begin(target: Callable[..., None], *args: object) -> None:
-    threading.Thread(target=target, args=args, name="agentgraph.view", daemon=True).start()
+    work = partial(copy_context().run, target, *args)
+    threading.Thread(target=work, name="agentgraph.view", daemon=True).start()

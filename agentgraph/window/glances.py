@@ -22,8 +22,8 @@ from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import cut
 from agentgraph.threads.checkpoints import (
     begun_input,
+    begun_thread,
     first_time_of,
-    known_thread,
     leading_checkpoints,
     parent_id,
     position_of,
@@ -277,9 +277,10 @@ def lines(saver: ThreadSaver) -> Calls[list[Line]]:
     """Return the lines of a thread; of one that was never forked its head alone is read.
 
     Raises:
-        UnknownThreadError: The saver has no such thread.
+        UnknownThreadError: The saver has no such thread, and nothing runs on it.
     """
-    head = yield from known_thread(saver)
+    if (head := (yield from begun_thread(saver))) is None:
+        return []
     is_alone = (yield from _told_by(saver, count_heads, saver.thread_id)) == 1
     return lines_of(saver.tree, [head] if is_alone else (yield from saver.checkpoints("")))
 

@@ -13,7 +13,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.stamps import Entry, Note, is_steered
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.changed_trees import open_thread
+from agentgraph.threads.changed_trees import read_thread
 from agentgraph.threads.checkpoints import first_time_of, is_foreign, namespace_of
 from agentgraph.threads.inspection.activation_calls import Asked, ToolRun, questions_in, tool_runs
 from agentgraph.threads.inspection.activation_steps import (
@@ -110,7 +110,7 @@ def activation(
     Raises:
         UnknownThreadError: The saver has no such thread.
         UnknownAddressError: The thread has not visited the address.
-        ThreadError: The thread has no such line; or as `open_thread` does.
+        ThreadError: The thread has no such line; or as `read_thread` does.
         AgentGraphError: An argument makes no sense.
     """
     if not isinstance(address_or_step, str) or not address_or_step:
@@ -119,7 +119,7 @@ def activation(
         )
     if turn is not None and is_step(address_or_step):
         raise AgentGraphError(f"a step is in one turn: leave turn={shown(turn)} out")
-    yield from open_thread(saver)
+    yield from read_thread(saver)
     wanted = Wanted(saver.tree, address_or_step, turn)
     found, chosen = yield from find_activation(saver, wanted, line)
     lanes = [each for each in found.line if not is_foreign(saver.tree, each)]

@@ -20,7 +20,7 @@ from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import is_same, maps_in
 from agentgraph.safe_repr import cut, shown
-from agentgraph.threads.changed_trees import open_thread
+from agentgraph.threads.changed_trees import read_thread
 from agentgraph.threads.checkpoints import is_foreign, known_line, leading, writes_by_task
 from agentgraph.threads.inspection.activation_steps import address_in, begins
 from agentgraph.threads.inspection.activations import signal_in
@@ -167,7 +167,7 @@ def compared(saver: ThreadSaver, lines: Lines) -> Calls[list[Difference]]:
 
     Raises:
         UnknownThreadError: The saver has no such thread.
-        ThreadError: A thread has no such line; or as `open_thread` does.
+        ThreadError: A thread has no such line; or as `read_thread` does.
         AgentGraphError: Both sides are the same.
     """
     other, line, other_line = lines
@@ -176,13 +176,13 @@ def compared(saver: ThreadSaver, lines: Lines) -> Calls[list[Difference]]:
             f"thread {shown(saver.thread_id)}: compare(line={shown(line)}) compares a line with "
             "itself; name another thread, or a line of thread(thread_id).lines"
         )
-    yield from open_thread(saver)
+    yield from read_thread(saver)
     every = yield from saver.checkpoints()
     left = _line(saver, every, line)
     there = saver
     if other not in (None, saver.thread_id):
         there = saver.of(str(other))
-        yield from open_thread(there)
+        yield from read_thread(there)
         every = yield from there.checkpoints()
     right = _line(there, every, other_line)
     return [*_differences(_done(saver.tree, left), _done(saver.tree, right))]

@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.changed_trees import open_thread
+from agentgraph.threads.changed_trees import read_thread
 from agentgraph.threads.checkpoints import (
     address_at,
     leading_checkpoints,
@@ -82,14 +82,15 @@ def timeline(
         line: The head of one of the thread's lines; None for the present one.
 
     Raises:
-        ThreadError: The thread has no such line; or as `open_thread` does.
+        ThreadError: The thread has no such line; or as `read_thread` does.
         AgentGraphError: `last` is no number of steps.
     """
     if last is not None and (not isinstance(last, int) or last < 1):
         raise AgentGraphError(
             f"last={shown(last)} is not a number of steps; pass 1 or more, or None for all"
         )
-    yield from open_thread(saver)
+    if (yield from read_thread(saver)) is None and line is None:
+        return Timeline([], _upto([], is_running=True), is_whole=True)
     is_running = line is None and (yield from saver.is_under_way())
     first, continues = "", False
     if line is not None:

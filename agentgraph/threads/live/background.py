@@ -17,6 +17,7 @@ from weakref import WeakSet
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
+from agentgraph.threads.config import apart
 from agentgraph.threads.live.following import Follow
 from agentgraph.threads.runs import AsyncRun, Run
 
@@ -61,7 +62,8 @@ class Background:
         """Have a run read in a thread, when it is its turn."""
         _stop_at_exit(self)
         name = "agentgraph-start"
-        thread = threading.Thread(target=self._work, args=(run,), name=name, daemon=True)
+        work = partial(apart().run, self._work, run)
+        thread = threading.Thread(target=work, name=name, daemon=True)
         with self._changed:
             self._runs[run] = thread
         self._enter(thread.start)
@@ -70,7 +72,7 @@ class Background:
         """Have a run read in a task of the event loop, when it is its turn."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        task = loop.create_task(self._awork(run, turn))
+        task = loop.create_task(self._awork(run, turn), context=apart())
         self._tasks[task] = run
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         self._enter(partial(self._begin_on, loop, turn))

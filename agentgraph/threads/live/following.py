@@ -24,7 +24,7 @@ from agentgraph.graph.stamps import cursor_of, number_in
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import known_thread, position_of
+from agentgraph.threads.checkpoints import begun_thread, position_of
 from agentgraph.threads.config import await_outside, call_outside
 from agentgraph.threads.live.listening import SECONDS, Feed, Listener, Nothing, Told
 from agentgraph.threads.live.requests import is_wanted
@@ -44,7 +44,7 @@ def check_follow(saver: ThreadSaver, after: str | None) -> Calls[None]:
         AgentGraphError: `after` is no cursor.
     """
     if run_under_way(saver.saver, saver.thread_id) is None:
-        yield from known_thread(saver)
+        yield from begun_thread(saver)
     try:
         number_in("0" if after is None else after)
     except (AttributeError, ValueError):

@@ -8,7 +8,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import known_thread
+from agentgraph.threads.checkpoints import begun_thread
 from agentgraph.threads.live.requests import Request, put_request
 from agentgraph.threads.live.under_way import UnderWay, run_under_way
 from agentgraph.threads.live.watcher import is_shared
@@ -33,7 +33,7 @@ def stop(saver: ThreadSaver, reason: str) -> Calls[None]:
     """
     if stop_here(saver.saver, saver.thread_id, reason):
         return
-    yield from known_thread(saver)
+    yield from begun_thread(saver)
     if not is_shared(saver.saver):
         return
     if not has_shared_locks(saver.saver) or (yield from saver.is_under_way()):
@@ -59,7 +59,7 @@ def sent(saver: ThreadSaver, messages: Input) -> Calls[Request]:
     several = _from_user(messages)
     saver.check_saved(several, {})
     if _here(saver) is None:
-        yield from known_thread(saver)
+        yield from begun_thread(saver)
     request = yield from put_request(saver, "steer", messages=several)
     if (run := _here(saver)) is not None:
         run.take([request])

@@ -24,7 +24,7 @@ from agentgraph.threads.live.requests import (
     requests,
     unread,
 )
-from agentgraph.threads.locks import holder_of
+from agentgraph.threads.locks import holder_of, holders_on
 from agentgraph.threads.replay import entries_of
 from agentgraph.threads.thread_saver import ThreadSaver
 
@@ -33,6 +33,12 @@ def run_under_way(saver: Saver, thread_id: str) -> "UnderWay | None":
     """Return the run of this process on a thread of a saver; None if there is none."""
     holder = holder_of(saver, thread_id)
     return holder if isinstance(holder, UnderWay) else None
+
+
+def runs_on(saver: Saver) -> "dict[str, UnderWay]":
+    """Return the runs of this process on the threads of a saver, by thread; the newest first."""
+    runs = {key: each for key, each in holders_on(saver).items() if isinstance(each, UnderWay)}
+    return dict(sorted(runs.items(), key=lambda item: item[1].began, reverse=True))
 
 
 class UnderWay:
