@@ -44,6 +44,7 @@ from agentgraph.graph.internals import (
     get_cached_annotated_keys,
     get_update_as_tuples,
 )
+from agentgraph.graph.lane_states import LaneStates
 from agentgraph.graph.leave import taken
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.concurrency import Room
@@ -383,11 +384,23 @@ TITLE = "title"
 class Picture(Graph):
     """The graph that is drawn inside a node that runs lanes; it never runs.
 
+    Its state is that of the lanes, which are tasks of the node.
+
     Attributes:
         title: What a drawing says of a node whose one lane runs several times.
+        lanes: Reads the states of the lanes.
     """
 
     title = ""
+    lanes: LaneStates
+
+    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Return the state of the node: of each lane that has begun."""
+        return run_calls(self.lanes.snapshot(config, subgraphs=subgraphs))
+
+    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """Return the state of the node, as `get_state` does."""
+        return await arun_calls(self.lanes.snapshot(config, subgraphs=subgraphs))
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
         """Return the drawing of the lanes, with start and end."""
@@ -440,7 +453,7 @@ def picture_of(
             builder.add_edge(name, END)
     for name, undo in undoing.items():
         builder.add_conditional_edges(name, _nothing, [undo])
-    return made(Picture, builder.compile(), title=title)
+    return made(Picture, builder.compile(), title=title, lanes=LaneStates(lanes, others))
 
 
 def _nothing(state: LaneState) -> object:

@@ -253,6 +253,30 @@ def test_a_client_decides_on_tool_calls_without_ids(client: SyncLangGraphClient,
     assert results == [("tool", "error"), ("tool", "success"), ("ai", None)]
 
 
+def words(state: Any) -> list[str]:
+    """Return what the lanes of a state have said, and the nodes that are next in them."""
+    found: list[str] = []
+    for task in state["tasks"]:
+        if inner := task.get("state"):
+            found += [str(each["content"]) for each in (inner["values"] or {}).get("messages", [])]
+            found += [*words(inner), *inner["next"]]
+    return found
+
+
+def test_the_branches_of_a_paused_tree_are_in_its_state(
+    client: SyncLangGraphClient, thread: str
+) -> None:
+    client.runs.wait(thread, "everything", input=GO)
+    state: Any = client.threads.get_state(thread, subgraphs=True)
+    assert words(state) == ["Legal.", "boss", "Fine.", "ink", "legal"]
+    (task,) = client.threads.get_state(thread)["tasks"]
+    review: Any = client.threads.get_state(thread, checkpoint=task["checkpoint"])
+    assert review["next"] == ["legal"]
+    legal: Any = client.threads.get_state(thread, checkpoint=review["tasks"][0]["checkpoint"])
+    assert [each["content"] for each in legal["values"]["messages"]] == ["Legal."]
+    assert legal["next"] == ["boss"]
+
+
 def test_branches_that_reach_a_limit_there_ask_once_and_go_on(
     client: SyncLangGraphClient, thread: str
 ) -> None:
