@@ -30,9 +30,10 @@ from agentgraph.graph.chat.output import (
     with_json_answer,
     write_value,
 )
-from agentgraph.graph.chat.step import Step, in_config
+from agentgraph.graph.chat.step import Step, in_config, is_update
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.asking import settled
 from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.nodes.swarm import active_of, enter_active
 from agentgraph.graph.saving import serializer_of
@@ -288,6 +289,8 @@ class HookNode(ChatNode):
         try:
             with in_config(config):
                 returned = yield invoked(self.runnable, step.state(), config)
+                if returned is not None and type(returned) is not dict:
+                    returned = yield from self._update(activation, returned)
         except GraphInterrupt as paused:
             for asked in paused.args[0]:
                 if asked.response_schema is None:
@@ -303,6 +306,22 @@ class HookNode(ChatNode):
                 "in the hook's can_jump_to, and jump to tools where there are some"
             ) from error
         self._go_on(activation, step, to)
+
+    def _update(self, activation: Activation, returned: object) -> Calls[object]:
+        """Return the update that a hook gave, if it is one once it was awaited.
+
+        Raises:
+            InvalidOutputError: It is none.
+        """
+        returned = yield from settled(activation.address, "middleware", self.hook, returned)
+        if not is_update(returned):
+            middleware, _, hook = self.hook.rpartition(".")
+            raise InvalidOutputError(
+                f"{activation.address}: {hook} of the middleware {middleware!r} returned "
+                f"{shown(returned)}, which is not an update; return a dict of the state, a Command, or "
+                "None"
+            )
+        return returned
 
     def _go_on(self, activation: Activation, step: Step, to: str) -> None:
         """Write where the agent continues: in approval, a hook, its tools, or at its end."""

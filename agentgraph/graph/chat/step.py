@@ -517,6 +517,28 @@ def _updates(result: object) -> Iterator[Mapping[str, Any]]:
                 yield from _updates(each)
 
 
+def is_update(result: object) -> bool:
+    """Return whether LangGraph takes what a node of `create_agent` returned for an update.
+
+    >>> is_update({"x": 1}), is_update([Command(update={"x": 1}), {"y": 2}]), is_update(["x"])
+    (True, True, False)
+    """
+    match result:
+        case None | Mapping():
+            return True
+        case Command(update=update):
+            return update is None or isinstance(update, Mapping) or _are_pairs(update)
+        case list() | tuple():
+            return any(isinstance(each, Command) for each in result) and all(map(is_update, result))
+    return False
+
+
+def _are_pairs(update: object) -> bool:
+    """Return whether an update is a list of pairs, each the name of a channel and its value."""
+    several = update if isinstance(update, list | tuple) else [update]
+    return all(isinstance(e, tuple) and len(e) == 2 and isinstance(e[0], str) for e in several)
+
+
 @contextmanager
 def in_config(config: RunnableConfig) -> Iterator[None]:
     """Make a config the one that `get_config()` returns.
