@@ -37,7 +37,9 @@ class BreakLoop(ToolOutputMixin):
     """Ends the nearest enclosing loop at once; the run continues after the loop.
 
     A function returns or yields it, or a tool returns it. In a branch the other branches finish
-    first; outside of loops it only emits its event. The event's `kind` is "break_loop".
+    first. Outside every loop the function fails, unless its agent is alone: the whole tree, a tool, or
+    run by a function; then it ends. There a tool that returns it only emits the event, whose `kind` is
+    "break_loop".
     """
 
 

@@ -143,8 +143,9 @@ def advance(
 ) -> Next:
     """Return what runs after `place` ended with `signal`.
 
-    A `break_loop` outside every loop changes nothing. An agent that was transferred to, and ends
-    without a transfer, ends the chat agent at which the transfers began too, unless it returns.
+    A `break_loop` outside every loop changes nothing, but that of the root ends the run. An agent that
+    was transferred to, and ends without a transfer, ends the chat agent at which the transfers began
+    too, unless it returns.
     """
     for way in _ways_outwards(tree, place, signal):
         if (following := _taken(tree, way, cursor, callbacks)) is not None:
@@ -203,7 +204,7 @@ def advance_plainly(ways: tuple[PlainWay, ...], cursor: Cursor) -> tuple[Place |
 def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[_Way]:
     """Yield the ways on from a stop that ended with `signal`, in order; the last is always taken."""
     if signal == "break_loop" and not place.in_loop:
-        signal = None
+        signal = "exit" if place.parent is None else None  # alone, it ends the run
     back: tuple[str, ...] = ()
     while True:
         if signal is None and place.checks:

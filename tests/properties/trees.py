@@ -341,7 +341,8 @@ class _Growing:
                 items_before = items[: self.pick(0, 1, 2, 3)] if streamed else ()
                 calls.append(specs.Call((*items_before, ("error", f"@ fails in {part}.{again}"))))
             question = ("interrupted", {"ask": part, "of": ["@"]})
-            end = question if part < asks else self.pick(*[None] * 6, *SIGNALS)
+            signals = SIGNALS if self.loops else SIGNALS[-1:]  # a break outside every loop fails
+            end = question if part < asks else self.pick(*[None] * 6, *signals)
             if end is not None:
                 items = [*items, end] if streamed else [end]
             calls.append(specs.Call(tuple(items)))
@@ -394,7 +395,8 @@ def _item(kind: specs.Kind, data: st.SearchStrategy[Any]) -> st.SearchStrategy[s
 def _is_single(spec: specs.Spec) -> bool:
     """Return whether an agent may be in one place only: where its key is its own, or in a loop."""
     breaks = getattr(spec, "break_tool", False) or "break_loop" in getattr(spec, "ways", ())
-    return bool(getattr(spec, "output_key", None) or breaks)
+    says_so = isinstance(spec, specs.Function) and "'break_loop'" in repr(spec)
+    return bool(getattr(spec, "output_key", None) or breaks or says_so)
 
 
 def _numbers(ways: Iterable[Any]) -> list[int]:

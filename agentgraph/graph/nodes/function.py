@@ -54,6 +54,7 @@ from agentgraph.graph.state import Question
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import shown
+from agentgraph.tree.addresses import way_to
 
 
 class Chunks(BaseCallbackHandler):
@@ -234,6 +235,7 @@ class Items:
                 activation.signal("exit")
             case BreakLoop():
                 self._permit(item, may.break_loop)
+                check_loop(activation)
                 activation.signal("break_loop")
             case TransferTo(agent_name=target):
                 self._permit(item, may.transfer)
@@ -268,6 +270,23 @@ def take_output(activation: Activation, output: object) -> None:
             )
         items.take(item)
     items.end()
+
+
+def check_loop(activation: Activation) -> None:
+    """Refuse a `BreakLoop` outside every loop; an agent that runs alone, as a lane of its own, ends.
+
+    In an agent that a tool or a function runs, the loops around the caller count: it ends none of them.
+
+    Raises:
+        InvalidOutputError: No loop is around the activation.
+    """
+    place = activation.node_context.place
+    is_alone = place.parent is None or place.is_tool or place.is_run
+    if not is_alone and not any(each.kind.goes_round for each in way_to(place)):
+        raise InvalidOutputError(
+            f"{activation.address}: the function gave BreakLoop(), but no loop is around it; put it in "
+            "a loop, or return Exit() to end the run"
+        )
 
 
 def known_target(activation: Activation, target: str) -> str:
