@@ -50,6 +50,7 @@ from agentgraph.agents.agents import (
 from agentgraph.agents.context import Reply
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import ResponseSchema
+from agentgraph.errors import InvalidAgentError
 from agentgraph.safe_repr import shown
 
 
@@ -417,9 +418,14 @@ def agent(
 
     Returns:
         The agent, which replaces the function; with arguments, the decorator.
+
+    Raises:
+        InvalidAgentError: It decorates a class.
     """
 
     def decorate(fn: AgentFunction) -> FunctionAgent:
+        if isinstance(fn, type):
+            raise InvalidAgentError([class_fault(fn)])
         return function_agent(
             name or str(getattr(fn, "__name__", type(fn).__name__)),
             fn,
@@ -544,6 +550,15 @@ def human(
         The agent; `compile_agent` checks it.
     """
     return HumanAgent(**locals())
+
+
+def class_fault(kind: type) -> str:
+    """Return what is wrong with a class as the function of an agent."""
+    name = kind.__name__
+    return (
+        f"{name}: it is a class, and an agent calls a function; decorate a function, or give an "
+        f'instance that can be called: ag.function_agent("{name.lower()}", {name}())'
+    )
 
 
 def _first_line(fn: AgentFunction) -> str:

@@ -85,7 +85,12 @@ def chat_faults(agent: ChatAgent, beside: Sequence[Handoff], *, in_loop: bool) -
 
 def function_faults(agent: FunctionAgent) -> Iterator[str]:
     """Yield what is wrong with a function agent."""
-    if not callable(agent.fn):
+    if isinstance(agent.fn, type):
+        yield (
+            f"{shown(agent.fn)} is a class; pass a function that takes a context, or an instance that "
+            f"can be called: {agent.fn.__name__}()"
+        )
+    elif not callable(agent.fn):
         yield f"{shown(agent.fn)} cannot be called; pass a function that takes a context"
     names = [getattr(each, "name", None) for each in agent.agents]
     for name in dict.fromkeys(each for each in names if each is not None and names.count(each) > 1):
