@@ -12,6 +12,8 @@ from agentgraph.safe_repr import shown
 
 _TOKEN = re.compile(r"(?P<open>\{\{)|(?P<close>\}\})|\{(?P<name>[^\W\d]\w*)(?P<optional>\?)?\}")
 
+_PART = re.compile(r"\{\{|\}\}|\{(?P<name>[^\W\d]\w*)(?:\.[^\W\d]\w*|\[[^\]{}]*\])+\}")
+
 _REFERENCE = re.compile(
     r"\$\{(results\.(?P<result>[\w-]+)(?P<fields>(\.\w+)*)|(values\.)?(?P<value>[^\W\d]\w*))\}"
 )
@@ -83,6 +85,15 @@ def names_in(template: str) -> list[str]:
     """
     names = [match["name"] for match in _TOKEN.finditer(template) if match["name"]]
     return [*names, *(match["value"] for match in _REFERENCE.finditer(template) if match["value"])]
+
+
+def parts_named_in(template: str) -> list[tuple[str, str]]:
+    """Return the values of which a template names a part, each with the text, which stays unchanged.
+
+    >>> parts_named_in('About {topic.name} and {topic[0]}, not {{so.it}}, {"a": {so.it: 1}} or {topic}')
+    [('topic', '{topic.name}'), ('topic', '{topic[0]}')]
+    """
+    return [(match["name"], match[0]) for match in _PART.finditer(template) if match["name"]]
 
 
 def fill_input(

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import datetime
 from functools import reduce
 from pathlib import Path
-from typing import TypeVar, get_args
+from typing import TypeVar, cast, get_args
 
 import click
 from rich.text import Text
@@ -36,6 +36,7 @@ from agentgraph.events.events import Interrupt
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.graph.compiler import compile_agent
+from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.safe_repr import as_json as as_text
 from agentgraph.show.drawing import picture
 from agentgraph.show.lines import one_line, print_event, tree_lines, without_controls
@@ -51,6 +52,7 @@ from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.savers.urls import is_database_url, without_password
 from agentgraph.threads.visits import Visit
+from agentgraph.tree.hints import hints
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -573,12 +575,14 @@ def _write(file: str, text: str) -> None:
 @commands.command()
 @takes_target
 def check(target: Target) -> None:
-    """Print the faults of a tree, one a line."""
+    """Print the faults of a tree, one a line; warn of what may be a mistake."""
     try:
-        compile_agent(target.load())
+        graph = compile_agent(target.load())
     except (InvalidAgentError, InvalidSkillError) as error:
         click.echo(without_controls("\n".join(error.faults)), err=True)
         sys.exit(WRONG_USE)
+    for hint in hints(cast(RootGraph, graph).tree):
+        click.echo(without_controls(f"warning: {hint}"), err=True)
     click.echo(without_controls(f"{target.name.rpartition(':')[2]}: no faults"))
 
 

@@ -42,6 +42,23 @@ def test_a_wrong_target_is_refused(command: Commands, target: str, message: str)
     assert (ended.code, ended.out, ended.err) == (REFUSED, "", f"Error: {message}\n")
 
 
+def test_check_warns_of_a_part_of_a_value_in_an_instruction(command: Commands) -> None:
+    (command.folder / "agents.py").write_text(
+        "import agentgraph as ag\n"
+        "boss = ag.human('boss', 'About what?', output_key='topic')\n"
+        "writer = ag.chat_agent('writer', 'openai:gpt-5', instruction='About {topic.name}.')\n"
+        "both = ag.sequential('both', [boss, writer])\n"
+    )
+    ended = command("check", "agents.py:both")
+    assert (ended.code, ended.out) == (0, "both: no faults\n")
+    assert ended.err == (
+        "warning: writer: its instruction has {topic.name}, which is sent unchanged; write {topic}, or "
+        "write the part to a value of its own; {{topic.name}} says that the braces are meant\n"
+    )
+    ended = command("check", "agents.py:writer")
+    assert (ended.code, ended.out, ended.err) == (0, "writer: no faults\n", "")
+
+
 def test_a_syntax_error_is_shown_with_its_line(command: Commands) -> None:
     (command.folder / "agents.py").write_text("first = 1\nsecond = (\n")
     ended = command("run", "agents.py:first", "bees")
