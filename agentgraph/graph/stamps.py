@@ -22,6 +22,8 @@ _A_SECOND = 1_000_000
 STAMP = "agentgraph"
 """The key of a stamp in metadata, and of our parts of LangGraph's `custom` stream."""
 STEERED = "steered"
+_EDITED = 6
+"""Where the stamp of a message that a rewind has edited says so."""
 """The key that marks a user's message that a run under way has read: it is an event, with a stamp."""
 ANSWERED = "answered"
 """The kind of the note that a chat agent has ended with a structured answer."""
@@ -117,6 +119,21 @@ def transferred_in(message: BaseMessage) -> list[str]:
     """Return the names of the agents that were transferred to just before a message, as it says."""
     stamp = message.response_metadata.get(STAMP)
     return stamp[5] if isinstance(stamp, list) and len(stamp) > 5 else []
+
+
+def edited_stamp(message: BaseMessage, number: int, step: str) -> list[object] | None:
+    """Return the stamp of what takes the place of a message; None for a message of the user."""
+    stamp = message.response_metadata.get(STAMP)
+    if not isinstance(stamp, list):
+        return None
+    moment = moment_of(message)
+    return [stamp[0], moment.turn if moment else 0, number, step, False, transferred_in(message), True]
+
+
+def is_edited(message: BaseMessage) -> bool:
+    """Return whether a rewind put a message in the place of another one of an agent."""
+    stamp = message.response_metadata.get(STAMP)
+    return isinstance(stamp, list) and len(stamp) > _EDITED
 
 
 def number_of(entry: Entry) -> int:

@@ -39,6 +39,8 @@ Written = Mapping[str, Any]
 Writes = Mapping[str, Written]
 """What the tasks of a step wrote, by task id."""
 
+NO_TASK = "00000000-0000-0000-0000-000000000000"
+"""The task id of writes that belong to no task: the next step begins with them."""
 NOTES = "agentgraph_notes"
 """The channel under which the runner saves its notes."""
 _RESULTS = {INTERRUPT, RETURN, ERROR}

@@ -63,6 +63,7 @@ from agentgraph.graph.stamps import (
     Note,
     address_of,
     cursor_of,
+    is_edited,
     moment_of,
     number_in,
     number_of,
@@ -400,14 +401,23 @@ def _without_void(entries: Sequence[Entry]) -> list[Entry]:
 def entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
     """Yield the entries of the step after a checkpoint, and those that were saved at the checkpoint."""
     for writes in writes_by_task(saved).values():
-        yield from (entry for _, entry in told_in(writes))
+        yield from _entries_in(writes)
         if isinstance(result := writes.get(RETURN), Mapping):
-            yield from (entry for _, entry in told_in(result))
+            yield from _entries_in(result)
         for asked in writes.get(INTERRUPT, ()):
             yield question_note(asked)
     for note in notes_at(saved):
         if note.kind not in _NO_EVENTS:
             yield note
+
+
+def _entries_in(written: Mapping[str, object]) -> Iterator[Entry]:
+    """Yield the entries in what was written; before an edited message what makes the old one void."""
+    for moment, entry in told_in(written):
+        if not isinstance(entry, Note) and is_edited(entry):
+            before = moment._replace(number=moment.number - 1)
+            yield Note(str(entry.id), "discarded", [entry.id], "", before)
+        yield entry
 
 
 def _last_note(saved: CheckpointTuple, *kinds: str) -> Note | None:

@@ -496,8 +496,11 @@ class Runner:
                 With "keep" all branches and calls beside it stay, and of the steps of a workflow those
                 that do not depend on it; what it depends on stays in any case.
             values: Values to write before it begins.
-            messages: Messages of the user to add before it begins. One that has the id of an earlier
-                message of the user takes its place.
+            messages: Messages of the user to add before it begins. One under the id of a message that
+                is there before it takes that one's place: of the user, of an agent, a result of a
+                tool, a person's answer. It keeps the id, and who said it; the next agents read the new
+                words. A later rewind to the same place keeps it, and a `step` of the older line brings
+                the old one back.
             answers: A new answer to the question that was asked there, in a form that `resume` takes;
                 by address also answers to questions that the run asks later.
             context: LangGraph's runtime context, as in `run`.

@@ -34,7 +34,12 @@ _Versions: TypeAlias = Annotated[
 """Versions that can be compared: all begin with a number, are numbers, or other texts."""
 _Pair: TypeAlias = Annotated[Sequence[int], Field(min_length=2, max_length=2)]
 _Moment: TypeAlias = tuple[str, int, int, str, bool]
-_Stamp: TypeAlias = tuple[str] | _Moment | tuple[str, int, int, str, bool, list[str]]
+_Stamp: TypeAlias = (
+    tuple[str]
+    | _Moment
+    | tuple[str, int, int, str, bool, list[str]]
+    | tuple[str, int, int, str, bool, list[str], bool]
+)
 _Map: TypeAlias = dict[str, Any]
 _List: TypeAlias = list[Any]
 _Note: TypeAlias = tuple[str, str, Any, str, _List]

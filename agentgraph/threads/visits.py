@@ -17,12 +17,13 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import UnknownAddressError
 from agentgraph.graph.internals import RETURN
-from agentgraph.graph.stamps import step_name, time_in
+from agentgraph.graph.stamps import Note, is_edited, moment_of, step_name, time_in
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import read_thread
 from agentgraph.threads.checkpoints import (
+    NO_TASK,
     Written,
     address_at,
     begins_turn,
@@ -43,6 +44,7 @@ from agentgraph.threads.checkpoints import (
     time_of,
     writes_by_task,
 )
+from agentgraph.threads.replay import entries_at
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import (
     Cursor,
@@ -169,7 +171,8 @@ def _spots_at(
     turn, began = clock_in(position_of(root))[0], time_of(saved)
     ended = first_time_of(next_) if next_ is not None else None
     step = step_name(saved.checkpoint["id"], node)
-    said = [each for writes in writes_by_task(saved).values() for each in _said_in(writes)]
+    by_task = writes_by_task(saved).items()
+    said = [each for task, writes in by_task if task != NO_TASK for each in _said_in(writes)]
     round_ = iteration(place, cursor)
     duration = None if ended is None else max(ended - last_start(place, root, began, ended), 0.0)
     tokens = used_in(said)["total_tokens"]
@@ -328,7 +331,7 @@ def find(saver: ThreadSaver, wanted: Wanted) -> Calls[Target]:
     if spot is None and since:
         every = yield from leading_checkpoints(saver)
         spot = wanted.chosen(spots_in(saver.tree, every))
-    if spot is not None:
+    if spot is not None and not (wanted.is_step and _is_of_edited(wanted.at, spot, every)):
         return Target(spot, every, every)
     if wanted.is_step:
         line = older_line(wanted.at, (yield from saver.checkpoints()))
@@ -367,8 +370,24 @@ def stretch(saver: ThreadSaver, wanted: Wanted) -> Calls[tuple[str, str]]:
 
 def older_line(step: str, every: Sequence[CheckpointTuple]) -> list[CheckpointTuple]:
     """Return the checkpoints that lead to a step, of whatever line; none if there is no such step."""
-    there = next((saved for saved in every if step in steps_of(saved)), None)
-    return [] if there is None else line_to(root_id(there), every)
+    there = [saved for saved in every if step in steps_of(saved)]
+    there.sort(key=lambda saved: step not in steps_of(saved)[:1])  # its own name before that of a copy
+    return line_to(root_id(there[0]), every) if there else []
+
+
+def _is_of_edited(step: str, spot: Spot, every: Iterable[CheckpointTuple]) -> bool:
+    """Return whether a step is that of a visit before a rewind edited what it had seen.
+
+    The copy of a step has its name too. It is that of the copy if the line still has its events.
+    """
+    if step == spot.visit.step:
+        return False
+    entries = [
+        entry for saved in every if root_id(saved) == root_id(spot.saved) for entry in entries_at(saved)
+    ]
+    moments = [moment_of(entry) for entry in entries]
+    has_edits = any(not isinstance(each, Note) and is_edited(each) for each in entries)
+    return has_edits and all(moment is None or moment.step != step for moment in moments)
 
 
 def unknown(thread_id: str, wanted: Wanted, spots: Sequence[Spot]) -> UnknownAddressError:

@@ -1,4 +1,4 @@
-"""What the page changes before something runs again: a message of the user, values, answers."""
+"""What the page changes before something runs again: a message, values, answers."""
 
 from typing import Any
 
@@ -16,8 +16,9 @@ class Changes(BaseModel):
 
     Attributes:
         values: Values that are written.
-        text: The text of a message of the user.
-        replaces: The id of the message of the user that it takes the place of; None to add it.
+        text: The text of a message.
+        replaces: The id of the message that it takes the place of, of the user or of an agent; None to
+            add it.
         answers: A new answer to the question that was asked there.
         siblings: What becomes of what ran side by side with it.
     """
@@ -63,8 +64,12 @@ class Changes(BaseModel):
         for message in runner.activation(thread_id, at, turn=turn).saw:
             if message.id == self.replaces and message.type == "human" and not message.name:
                 return [message.model_copy(update={"content": _with_text(message, self.text)})]
+        for event in reversed(list(runner.events(thread_id))):
+            if event.message is not None and event.id == self.replaces:
+                content = _with_text(event.message, self.text)
+                return [event.message.model_copy(update={"content": content})]
         raise AgentGraphError(
-            f"replaces={shown(self.replaces)}: {at} saw no such message of the user; look at it again"
+            f"replaces={shown(self.replaces)}: {at} saw no such message; look at it again"
         )
 
 

@@ -40,6 +40,7 @@ from agentgraph.graph.state import LaneState
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.threads.checkpoints import (
+    NO_TASK,
     begins_turn,
     first_time_of,
     is_by_hand,
@@ -49,7 +50,7 @@ from agentgraph.threads.checkpoints import (
     position_of,
     writes_by_task,
 )
-from agentgraph.threads.rewinds.copied_steps import NO_TASK, own_task
+from agentgraph.threads.rewinds.copied_steps import own_task
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.visits import Spot
 from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, number_of_item

@@ -6,9 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import inf
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.constants import START
@@ -26,6 +28,7 @@ from agentgraph.graph.state import Position
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
 from agentgraph.threads.checkpoints import (
     COPIED,
+    NO_TASK,
     NOTES,
     address_at,
     first_time_of,
@@ -52,8 +55,6 @@ from agentgraph.tree.addresses import (
 from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.position import start
 
-NO_TASK = "00000000-0000-0000-0000-000000000000"
-"""The task id of writes that belong to no task: the next step begins with them."""
 _STOPPED = (INTERRUPT, ERROR)
 """The channels that say how a step stopped that is to go on."""
 ASKED = "agentgraph_asked"
@@ -96,6 +97,8 @@ class Draft:
         lanes: The checkpoints of the step of the root that has the visit, by namespace.
         root: The root's checkpoint there.
         edits: Channels and values that are written before the visit begins.
+        placed: Messages that take the place of others, by the id of the checkpoint from which a step on
+            the way to the visit begins, or of a task of such a step, whose result has the others.
         answers: New answers to questions in the step of the visit.
         first_version: The saver's first version of a channel.
         copies: The copies, in the order in which they are put: the root's is the last.
@@ -105,6 +108,7 @@ class Draft:
     """
 
     edits: Sequence[tuple[str, object]] = ()
+    placed: Mapping[str, Sequence[BaseMessage]] = MappingProxyType({})
     answers: Sequence[Answer] = ()
 
     def __init__(
@@ -203,10 +207,10 @@ class CopiedStep:
         """
         if way is None:
             return self._whole(), [each for names in self._lanes.values() for each in names]
-        spot = self._line.spot
+        spot, placed = self._line.spot, [*self._line.placed.get(str(self._saved.checkpoint["id"]), ())]
         if not way and spot.task is None:
-            edits = [(NO_TASK, *each) for each in self._line.edits]
-            return [*edits, *(each for one in self._line.answers for each in self._answered(one))], []
+            answered = [each for one in self._line.answers for each in self._answered(one)]
+            return [*self._before(dict(self._line.edits), placed), *answered], []
         target = self._target(way)
         agent, how = self._place.agent, self._line.siblings
         kept = kept_beside(agent, target, how, self._called.values())
@@ -224,7 +228,22 @@ class CopiedStep:
             if self._keeps_write(task, channel, value, kept.keys(), {*lanes, *on_the_way[:-1]}, target)
         ]
         writes += [*self._answered_before(target, began), *self._asked_by(kept)]
-        return writes, [*lanes, *on_the_way]
+        return [*self._before({}, placed), *writes], [*lanes, *on_the_way]
+
+    def _before(
+        self, edits: Mapping[str, Any], placed: Sequence[BaseMessage]
+    ) -> Iterator[PendingWrite]:
+        """Yield what is written before the step begins; the last write of messages is `placed`."""
+        yield from ((NO_TASK, channel, value) for channel, value in edits.items())
+        if placed or "messages" in edits:
+            yield NO_TASK, "messages", [*placed]
+
+    def needed(self, way: Way) -> Iterator[Called]:
+        """Yield the tasks that ended before the visit began, as it depends on them."""
+        target, agent = self._target(way), self._place.agent
+        for each in kept_beside(agent, target, "rerun", self._called.values()).values():
+            if each.result.keys() >= {"messages", "number"}:
+                yield each
 
     def _entry(self, target: Called) -> CheckpointTuple:
         """Return the first checkpoint of an item's lane that had none, with what is written there."""
@@ -364,6 +383,9 @@ class CopiedStep:
         if channel == ATTEMPTS:
             name = self._line.new_name(value["namespace"])
             value = {**value, "task": self._ids[value["task"]], "namespace": name}
+        if channel == RETURN and task in self._line.placed:
+            placed = {each.id: each for each in self._line.placed[task]}
+            value = {**value, "messages": [placed.get(each.id, each) for each in value["messages"]]}
         return self._ids.get(task, task), channel, value
 
     def _check_known(self, around: str) -> None:

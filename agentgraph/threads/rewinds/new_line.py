@@ -14,10 +14,12 @@ come, and the lanes and tool calls beside it. All that came before that step is 
   belongs to no line.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import cast
 from uuid import uuid4
 
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.constants import START
 
@@ -52,19 +54,29 @@ from agentgraph.threads.rewinds.copied_steps import (
 class NewLine(Draft):
     """The copies of which a new line is made."""
 
-    def plan(self, edits: Sequence[tuple[str, object]] = (), answers: Sequence[Answer] = ()) -> None:
+    def way(self) -> list[CheckpointTuple]:
+        """Return the checkpoints from which steps ran that have the visit in them, the root's first."""
+        if not namespace_of(self.spot.saved):
+            return [self.root]
+        by_key = {(ns, each.checkpoint["id"]): each for ns, ln in self.lanes.items() for each in ln}
+        parents = sorted(parents_of(self.spot.saved).items(), key=_depth)
+        return [*(by_key[key] for key in parents if key in by_key), self.spot.saved]
+
+    def plan(
+        self,
+        edits: Sequence[tuple[str, object]] = (),
+        answers: Sequence[Answer] = (),
+        placed: Mapping[str, Sequence[BaseMessage]] = MappingProxyType({}),
+    ) -> None:
         """Plan the copies.
 
         Args:
             edits: Channels and values that are written before the visit begins.
             answers: New answers to questions in the step of the visit.
+            placed: Messages that are written before steps on the way begin, by the ids of checkpoints.
         """
-        self.edits, self.answers = edits, answers
-        way = [self.root]
-        if namespace_of(self.spot.saved):
-            by_key = {(ns, each.checkpoint["id"]): each for ns, ln in self.lanes.items() for each in ln}
-            parents = sorted(parents_of(self.spot.saved).items(), key=_depth)
-            way = [*(by_key[key] for key in parents if key in by_key), self.spot.saved]
+        self.edits, self.answers, self.placed = edits, answers, placed
+        way = self.way()
         self._copy(way[0], way[1:])
         self.add_notes([each for each in notes_at(self.root) if self._is_kept(each)])
 

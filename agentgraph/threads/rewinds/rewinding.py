@@ -7,8 +7,8 @@ gone. A run that continues there voids them first, also after a kill; so a rewin
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import NamedTuple, get_args
-from uuid import uuid4
 
 from langgraph.checkpoint.base import CheckpointTuple
 
@@ -22,7 +22,7 @@ from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.internals import INTERRUPT, RESUME
 from agentgraph.graph.nodes.emitter import Clock
 from agentgraph.graph.stamps import Entry, Moment, asker_of, number_of
-from agentgraph.graph.state import clock_in, with_id
+from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write, check_mapping
 from agentgraph.safe_repr import shown
@@ -42,6 +42,7 @@ from agentgraph.threads.checkpoints import (
 from agentgraph.threads.pending import UNANSWERED, answers_by_id, names_of
 from agentgraph.threads.replay import Gone, Voided, entries_of, new_note, unheard
 from agentgraph.threads.rewinds.copied_steps import Answer, own_task
+from agentgraph.threads.rewinds.edits import Edits, edits_of, has_edits
 from agentgraph.threads.rewinds.new_line import NewLine
 from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.thread_saver import ThreadSaver
@@ -113,10 +114,12 @@ def new_line(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
         InvalidAnswerError: An answer does not fit.
         AgentGraphError: Another argument makes no sense, or cannot be saved.
     """
-    head, target, line, later = yield from _planned(saver, back, has_new_ids=True)
+    head, target, line, later, changed = yield from _planned(saver, back, has_new_ids=True)
     states = yield from _states_before(saver, target, line)
-    was, now = (entries_of(saver.tree, each) for each in _divided(saver.tree, target, line))
-    gone = _gone(was, now, (yield from unheard(saver)))._replace(at=target.spot.visit.address)
+    divided = yield from _compared(saver, target, line)
+    was, now = (entries_of(saver.tree, each) for each in divided)
+    gone = _gone(was, now, (yield from unheard(saver)), changed)
+    gone = gone._replace(at=target.spot.visit.address)
     if gone.again is not None:
         gone = gone._replace(since=(yield from _first_with(saver, target, gone.again)))
     last = max(map(number_of, [*was, *now, *notes_at(head), *notes_at(line.root)]), default=0)
@@ -150,13 +153,15 @@ def line_to_copy(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
     Raises:
         AgentGraphError: As in `new_line`.
     """
-    _, target, line, later = yield from _planned(saver, back, has_new_ids=False)
+    _, target, line, later, changed = yield from _planned(saver, back, has_new_ids=False)
     began = str(line.root.checkpoint["id"])
     every = yield from _whole_line(saver, target)
     before = [each for each in reversed(every) if root_id(each) < began]
     before.sort(key=lambda each: not namespace_of(each))  # the root's last
     numbers = [number_of(note) for each in [*before, line.root] for note in notes_at(each)]
     turn, last = clock_in(position_of(line.root))
+    if changed.again is not None:  # what has another's place is emitted, with what makes that one void
+        numbers = [*(n for n in numbers if n < changed.again - 1), changed.again - 3]
     clock = Clock(turn, max([last, *numbers], default=0))
     note = partial(new_note, clock, root_address(saver.tree))
     answered = [note("resumed", line.answered)] if line.answered else []
@@ -166,8 +171,8 @@ def line_to_copy(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
 
 def _planned(
     saver: ThreadSaver, back: Back, *, has_new_ids: bool
-) -> Calls[tuple[CheckpointTuple, Target, NewLine, Mapping[str, object]]]:
-    """Return the head of the thread, where it goes back to, what is copied, and later answers."""
+) -> Calls[tuple[CheckpointTuple, Target, NewLine, Mapping[str, object], Edits]]:
+    """Return the head of the thread, where it goes back to, what is copied, later answers, edits."""
     back.check()
     head = yield from known_thread(saver)
     asks = _asks if back.answers is not UNANSWERED else None
@@ -178,13 +183,31 @@ def _planned(
     )
     answers, later = _answers(saver, target.spot, back.answers)
     edits, own = _edits(saver, target.spot, back), str(target.spot.saved.checkpoint["id"])
+    changed = yield from _messages(saver, head, target, line, back)
+    edits += [("messages", [*changed.added])] if changed.added else []
     try:
-        line.plan(edits, answers)
+        line.plan(edits, answers, changed.placed)
     except LangGraphChangedError:  # or a lane that the tree does not have any more
         yield from _check_tree(saver, target, line, _may_stay(target), own)
         raise
     yield from _check_tree(saver, target, line, line.copies[::-1], line.new_id(own))
-    return head, target, line, later
+    return head, target, line, later, changed
+
+
+def _messages(
+    saver: ThreadSaver, head: CheckpointTuple, target: Target, line: NewLine, back: Back
+) -> Calls[Edits]:
+    """Return what becomes of the messages of a rewind.
+
+    Raises:
+        AgentGraphError: One can neither be added nor take the place of another.
+    """
+    given = as_input(back.messages, None)["messages"]
+    saver.check_saved(given, {})
+    heads = [head, line.root]
+    numbers = [number_of(note) for each in heads for note in notes_at(each)]
+    last = max([*numbers, *(clock_in(position_of(each))[1] for each in heads)])
+    return (yield from edits_of(saver, target, line, last, given))
 
 
 def _check_tree(
@@ -255,12 +278,10 @@ def _age(saved: CheckpointTuple) -> tuple[str, str]:
 
 
 def _edits(saver: ThreadSaver, spot: Spot, back: Back) -> list[tuple[str, object]]:
-    """Return the channels and values that are written before a visit."""
-    given = as_input(back.messages, back.values)
-    saver.check_saved(given["messages"], given.get("values", {}))
+    """Return the channels but `messages`, and their values, that are written before a visit."""
+    given = as_input((), back.values)
+    saver.check_saved([], given.get("values", {}))
     edits: list[tuple[str, object]] = []
-    if messages := given["messages"]:
-        edits.append(("messages", [with_id(each, str(uuid4())) for each in messages]))
     if values := given.get("values"):
         is_inner = bool(namespace_of(spot.saved)) or spot.task is not None
         edits.append(("values", [Write(by="", values=dict(values))] if is_inner else values))
@@ -328,23 +349,47 @@ def _divided(tree: Tree, target: Target, line: NewLine) -> list[list[CheckpointT
     return [[each for each in several if not is_foreign(tree, each)] for several in (before, after)]
 
 
-def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided) -> Gone:
+def _compared(
+    saver: ThreadSaver, target: Target, line: NewLine
+) -> Calls[Sequence[Sequence[CheckpointTuple]]]:
+    """Return the checkpoints whose events differ before and after: the whole lines if that is unknown.
+
+    An edit on the old line made an event void that both have; it comes back if the edit is gone.
+    """
+    was, now = _divided(saver.tree, target, line)
+    if not has_edits(was):
+        return was, now
+    old = yield from leading_checkpoints(saver)
+    began = str(line.root.checkpoint["id"])
+    new = [each for each in (yield from _whole_line(saver, target)) if root_id(each) < began]
+    every = old, [*new, *line.copies]
+    return [[each for each in several if not is_foreign(saver.tree, each)] for several in every]
+
+
+def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edits) -> Gone:
     """Return what is gone, given the events of the line before and after, and what a resume voids.
 
-    If more is gone than the last ones, or an event comes back, all from there on is replayed.
+    If more is gone than the last ones, or an event comes back before others, all from there on is
+    replayed.
     """
     before, after = ([(each.id or "", number_of(each)) for each in line] for line in (was, now))
-    stays = {*after}
+    stays, had = {*after}, {*before}
     left = [pair for pair in before if pair not in stays]
     again = [number_of(each) for each in void.again]
-    is_less = stays <= {*before} and {each for each, _ in after}.isdisjoint(each for each, _ in left)
-    if not is_less:
+    common, new = (
+        [e for e in after if e in had],
+        [number for e, number in after if (e, number) not in had],
+    )
+    is_last = min(new, default=inf) > max((number for _, number in common), default=0)
+    if is_last and {each for each, _ in common}.isdisjoint(each for each, _ in left):
+        again += new[:1]
+    else:
         pairs = enumerate(zip(before, after, strict=False))
         shorter = min(len(before), len(after))
         same = next((n for n, (one, other) in pairs if one != other), shorter)
         left = before[same:]
         again += [number for _, number in after[same:][:1]]
-    ids = dict.fromkeys([*void.of, *(each for each, _ in left)])
+    ids = dict.fromkeys([*void.of, *(each for each, _ in left), *changed.void])
     return Gone([*ids], min(again, default=None))
 
 
