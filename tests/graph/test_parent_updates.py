@@ -12,6 +12,7 @@ from helpers import (
     Drive,
     asks,
     chat,
+    echo,
     foreign,
     lines,
     middleware,
@@ -27,6 +28,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send
+from langgraph_swarm import create_handoff_tool
 from typing_extensions import TypedDict
 
 import agentgraph as ag
@@ -73,8 +75,8 @@ AGENTS: dict[str, tuple[Callable[[], ag.Agent], list[str]]] = {
 agents = pytest.mark.parametrize(("make", "said"), AGENTS.values(), ids=AGENTS)
 
 
-def after() -> ag.Agent:
-    return ag.function_agent("after", lambda ctx: f"noted: {ctx.values.get('noted')}")
+def after(name: str = "after") -> ag.Agent:
+    return ag.function_agent(name, lambda ctx: f"noted: {ctx.values.get('noted')}")
 
 
 @agents
@@ -107,6 +109,56 @@ def test_it_does_so_in_any_lane(
     }[where]()
     runner = ag.Runner(ag.sequential("s", [inner, after()]), values=Values)
     assert list(drive.run(runner, "Go."))[-1].text == "noted: ['yes']"
+
+
+BESIDE: dict[str, Callable[[Any, list[Any]], ag.Agent]] = {
+    "chat": lambda model, tools: ag.chat_agent("desk", model, tools=tools),
+    "nested": lambda model, tools: ag.graph_agent("desk", create_agent(model, tools)),
+    "flat": lambda model, tools: ag.graph_agent("desk", create_agent(model, tools), flat=True),
+}
+beside = pytest.mark.parametrize("make", BESIDE.values(), ids=BESIDE)
+
+
+@beside
+def test_calls_beside_it_have_their_results(disk: Disk, make: Any) -> None:
+    three = calls(call("echo", "1", text="a"), call("note", "2"), call("echo", "3", text="b"))
+    tree = ag.sequential("s", [make(scripted(three, "Thanks."), [note, echo]), after()])
+    events = disk.run(tree)
+    results = [each.text for each in events if each.message and each.message.type == "tool"]
+    assert sorted(results) == ["Noted.", "a", "b"]
+    assert events[-1].text == "noted: ['yes']"
+    assert disk.events(tree) == disk.heard
+
+
+@beside
+def test_calls_beside_a_handoff_have_their_results(disk: Disk, make: Any) -> None:
+    three = calls(call("echo", "1", text="a"), call("transfer", "2"), call("echo", "3", text="b"))
+
+    @tool
+    def transfer() -> Command[Any]:
+        """Transfer."""
+        return Command(goto="bob", graph=Command.PARENT)
+
+    bob = ag.function_agent("bob", lambda ctx: " / ".join(texts(ctx.messages)))
+    tree = ag.swarm("team", [make(scripted(three), [transfer, echo]), bob])
+    events = disk.run(tree)
+    results = [each.text for each in events if each.message and each.message.type == "tool"]
+    assert sorted(results) == ["Transferred to bob.", "a", "b"]
+    assert "transfer" not in events[-1].text
+    assert "No result" not in events[-1].text
+    assert disk.events(tree) == disk.heard
+
+
+def test_of_several_transfers_in_a_flat_graph_the_last_is_carried_out(disk: Disk) -> None:
+    both = calls(call("transfer_to_bob", "1"), call("transfer_to_carl", "2"), call("note", "3"))
+    tools = [note, *(create_handoff_tool(agent_name=name) for name in ("bob", "carl"))]
+    first = ag.graph_agent("ann", create_agent(scripted(both), tools), flat=True)
+    tree = ag.swarm("team", [first, says("bob"), after("carl")])
+    events = disk.run(tree)
+    assert lines(events)[-1] == "team[1]/carl: noted: ['yes']"
+    passed = "Not carried out: of several transfers in one message only the last one is."
+    assert passed in [each.text for each in events]
+    assert disk.events(tree) == disk.heard
 
 
 def test_without_messages_the_call_has_a_result(drive: Drive) -> None:

@@ -55,6 +55,7 @@ from agentgraph.graph.chat.step import Step, own_state
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
 from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import with_state
+from agentgraph.graph.foreign.handoffs import PASSED_OVER
 from agentgraph.graph.history import calls_of, unchanged
 from agentgraph.graph.internals import RESUME_MAP
 from agentgraph.graph.nodes.activation import Activation, without_place
@@ -86,7 +87,6 @@ from agentgraph.graph.values import Write
 from agentgraph.safe_repr import as_json, shown_error
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
 
-_PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
 _ERROR_TEXT = "Error: {}\n Please fix your mistakes."
 
 
@@ -171,7 +171,7 @@ class CallRunner:
     def _answer(self, running: RunningCall) -> Calls[ToolMessage | None]:
         """Return the result if no tool has to run: a passed-over, unreadable or unknown call."""
         if running.is_passed_over:
-            return running.message(_PASSED_OVER, failed=True)
+            return running.message(PASSED_OVER, failed=True)
         call, error = running.opened.call, running.opened.error
         if error is not None:
             return running.message(

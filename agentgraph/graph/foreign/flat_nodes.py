@@ -10,7 +10,7 @@ Several packets for one node (`Send`) run as LangGraph tasks, so that none that 
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, convert_to_messages
@@ -27,7 +27,7 @@ from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWay
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.foreign.flat_graph import FlatGraph, Read, Write, following
 from agentgraph.graph.foreign.graph_node import graph_input, messages_among, open_results
-from agentgraph.graph.foreign.handoffs import end_by_command, handoff_of
+from agentgraph.graph.foreign.handoffs import end_by_command, handoff_of, passed_over
 from agentgraph.graph.foreign.message_log import as_messages, written_in
 from agentgraph.graph.foreign.stoppable_graph import stoppable_node
 from agentgraph.graph.graph_classes import LaneNode
@@ -288,26 +288,36 @@ class InnerGraphNode(FlatNode):
         if self.asks_history:
             yield from activation.view.ask_history()
         step, chunks = self.step(activation), Chunks(activation)
-        try:
-            writes = yield from self._written(activation, step, chunks)
-        except ParentCommand as parent:
-            self._hand_over(activation, step, parent.args[0])
+        writes, commands = yield from self._written(activation, step, chunks)
+        step.merge_writes(writes)
+        if commands:
+            self._hand_over(activation, step, commands)
         else:
-            step.merge_writes(writes)
             self.go_on(activation, step, writes)
         chunks.void()
 
-    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Calls[list[Write]]:
+    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Calls["_Written"]:
         """Run the node, and return what it wrote."""
         packets = activation.view.progress.get("packets", [])
         if len(packets) > 1:
             return (yield from self._sent(activation, step, chunks, packets))
         config = self._marked(activation, activation.config, chunks)
-        return (yield from self.written(activation, step, packets, config))
+        return (yield from self._commanded(activation, step, packets, config))
+
+    def _commanded(
+        self, activation: Activation, step: Step, packet: Sequence[object], config: RunnableConfig
+    ) -> Calls["_Written"]:
+        """Run the node, and return what it wrote, or its command to the parent graph."""
+        try:
+            writes = yield from self.written(activation, step, packet, config)
+        except ParentCommand as parent:
+            call = packet[0].get("tool_call") if packet and isinstance(packet[0], Mapping) else None
+            return _Written([], [(parent.args[0], call["id"] if call else None)])
+        return _Written(writes, [])
 
     def _sent(
         self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[object]
-    ) -> Calls[list[Write]]:
+    ) -> Calls["_Written"]:
         """Run the node for each packet, in a task, and return what all wrote."""
         schedule = Schedule([()] * len(packets), inner_stop())
 
@@ -317,7 +327,9 @@ class InnerGraphNode(FlatNode):
         ended: Mapping[int, TaskResult] = yield tasks_call(schedule, start)
         messages = [message for result in ended.values() for message in result["messages"]]
         activation.output.add_emitted(messages)
-        return [tuple(write) for result in ended.values() for write in result["writes"]]
+        writes = [tuple(write) for result in ended.values() for write in result["writes"]]
+        commands = [each["acts"]["parent"] for each in ended.values() if "parent" in each["acts"]]
+        return _Written(cast(list[Write], writes), [*map(tuple, commands)])
 
     def _packet(
         self, activation: Activation, step: Step, chunks: Chunks, number: int, packet: object
@@ -327,15 +339,16 @@ class InnerGraphNode(FlatNode):
         with Reporter(activation, number, emitter):
             config = with_writer(get_config(), Writer(emitter, passes_ours=True))
             config = self._marked(activation, config, chunks)
-            writes = yield from self.written(activation, step, [packet], config)
-            writes = [*map(_with_ids, writes)]
-            activation.output.check("what the node writes", writes)
+            written, commands = yield from self._commanded(activation, step, [packet], config)
+            writes = [*map(_with_ids, written)]
+            activation.output.check("what the node writes", [writes, commands])
             messages = self._new_messages(activation, step, writes)
             for message in messages:
                 emitter.add_message(message)
         position = Position(next=None, cursor=[], tree="", at=activation.address, told=emitter.end())
+        acts = {"parent": commands[0]} if commands else {}
         return TaskResult(
-            messages=messages, values=[], position=position, acts={}, number=number, writes=writes
+            messages=messages, values=[], position=position, acts=acts, number=number, writes=writes
         )
 
     def _new_messages(
@@ -354,16 +367,28 @@ class InnerGraphNode(FlatNode):
         metadata = {GRAPH_AGENT: activation.address, **config.get("metadata", {}), **activation.mark}
         return chunks.config({**config, "metadata": metadata})
 
-    def _hand_over(self, activation: Activation, step: Step, command: Command[str]) -> None:
-        """End with a transfer, as LangGraph's handoff tools make it.
+    def _hand_over(
+        self, activation: Activation, step: Step, commands: Sequence[tuple[Command[str], str | None]]
+    ) -> None:
+        """Do what commands to the parent graph say, as LangGraph's handoff tools make them.
+
+        Of several transfers the last one is carried out.
 
         Raises:
-            InvalidOutputError: It names several agents, or an unknown one.
+            InvalidOutputError: One names several agents, or an unknown one.
         """
-        handoff = handoff_of(activation, command, step.messages, step.own)
-        step.merge({"messages": handoff.messages})
-        step.say()
-        if not end_by_command(activation, handoff, self._channels.own):
+        handoffs = [
+            handoff_of(activation, command, step.messages, step.own, call=call)
+            for command, call in commands
+        ]
+        leading = [i for i, each in enumerate(handoffs) if each.target or each.leaving]
+        goes = False
+        for i, each in enumerate(handoffs):
+            handoff = passed_over(each) if i in leading[:-1] else each
+            step.merge({"messages": handoff.messages})
+            step.say()
+            goes = end_by_command(activation, handoff, self._channels.own) or goes
+        if not goes:
             self._write_text(activation)
         self.leave(step)
 
@@ -387,6 +412,18 @@ def flat_node(node_context: NodeContext) -> LaneNode:
         picture=place.agent.graph if isinstance(place.agent, InnerNode) else None,
         at_once=AT_ONCE if is_inner else 0,
     )
+
+
+class _Written(NamedTuple):
+    """What a node of the graph has given.
+
+    Attributes:
+        writes: What it wrote to the channels of the graph.
+        commands: Its commands to the parent graph, each with the id of the call that made it.
+    """
+
+    writes: list[Write]
+    commands: Sequence[tuple[Command[str], str | None]]
 
 
 def _with_ids(write: Write) -> Write:

@@ -506,7 +506,8 @@ class _Run:
             yield
         except ParentCommand as parent:
             known = self.final if isinstance(self.final, Mapping) else {}
-            self.handoff = handoff_of(self._activation, parent.args[0], self._last, known)
+            said = self.log.in_order()
+            self.handoff = handoff_of(self._activation, parent.args[0], self._last, known, said)
 
     def handed_over(self) -> _Results:
         """Yield the messages of the handoff, if there is one."""

@@ -13,7 +13,14 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import (
+    BaseMessage,
+    InvalidToolCall,
+    RemoveMessage,
+    ToolCall,
+    ToolMessage,
+    convert_to_messages,
+)
 from langgraph.graph import END
 from langgraph.types import Command, Send
 
@@ -31,6 +38,8 @@ from agentgraph.safe_repr import reason, shown
 State = Callable[[], Mapping[str, object]]
 """Returns the state as the tool saw it."""
 
+PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
+"""The result of a call that hands over, if a later one in the same message does."""
 _ACTIVE = "active_agent"
 """langgraph-swarm's key for the active agent, which in a tree is known from the position."""
 
@@ -202,6 +211,8 @@ def handoff_of(
     command: Command[str],
     messages: Sequence[BaseMessage],
     known: Mapping[str, object],
+    said: Sequence[BaseMessage] = (),
+    call: str | None = None,
 ) -> Handoff:
     """Return what a command to the parent graph does, as LangGraph's handoff tools make it.
 
@@ -212,6 +223,8 @@ def handoff_of(
         command: The command.
         messages: The messages in the state of the graph.
         known: The rest of that state.
+        said: What its nodes have said since then.
+        call: The id of the call that made the command, if that is known.
 
     Raises:
         InvalidOutputError: It names several agents, or an unknown one.
@@ -221,17 +234,18 @@ def handoff_of(
         target, there = sole_target(command.goto), activation.node_context.targets
         handed = handed_on(command, lambda: {**known, "messages": messages})
         new = new_messages(handed.pop("messages", []), messages)
+        made_by = _open_call([*messages, *said], call)
         if not command.goto:
-            new = new or _result_of_open_call(messages, "Done.")
+            new = new or _result_of(made_by, "Done.")
             return Handoff(None, new, flattened(handed))
         if target in there:
-            new = new or _result_of_open_call(messages, f"Transferred to {target}.")
+            new = new or _result_of(made_by, f"Transferred to {target}.")
             done = [transferred(each, str(target)) for each in new]
             state = {**known, "messages": messages}
             task = None if sent is None else task_sent(activation, sent, state, _call_of(new))
             return Handoff(target, done, handed, task)
         if target is not None and activation.may_leave:
-            new = new or _result_of_open_call(messages, f"Transferred to {target}.")
+            new = new or _result_of(made_by, f"Transferred to {target}.")
             done = [transferred(each, target) for each in new]
             return Handoff(None, done, {}, leaving=leaving_for(activation, target, sent, handed))
         raise _refused(activation, command)
@@ -268,10 +282,16 @@ def end_by_command(activation: Activation, handoff: Handoff, inner: Container[st
         activation.output.set_values({k: v for k, v in handoff.values.items() if k not in inner})
         activation.transfer(handoff.target, task=handoff.task)
     else:
-        activation.output.tell_values(handoff.values)
-        activation.output.set_values(handoff.values)
+        _write(activation, handoff.values)
         return False
     return True
+
+
+def _write(activation: Activation, values: Mapping[str, object]) -> None:
+    """Write values of the run that a command gives, and emit them."""
+    if values:
+        activation.output.tell_values(values)
+        activation.output.set_values(values)
 
 
 def leaving_for(
@@ -296,9 +316,28 @@ def _call_of(messages: Iterable[BaseMessage]) -> str | None:
     return calls[-1] if calls else None
 
 
-def _result_of_open_call(messages: Sequence[BaseMessage], text: str) -> list[BaseMessage]:
-    """Return the result of the only call of the last message: that of the command."""
-    calls = calls_of(messages[-1]) if messages else ()
-    if len(calls) != 1:
-        return []
-    return [ToolMessage(text, name=calls[0]["name"], tool_call_id=call_id(calls[0]))]
+def _open_call(messages: Sequence[BaseMessage], call: str | None) -> ToolCall | InvalidToolCall | None:
+    """Return the call of the last reply with an id; without one, the only call that has no result."""
+    replies = (at for at in reversed(range(len(messages))) if messages[at].type == "ai")
+    if (at := next(replies, None)) is None:
+        return None
+    results = {_call_in(each) for each in messages[at + 1 :]}
+    calls = {call_id(each): each for each in calls_of(messages[at])}
+    wanted = [call] if call else [each for each in calls if each not in results]
+    return calls.get(wanted[0]) if len(wanted) == 1 else None
+
+
+def _result_of(call: ToolCall | InvalidToolCall | None, text: str) -> list[BaseMessage]:
+    """Return the result of a call that made a command."""
+    return [] if call is None else [ToolMessage(text, name=call["name"], tool_call_id=call_id(call))]
+
+
+def passed_over(handoff: Handoff) -> Handoff:
+    """Return a handoff that is not carried out, as a later one is: what it writes stays."""
+    done = [
+        each.model_copy(update={"content": PASSED_OVER, "status": "error", "additional_kwargs": {}})
+        if isinstance(each, ToolMessage)
+        else each
+        for each in handoff.messages
+    ]
+    return handoff._replace(target=None, leaving=None, messages=done)
