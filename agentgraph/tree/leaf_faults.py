@@ -2,7 +2,7 @@
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast, get_args
@@ -25,6 +25,7 @@ from agentgraph.agents.agents import (
     HumanAgent,
     Leaf,
     Step,
+    agent_tools,
     handoff_to,
     unchecked,
 )
@@ -37,6 +38,8 @@ from agentgraph.agents.signals import ResponseSchema
 from agentgraph.agents.tools import AgentCall, as_tool, is_async_tool, own_tools
 from agentgraph.safe_repr import reason, shown
 
+LONGEST_TOOL_NAME = 64
+"""How many characters providers take as the name of a tool."""
 _ASKS = "HumanInTheLoopMiddleware"
 """LangChain's middleware that asks a person to agree to tool calls, as `approve=` does."""
 _RULE = ("allowed_decisions", "description", "args_schema", "when")
@@ -312,6 +315,17 @@ def arguments_fault(schema: ArgsSchema) -> str | None:
     )
 
 
+def _length_faults(named: Iterable[Agent | BaseTool]) -> Iterator[str]:
+    """Yield which tools that are named after agents have names that providers refuse."""
+    names = (each.name for each in named if isinstance(each, BaseTool) or is_agent(each))
+    for name in dict.fromkeys(each for each in names if len(each) > LONGEST_TOOL_NAME):
+        yield (
+            f"the tool {shown(name)}, which has the name of an agent, is {len(name)} characters long; "
+            f"providers take at most {LONGEST_TOOL_NAME}; shorten the agent's name, or pass "
+            "handoff(agent, name=...) for one that it hands over to"
+        )
+
+
 def _tool_faults(agent: ChatAgent, beside: Sequence[Handoff]) -> Iterator[str]:
     tools: list[BaseTool] = []
     for given in (*tools_of(agent.middleware), *agent.tools):
@@ -336,7 +350,9 @@ def _tool_faults(agent: ChatAgent, beside: Sequence[Handoff]) -> Iterator[str]:
         replace(each, args_schema=None) if arguments_fault(each.args_schema) else each
         for each in targets
     ]
-    names = [tool.name for tool in (*tools, *own_tools(agent, targets))]
+    own = own_tools(agent, targets)
+    names = [tool.name for tool in (*tools, *own)]
+    yield from _length_faults([*(tool.agent for tool in agent_tools(agent)), *own])
     for name, count in Counter(names).items():
         if count > 1:
             yield f"{count} tools are named {shown(name)}; a name means one tool, rename the others"

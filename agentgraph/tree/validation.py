@@ -51,6 +51,7 @@ from agentgraph.errors import InvalidAgentError
 from agentgraph.safe_repr import LONGEST, cut, printable, shown
 from agentgraph.tree.kinds import capabilities_of, kind_of, side_by_side
 from agentgraph.tree.leaf_faults import (
+    LONGEST_TOOL_NAME,
     arguments_fault,
     chat_faults,
     function_faults,
@@ -62,7 +63,7 @@ from agentgraph.tree.leaf_faults import (
 from agentgraph.tree.places import AS_THEY_ARE, Place, Tree, lay_out
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(-[A-Za-z0-9_]+)*")
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what all providers take
+_TOOL_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_TOOL_NAME}}}")  # what all providers take
 MOST_LEVELS = 100
 """How deep agents may be nested: most functions that walk over a tree are recursive."""
 _RESERVED = frozenset({"end"})  # a keyword of Mermaid, which cannot draw a node of this name

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 from helpers import Disk, Drive, chat, failing, in_turn, lines, says, scripted, sees, unvoided
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, hook_config
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
@@ -22,7 +23,7 @@ from langgraph.types import CachePolicy, Command, RetryPolicy, Send, interrupt
 import agentgraph as ag
 from agentgraph.agents.agents import GraphAgent
 from agentgraph.errors import SeveralWaysError
-from agentgraph.testing import call, calls
+from agentgraph.testing import call, calls, pairing_faults
 
 
 class State(MessagesState):
@@ -481,3 +482,40 @@ def test_a_step_costs_what_a_step_of_the_tree_costs(tmp_path: Path) -> None:
     assert flat_count <= count + 2
     assert flat_size <= 2 * size
     assert inside_size >= 10 * flat_size
+
+
+class JumpsToTools(AgentMiddleware[Any, Any, Any]):
+    """Jumps to the tools as soon as there are calls, as a guard may."""
+
+    @hook_config(can_jump_to=["tools"])
+    def after_model(self, state: Any, runtime: Any) -> Any:
+        said = [each for each in state["messages"] if each.type == "ai"][-1]
+        return {"jump_to": "tools"} if said.tool_calls else None
+
+
+@pytest.mark.parametrize("kind", ["chat", "flat"])
+@pytest.mark.parametrize("decided", [["reject"], ["reject", "approve"], ["approve", "reject"]])
+def test_a_rejected_call_is_not_run_though_a_hook_jumps_to_the_tools(
+    drive: Drive, kind: str, decided: list[str]
+) -> None:
+    ran: list[str] = []
+
+    def remove(path: str) -> str:
+        """Remove a file."""
+        ran.append(path)
+        return "Removed."
+
+    made = calls(*(call("remove", f"{n}", path=how) for n, how in enumerate(decided)))
+    model = scripted(made, "Done.")
+    middleware = [JumpsToTools(), HumanInTheLoopMiddleware({"remove": True})]
+    if kind == "chat":
+        agent: ag.Agent = ag.chat_agent("desk", model, tools=[remove], middleware=middleware)
+    else:
+        made_graph = create_agent(model, tools=[remove], middleware=middleware)
+        agent = ag.graph_agent("desk", made_graph, flat=True)
+    runner = ag.Runner(ag.sequential("s", [agent]))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    answer = {"decisions": [{"type": each} for each in decided]}
+    assert lines(drive.resume(runner, "t", answer))[-1].endswith(": Done.")
+    assert ran == [each for each in decided if each == "approve"]
+    assert pairing_faults(model.inputs[-1]) == []

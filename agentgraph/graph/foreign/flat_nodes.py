@@ -9,16 +9,18 @@ Several packets for one node (`Send`) run as LangGraph tasks, so that none that 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import NodeCancelledError, ParentCommand
 from langgraph.graph import END, START
 from langgraph.graph.message import Messages, add_messages
+from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, Overwrite, RetryPolicy
 
 from agentgraph.agents.agents import GraphAgent, InnerNode
@@ -117,7 +119,7 @@ class FlatNode(TalkNode):
         """
         writes: list[Write] = []
         read = self.reading(step, activation.view.progress.get("steps", 0), writes)
-        node_input = packet[0] if packet else self.graph.input_of(self.inner, read)
+        node_input = packet[0] if packet else self._input(read)
         configured = self.graph.configured(self.inner, config, read, writes)
         try:
             yield Call(self._invoke, self._ainvoke, (node_input, configured))
@@ -128,6 +130,15 @@ class FlatNode(TalkNode):
             for writer in self.graph.nodes[self.inner].flat_writers:  # it came from a graph in the node
                 writer.invoke(command, configured)
         return writes
+
+    def _input(self, read: Read) -> object:
+        """Return what the node of the graph gets; a `ToolNode` only the calls without a result.
+
+        A person may have rejected the others, and a hook may jump to the tools all the same.
+        """
+        node_input = self.graph.input_of(self.inner, read)
+        is_tools = isinstance(self.graph.nodes[self.inner].bound, ToolNode)
+        return without_answered(node_input) if is_tools else node_input
 
     def go_on(self, activation: Activation, step: Step, writes: Sequence[Write]) -> None:
         """Continue at the next node of the graph, or end.
@@ -433,3 +444,27 @@ def _with_ids(write: Write) -> Write:
         return write
     messages = value if isinstance(value, list | tuple) else [value]
     return name, [with_id(each, str(uuid4())) for each in convert_to_messages(messages)]
+
+
+def without_answered(state: object) -> object:
+    """Return the input of a `ToolNode` without the calls of the last reply that have a result.
+
+    As LangChain's own edge has it, that is a list of calls; the node then reads the state itself.
+    """
+    messages = state.get("messages") if isinstance(state, Mapping) else None
+    if not isinstance(state, Mapping) or not isinstance(messages, list):
+        return state
+    at = max((i for i, each in enumerate(messages) if isinstance(each, AIMessage)), default=None)
+    if at is None:
+        return state
+    results = Counter(each.tool_call_id for each in messages[at:] if isinstance(each, ToolMessage))
+    open_ones = []
+    for call in messages[at].tool_calls:
+        if results[call["id"]]:
+            results[call["id"]] -= 1
+        else:
+            open_ones.append(call)
+    if len(open_ones) == len(messages[at].tool_calls):
+        return state
+    none = messages[at].model_copy(update={"tool_calls": []})
+    return open_ones or {**state, "messages": [*messages[:at], none, *messages[at + 1 :]]}
