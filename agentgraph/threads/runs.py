@@ -45,6 +45,7 @@ from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
 from agentgraph.threads.config import is_collecting, is_within, outside
 from agentgraph.threads.live.following import AsyncFollow
+from agentgraph.threads.live.loop_end import kept
 from agentgraph.threads.live.under_way import UnderWay
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.replay import Continuation, learn_of, save_heard, void_note
@@ -478,7 +479,7 @@ class Driver(AsyncIterator[AgentEvent]):
         self._answer = answer
         self._wanted.set()
         if self._task is None:
-            self._task = self._loop.create_task(self._drive(), context=outside())
+            self._task = kept(self._loop, self._drive(), outside(), self._close)
         try:
             event = await answer
         except asyncio.CancelledError:
