@@ -252,7 +252,16 @@ def time_in_id(checkpoint_id: str) -> float:
 
 def is_foreign(tree: Tree, saved: CheckpointTuple) -> bool:
     """Return whether a checkpoint is of a graph inside the tree, which may be a compiled tree too."""
-    return tree.is_foreign(parts_of(namespace_of(saved)))
+    namespace = namespace_of(saved)
+    return tree.is_foreign(parts_of(namespace)) or keeps_state(namespace)
+
+
+def keeps_state(namespace: str) -> bool:
+    """Return whether a namespace is that of a graph with `checkpointer=True`: it names no tasks.
+
+    Such a graph continues from the last checkpoint there, whichever activation or turn saved it.
+    """
+    return ":" not in namespace and bool(namespace)
 
 
 def position_of(saved: CheckpointTuple) -> Position | None:

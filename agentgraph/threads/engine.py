@@ -38,6 +38,7 @@ from agentgraph.threads.live.watcher import watch
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.pending import UNANSWERED, Resumption, names_of, pending, resumption
 from agentgraph.threads.replay import Continuation, continuation
+from agentgraph.threads.rewinds.kept_states import put_missing_states
 from agentgraph.threads.rewinds.rewinding import Back, commit, new_line
 from agentgraph.threads.runs import Again, AsyncRun, Driver, Execution, PartHook, Run
 from agentgraph.threads.savers.opening import saver_fault
@@ -249,6 +250,8 @@ class Engine:
             yield from _check_types(thread, self.reducers, graph_input)
             yield from _check_known(thread, self.reducers, how.values)
         on = yield from self._making_sense(continuation, thread, graph_input)
+        if on.rewound is not None:
+            yield from self._making_sense(put_missing_states, thread, on.rewound)
         saver = self._guarded(thread)
         execution = Execution(thread, saver, how.on_part, under_way)
         graph_input = resumed.rest if resumed else graph_input
@@ -273,7 +276,7 @@ class Engine:
         self._options(thread.thread_id, how, saver, (0, ()))  # refused before anything is written
 
         def enter(execution: Execution) -> Calls[None]:
-            yield from commit(thread, prepared.copies)
+            yield from commit(thread, prepared.copies, prepared.states)
             on = yield from self._making_sense(continuation, thread, None)
             execution.begin(self._stream(execution, None, on, how, saver, mode), on)
 

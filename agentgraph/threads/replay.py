@@ -497,6 +497,7 @@ class Continuation(NamedTuple):
         notes_after: Notes to save there after the replayed events.
         checkpoint: The checkpoint whose step continues; None if no step is unfinished.
         every: The checkpoints of that step.
+        rewound: The root's checkpoint to which a rewind led, if states of graphs follow it.
     """
 
     begin: Moment = Moment(0, 0, "")
@@ -507,6 +508,7 @@ class Continuation(NamedTuple):
     notes_after: Sequence[Note] = ()
     checkpoint: CheckpointTuple | None = None
     every: Sequence[CheckpointTuple] = ()
+    rewound: CheckpointTuple | None = None
 
 
 class Voided(NamedTuple):
@@ -531,12 +533,14 @@ class Gone(NamedTuple):
         again: The number of the first event on it that is replayed; None if none is.
         since: The id of the first checkpoint of the root that has such an event.
         at: The address to which the thread went back.
+        states: What is saved of the states of graphs after the commit, as `StateCopy` has it.
     """
 
     ids: list[str]
     again: int | None = None
     since: str = ""
     at: str = ""
+    states: Sequence[Sequence[object]] = ()
 
     def added_to(self, void: Voided, entries: Sequence[Entry]) -> Voided:
         """Return what is voided and replayed, with this; `entries` are those of the line."""
@@ -555,20 +559,26 @@ class _Rest(NamedTuple):
         every: The step's checkpoints.
         void: What a run voids and replays.
         line: The checkpoints of all that it replays.
+        rewound: The checkpoint to which a rewind led, if states of graphs follow it.
     """
 
     origin: CheckpointTuple
     every: Sequence[CheckpointTuple]
     void: Voided
     line: Sequence[CheckpointTuple]
+    rewound: CheckpointTuple | None = None
 
 
-def _gone_by_rewind(ran: CheckpointTuple) -> Gone | None:
-    """Return what a rewind to a checkpoint left behind, if its first event may not be received yet."""
+def _rewound(ran: CheckpointTuple) -> Gone | None:
+    """Return what a rewind to a checkpoint left behind; None if no rewind led there."""
+    back = _last_note(ran, REWOUND)
+    return None if back is None else Gone(*back.data)
+
+
+def _is_heard(ran: CheckpointTuple) -> bool:
+    """Return whether a run from where a rewind led has saved that its first event was received."""
     back, heard = _last_note(ran, REWOUND), _last_note(ran, "heard")
-    if back is None or (heard is not None and number_of(heard) > number_of(back)):
-        return None
-    return Gone(*back.data)
+    return back is not None and heard is not None and number_of(heard) > number_of(back)
 
 
 def continuation(saver: ThreadSaver, graph_input: object) -> Calls[Continuation]:
@@ -605,7 +615,10 @@ def _rest(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[_Rest | None]:
     if is_over and heard == inf:
         return None
     rest = yield from _voided(saver, ran, saved if is_over else origin, heard, is_over=is_over)
-    if (gone := _gone_by_rewind(ran)) is not None:
+    if (gone := _rewound(ran)) is None:
+        return rest
+    rest = rest._replace(rewound=ran if gone.states else None)
+    if not _is_heard(ran):
         line = rest.line if gone.again is None else (yield from lane_checkpoints(saver, gone.since))
         rest = rest._replace(line=line, void=gone.added_to(rest.void, entries_of(saver.tree, line)))
     return rest
@@ -659,7 +672,7 @@ def _continue_step(
         saved: The thread's last checkpoint.
         rest: What is left.
     """
-    origin, every, void, line = rest
+    origin, every, void, line, rewound = rest
     is_turn, tree = not isinstance(graph_input, Command | None), saver.tree
     turn, last = clock_in(position_of(saved))
     is_changed = not is_turn and not is_of(tree, origin)
@@ -696,6 +709,7 @@ def _continue_step(
         ],
         checkpoint=origin,
         every=every,
+        rewound=rewound,
     )
 
 

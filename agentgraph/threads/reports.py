@@ -49,7 +49,7 @@ from agentgraph.threads.checkpoints import (
 from agentgraph.threads.late_calls import LateCall, open_calls
 from agentgraph.threads.live.under_way import runs_on, waiting_on
 from agentgraph.threads.pending import pending
-from agentgraph.threads.replay import last_answer, replayed
+from agentgraph.threads.replay import Gone, last_answer, replayed
 from agentgraph.threads.spent import Spent, counts_at, spent_in
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.places import Tree
@@ -349,7 +349,7 @@ def lines_of(tree: Tree, roots: Sequence[CheckpointTuple]) -> list[Line]:
             continue
         beside = own[parent_id(first)]
         notes = [note for each in (beside, first) for note in notes_at(each) if note.kind == REWOUND]
-        at = notes[0].data[-1] if notes else address_at(tree, first) or ""
+        at = Gone(*notes[0].data).at if notes else address_at(tree, first) or ""
         turn = clock_in(position_of(first))[0]
         lines.append(Line(head, False, at, turn, time_of(by_id[head])))
     return lines

@@ -23,7 +23,7 @@ from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import ais_locked, is_locked
-from agentgraph.threads.savers.listing import begun_threads
+from agentgraph.threads.savers.listing import begun_threads, kept_namespaces
 from agentgraph.threads.savers.opening import namespaces_since
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
@@ -173,6 +173,15 @@ class ThreadSaver:
                     if not own.get("checkpoint_ns"):
                         began.setdefault(str(own["thread_id"]), str(saved.checkpoint["id"]))
         return sorted(began, key=began.__getitem__, reverse=True)
+
+    def kept_namespaces(self) -> Calls[list[str]]:
+        """Return the namespaces in which graphs with `checkpointer=True` keep their states."""
+        if call := kept_namespaces(self.saver, self.thread_id):
+            names = [name for (name,) in (yield from self._made(call))]
+        else:
+            every = yield from self.checkpoints()
+            names = [str(each.config["configurable"].get("checkpoint_ns", "")) for each in every]
+        return sorted({name for name in names if name not in ("", REQUESTS) and ":" not in name})
 
     def namespaces(self, since: str) -> Calls[Sequence[str | None] | None]:
         """Return the namespaces to list for the checkpoints since one, as `namespaces_since` does."""

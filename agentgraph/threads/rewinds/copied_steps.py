@@ -17,7 +17,14 @@ from langgraph.constants import START
 from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.errors import LangGraphChangedError
-from agentgraph.graph.internals import ERROR, INTERRUPT, PULL, RESUME, RETURN
+from agentgraph.graph.internals import (
+    ERROR,
+    INTERRUPT,
+    PULL,
+    RESUME,
+    RETURN,
+    recast_checkpoint_ns,
+)
 from agentgraph.graph.nodes.lane import CHANNEL as ATTEMPTS
 from agentgraph.graph.nodes.lane import task_in
 from agentgraph.graph.nodes.saved_calls import KEYED, RECORDED
@@ -33,6 +40,7 @@ from agentgraph.threads.checkpoints import (
     address_at,
     first_time_of,
     is_foreign,
+    keeps_state,
     namespace_of,
     next_node,
     notes_at,
@@ -101,9 +109,11 @@ class Draft:
             the way to the visit begins, or of a task of such a step, whose result has the others.
         answers: New answers to questions in the step of the visit.
         first_version: The saver's first version of a channel.
+        id_before: An id that sorts before those of the copies.
         copies: The copies, in the order in which they are put: the root's is the last.
         stays: Which notes stay, for each step on the way.
-        beside: The namespaces of the lanes that are kept beside the visit.
+        bounds: Up to which checkpoint the states are kept of the graphs in each lane, and in each call
+            without a lane: its id, or None for all. The keys are namespaces without tasks.
         answered: The ids of the questions that are answered anew.
     """
 
@@ -118,6 +128,7 @@ class Draft:
         spot: Spot,
         siblings: Siblings,
         first_version: object,
+        states: Sequence[CheckpointTuple] = (),
         *,
         has_new_ids: bool = True,
     ) -> None:
@@ -129,24 +140,28 @@ class Draft:
             spot: The visit.
             siblings: What becomes of what ran beside it.
             first_version: The saver's first version of a channel.
+            states: The checkpoints of states that graphs keep over steps, on the line to the visit.
             has_new_ids: Whether the copies have new ids: on another thread they need none.
         """
         self.tree, self.spot, self.siblings = tree, spot, siblings
         self.first_version = first_version
         began = root_id(spot.saved)
-        inside = [each for each in line if root_id(each) == began and not is_foreign(tree, each)]
+        here = (each for each in line if not is_foreign(tree, each))
+        inside = [each for each in (*here, *states) if root_id(each) == began]
         inside.sort(key=lambda each: (bool(namespace_of(each)), each.checkpoint["id"]))
         self.lanes: dict[str, list[CheckpointTuple]] = defaultdict(list)
         for saved in inside:
-            self.lanes[namespace_of(saved)].append(saved)
+            if not keeps_state(namespace_of(saved)):
+                self.lanes[namespace_of(saved)].append(saved)
         self.root = inside[0]
         self._has_new_ids = has_new_ids
+        self.id_before = new_id_for(self.root) if has_new_ids else ""
         ids = [each.checkpoint["id"] for each in inside]
         self._ids = dict(zip(ids, map(new_id_for, inside) if has_new_ids else ids, strict=True))
         self._names = {"": ""}
         self.copies: list[CheckpointTuple] = []
         self.stays: list[Callable[[Note], bool]] = []
-        self.beside: list[str] = []
+        self.bounds: dict[str, str | None] = {}
         self.answered: list[str] = []
 
     def new_id(self, checkpoint_id: str) -> str:
@@ -216,7 +231,10 @@ class CopiedStep:
         kept = kept_beside(agent, target, how, self._called.values())
         began = first_time_of(self._line.lanes[namespace_of(way[0])][0]) if way else inf
         lanes = [each for task in kept for each in self._lanes.get(task, ())]
-        self._line.beside += lanes
+        within = recast_checkpoint_ns(self._within)
+        for each in kept.values():
+            if each.result and each.id not in self._lanes and each.name != target.name:
+                self._line.bounds[joined(within, each.name)] = None
         on_the_way = self._past_attempts(target, namespace_of(way[0])) if way else []
         come = first_time_of(way[0]) if way else 0.0
         self._line.stays.append(self._stays([*kept.values()], began, target, come))

@@ -164,7 +164,7 @@ def plans(
         to = f"{saver.thread_id}-{name}"
         back = Back(at, **{key: given[key] for key in _CHANGES if key in given})
         runs, thread = yield from runs.for_thread(runs.thread(saver.thread_id, saver.saver))
-        copies, later = yield from line_to_copy(thread, back)
+        copies, later, _ = yield from line_to_copy(thread, back)
         yield from check_new(runs.thread(to), copies)
         given_options = {key: given[key] for key in _OPTIONS if key in given}
         options = RunOptions(False, **given_options, later=later)

@@ -11,7 +11,7 @@ come, and the lanes and tool calls beside it. All that came before that step is 
   namespaces of lanes of those: so both are new too, and computed as LangGraph computes them. If the old
   ones are not what that gives, LangGraph does it in another way now, and the rewind is refused.
 - The root's copy is put last. Until then the thread is unchanged: a lane whose root is not there
-  belongs to no line.
+  belongs to no line. Only the states that graphs keep over steps follow it (see `kept_states.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,6 +37,7 @@ from agentgraph.threads.checkpoints import (
     parts_of,
     steps_of,
     unmarked,
+    writes_by_task,
 )
 from agentgraph.threads.config import config_of
 from agentgraph.threads.rewinds.copied_steps import (
@@ -45,7 +46,6 @@ from agentgraph.threads.rewinds.copied_steps import (
     Draft,
     PendingWrite,
     Way,
-    new_id_for,
     now,
     parents_of,
 )
@@ -77,6 +77,7 @@ class NewLine(Draft):
         """
         self.edits, self.answers, self.placed = edits, answers, placed
         way = self.way()
+        self.bounds[""] = str(way[0].checkpoint["id"])
         self._copy(way[0], way[1:])
         self.add_notes([each for each in notes_at(self.root) if self._is_kept(each)])
 
@@ -93,33 +94,6 @@ class NewLine(Draft):
         if note.kind in ("discarded", "resumed"):
             return bool(self.stays)
         return note.kind not in ("heard", REWOUND) and any(stays(note) for stays in self.stays)
-
-    def is_beside(self, namespace: str) -> bool:
-        """Return whether a namespace without tasks is in a lane that is kept beside the visit."""
-        names = [recast_checkpoint_ns(each) for each in self.beside]
-        return any(namespace.startswith(f"{name}|") for name in names)
-
-    def state_again(self, namespace: str, state: CheckpointTuple | None) -> CheckpointTuple:
-        """Return a copy of what a graph had kept over steps; an empty one if it had kept nothing.
-
-        It belongs to the step before the root's; if the graph is beside the visit, to the root's.
-
-        Args:
-            namespace: Where the graph keeps it.
-            state: The last checkpoint there.
-        """
-        root, own = self.root, new_id_for(self.root)
-        around = self.new_id(root.checkpoint["id"]) if self.is_beside(namespace) else parent_id(root)
-        empty: dict[str, object] = {"channel_values": {}, "channel_versions": {}, "versions_seen": {}}
-        checkpoint = {**root.checkpoint, **empty} if state is None else state.checkpoint
-        metadata = {"source": "input", "step": -2} if state is None else state.metadata
-        return CheckpointTuple(
-            config=config_of(root.config["configurable"]["thread_id"], namespace, own),
-            checkpoint=cast(Checkpoint, {**checkpoint, "id": own}),
-            metadata=cast(CheckpointMetadata, {**metadata, "parents": {"": around}, COPIED: []}),
-            parent_config=state.parent_config if state else None,
-            pending_writes=state.pending_writes if state else [],
-        )
 
     def _copy(self, saved: CheckpointTuple, way: Way | None) -> None:
         """Copy a checkpoint, and what is kept of the step after it.
@@ -141,15 +115,27 @@ class NewLine(Draft):
         line = self.lanes[namespace]
         if way:
             line = [each for each in line if each.checkpoint["id"] <= way[0].checkpoint["id"]]
+        begins_anew = bool(way) or self._runs_graph(line[-1])
+        bound = str(line[-1].checkpoint["id"]) if begins_anew else None
+        self.bounds[recast_checkpoint_ns(namespace)] = bound
         for saved in line[:-1]:
             self._copy(saved, None)
         self._copy(line[-1], way[1:] if way else None)
 
+    def _runs_graph(self, saved: CheckpointTuple) -> bool:
+        """Return whether the step after a checkpoint runs a graph and has not ended: it begins anew."""
+        place = self.tree.by_node.get(next_node(saved) or "")
+        has_ended = any("position" in writes for writes in writes_by_task(saved).values())
+        return place is not None and place.kind.runs_graph and not has_ended
+
+    def parents_of(self, saved: CheckpointTuple) -> dict[str, str]:
+        """Return the ids of the checkpoints around one on the new line, by their namespaces."""
+        return {self.new_name(ns): self.new_id(each) for ns, each in parents_of(saved).items()}
+
     def _add(self, saved: CheckpointTuple, writes: list[PendingWrite], *, is_on_way: bool) -> None:
         own, name = self.new_id(saved.checkpoint["id"]), self.new_name(namespace_of(saved))
         parent = self.new_id(parent_id(saved))
-        parents = {self.new_name(ns): self.new_id(each) for ns, each in parents_of(saved).items()}
-        more: dict[str, object] = {"parents": parents}
+        more: dict[str, object] = {"parents": self.parents_of(saved)}
         if self._has_new_ids:
             more |= {COPIED: steps_of(saved), **({} if name else {"source": "fork"})}
         when = {"ts": now()} if is_on_way else {}

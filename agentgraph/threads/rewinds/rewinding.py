@@ -30,6 +30,7 @@ from agentgraph.threads.changed_trees import check_tree, is_of
 from agentgraph.threads.checkpoints import (
     REWOUND,
     is_foreign,
+    keeps_state,
     known_thread,
     leading_checkpoints,
     namespace_of,
@@ -43,6 +44,15 @@ from agentgraph.threads.pending import UNANSWERED, answers_by_id, names_of
 from agentgraph.threads.replay import Gone, Voided, entries_of, new_note, unheard
 from agentgraph.threads.rewinds.copied_steps import Answer, own_task
 from agentgraph.threads.rewinds.edits import Edits, edits_of, has_edits
+from agentgraph.threads.rewinds.kept_states import (
+    KeptStates,
+    StateCopy,
+    kept_states,
+    put_missing_states,
+    put_states,
+    state_copies,
+    with_ancestors,
+)
 from agentgraph.threads.rewinds.new_line import NewLine
 from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.thread_saver import ThreadSaver
@@ -97,10 +107,32 @@ class Prepared(NamedTuple):
     Attributes:
         copies: The checkpoints, the root's last.
         later: The answers to questions that are asked later, by address.
+        states: The states of graphs that follow them.
     """
 
     copies: list[CheckpointTuple]
     later: Mapping[str, object]
+    states: Sequence[StateCopy] = ()
+
+
+class _Planned(NamedTuple):
+    """What a rewind is made of.
+
+    Attributes:
+        head: The head of the thread.
+        target: Where it goes back to.
+        line: What is copied.
+        states: The states that graphs keep.
+        later: The answers to questions that are asked later, by address.
+        changed: What becomes of the messages that are passed.
+    """
+
+    head: CheckpointTuple
+    target: Target
+    line: NewLine
+    states: KeptStates
+    later: Mapping[str, object]
+    changed: Edits
 
 
 def new_line(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
@@ -114,8 +146,8 @@ def new_line(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
         InvalidAnswerError: An answer does not fit.
         AgentGraphError: Another argument makes no sense, or cannot be saved.
     """
-    head, target, line, later, changed = yield from _planned(saver, back, has_new_ids=True)
-    states = yield from _states_before(saver, target, line)
+    head, target, line, kept, later, changed = yield from _planned(saver, back, has_new_ids=True)
+    states = state_copies(line, kept)
     divided = yield from _compared(saver, target, line)
     was, now = (entries_of(saver.tree, each) for each in divided)
     gone = _gone(was, now, (yield from unheard(saver)), changed)
@@ -127,10 +159,10 @@ def new_line(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
     heard = Moment(clock.turn, clock.last, "").time
     note = partial(new_note, clock, root_address(saver.tree))
     answered = [note("resumed", line.answered)] if line.answered else []
+    gone = gone._replace(states=[list(each) for each in states])
     line.add_notes([*answered, note("heard", heard), note(REWOUND, list(gone))])
-    *inside, root = line.copies
-    _check_newest(saver, head, root)
-    return Prepared([*inside, *states, root], later)
+    _check_newest(saver, head, line.copies[-1])
+    return Prepared(line.copies, later, states)
 
 
 def _check_newest(saver: ThreadSaver, head: CheckpointTuple, root: CheckpointTuple) -> None:
@@ -153,10 +185,12 @@ def line_to_copy(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
     Raises:
         AgentGraphError: As in `new_line`.
     """
-    _, target, line, later, changed = yield from _planned(saver, back, has_new_ids=False)
+    _, target, line, states, later, changed = yield from _planned(saver, back, has_new_ids=False)
     began = str(line.root.checkpoint["id"])
     every = yield from _whole_line(saver, target)
     before = [each for each in reversed(every) if root_id(each) < began]
+    before = [each for each in before if not keeps_state(namespace_of(each))]
+    before += with_ancestors(states.of(line), states.every)
     before.sort(key=lambda each: not namespace_of(each))  # the root's last
     numbers = [number_of(note) for each in [*before, line.root] for note in notes_at(each)]
     turn, last = clock_in(position_of(line.root))
@@ -169,29 +203,28 @@ def line_to_copy(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
     return Prepared([*before, *line.copies], later)
 
 
-def _planned(
-    saver: ThreadSaver, back: Back, *, has_new_ids: bool
-) -> Calls[tuple[CheckpointTuple, Target, NewLine, Mapping[str, object], Edits]]:
-    """Return the head of the thread, where it goes back to, what is copied, later answers, edits."""
+def _planned(saver: ThreadSaver, back: Back, *, has_new_ids: bool) -> Calls[_Planned]:
+    """Return what a rewind is made of; the states of graphs are not part of its copies."""
     back.check()
     head = yield from known_thread(saver)
+    yield from put_missing_states(saver, head)
     asks = _asks if back.answers is not UNANSWERED else None
     target = yield from find(saver, Wanted(saver.tree, back.at, back.turn, asks))
     version = saver.saver.get_next_version(None, None)
-    line = NewLine(
-        saver.tree, target.line, target.spot, back.siblings, version, has_new_ids=has_new_ids
-    )
+    states = yield from kept_states(saver, target)
+    own = saver.tree, target.line, target.spot, back.siblings, version, states.on_line
+    line = NewLine(*own, has_new_ids=has_new_ids)
     answers, later = _answers(saver, target.spot, back.answers)
-    edits, own = _edits(saver, target.spot, back), str(target.spot.saved.checkpoint["id"])
+    edits, began = _edits(saver, target.spot, back), str(target.spot.saved.checkpoint["id"])
     changed = yield from _messages(saver, head, target, line, back)
     edits += [("messages", [*changed.added])] if changed.added else []
     try:
         line.plan(edits, answers, changed.placed)
     except LangGraphChangedError:  # or a lane that the tree does not have any more
-        yield from _check_tree(saver, target, line, _may_stay(target), own)
+        yield from _check_tree(saver, target, line, _may_stay(target), began)
         raise
-    yield from _check_tree(saver, target, line, line.copies[::-1], line.new_id(own))
-    return head, target, line, later, changed
+    yield from _check_tree(saver, target, line, line.copies[::-1], line.new_id(began))
+    return _Planned(head, target, line, states, later, changed)
 
 
 def _messages(
@@ -248,33 +281,6 @@ def _whole_line(saver: ThreadSaver, target: Target) -> Calls[Sequence[Checkpoint
     if target.every is target.line:
         return (yield from leading_checkpoints(saver))
     return target.line
-
-
-def _states_before(saver: ThreadSaver, target: Target, line: NewLine) -> Calls[list[CheckpointTuple]]:
-    """Return checkpoints that bring back what graphs with `checkpointer=True` had kept at a visit.
-
-    Such a graph goes on from the last checkpoint in its namespace, which has no tasks: so what it had
-    kept is saved there once more.
-    """
-    graphs = [getattr(place.agent, "graph", None) for place in saver.tree.places]
-    if not any(getattr(graph, "checkpointer", None) is True for graph in graphs):
-        return []
-    every = yield from _whole_line(saver, target)
-    began, visited = str(line.root.checkpoint["id"]), target.spot.saved.checkpoint["id"]
-    kept: dict[str, list[CheckpointTuple]] = {}
-    for saved in every:
-        if (namespace := namespace_of(saved)) and ":" not in namespace:
-            root, is_beside = root_id(saved), line.is_beside(namespace)
-            is_kept = root <= began if is_beside else root < began or saved.checkpoint["id"] < visited
-            kept.setdefault(namespace, []).extend([saved] if is_kept else [])
-    return [
-        line.state_again(namespace, max(several, key=_age, default=None))
-        for namespace, several in kept.items()
-    ]
-
-
-def _age(saved: CheckpointTuple) -> tuple[str, str]:
-    return root_id(saved), str(saved.checkpoint["id"])
 
 
 def _edits(saver: ThreadSaver, spot: Spot, back: Back) -> list[tuple[str, object]]:
@@ -405,7 +411,10 @@ def _first_with(saver: ThreadSaver, target: Target, number: int) -> Calls[str]:
     return max(str(saved.checkpoint["id"]) for saved in line)
 
 
-def commit(saver: ThreadSaver, copies: Sequence[CheckpointTuple]) -> Calls[None]:
+def commit(
+    saver: ThreadSaver, copies: Sequence[CheckpointTuple], states: Sequence[StateCopy] = ()
+) -> Calls[None]:
     """Put the checkpoints of a new line, with their writes: the last one is the commit."""
     for saved in copies:
         yield from saver.put_copy(saved)
+    yield from put_states(saver, copies[-1], states)

@@ -1,4 +1,7 @@
-"""When each thread of a saver began, as LangGraph's savers tell without decoding anything."""
+"""What LangGraph's savers tell by their indexes, without decoding anything.
+
+When each thread began, and in which namespaces of a thread graphs keep their states.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -24,59 +27,82 @@ SELECT id, began FROM (
 """
 """The threads, and the first checkpoint of each: one by one, from the index."""
 
-Begun = list[tuple[str, str]]
-"""Threads, and the ids of their first checkpoints."""
+_KEPT = """
+SELECT DISTINCT checkpoint_ns FROM checkpoints
+WHERE thread_id = {} AND checkpoint_ns <> '' AND replace(checkpoint_ns, ':', '') = checkpoint_ns
+"""
+"""The namespaces of a thread that name no tasks."""
+
+_LANGGRAPHS = "langgraph.checkpoint."
+_KNOWN = ("InMemorySaver", "SqliteSaver", "PostgresSaver", "AsyncSqliteSaver", "AsyncPostgresSaver")
+
+Rows = list[tuple[str, ...]]
 
 
 def begun_threads(saver: Saver) -> Call | None:
-    """Return the call that returns the threads of a saver as `Begun`; None if it cannot tell them."""
-    for kind in type(saver).__mro__:
-        if kind.__module__.startswith("langgraph.checkpoint."):
-            if ask := _SYNC.get(kind.__name__):
-                return _in_thread(partial(ask, saver))
-            if aask := _ASYNC.get(kind.__name__):
-                return Call(_sync_call, aask, (saver,))
+    """Return the call for all threads and their first checkpoints; None if a saver cannot tell."""
+
+    def in_memory(saver: Any) -> Rows:
+        roots = [(thread, [*saved.get("", ())]) for thread, saved in [*saver.storage.items()]]
+        return [(thread, min(ids)) for thread, ids in roots if ids]
+
+    return _asked(saver, in_memory, _BEGUN)
+
+
+def kept_namespaces(saver: Saver, thread_id: str) -> Call | None:
+    """Return the call for the namespaces of a thread without tasks; None if a saver cannot tell."""
+
+    def in_memory(saver: Any) -> Rows:
+        return [(each,) for each in [*saver.storage.get(thread_id, ())] if each and ":" not in each]
+
+    return _asked(saver, in_memory, _KEPT, thread_id)
+
+
+def _asked(saver: Saver, in_memory: Callable[[Any], Rows], query: str, *arguments: str) -> Call | None:
+    """Return the call that asks a saver; its package may not be installed, so it is known by name."""
+    names = [each.__name__ for each in type(saver).__mro__ if each.__module__.startswith(_LANGGRAPHS)]
+    match next((each for each in names if each in _KNOWN), None):
+        case "InMemorySaver":
+            return _in_thread(partial(in_memory, saver))
+        case "SqliteSaver":
+            return _in_thread(partial(_in_file, saver, query.format("?"), arguments))
+        case "PostgresSaver":
+            return _in_thread(partial(_in_database, saver, query.format("%s"), arguments))
+        case "AsyncSqliteSaver":
+            return Call(_sync_call, _in_async_file, (saver, query.format("?"), arguments))
+        case "AsyncPostgresSaver":
+            return Call(_sync_call, _in_async_database, (saver, query.format("%s"), arguments))
     return None
 
 
-def _in_thread(ask: Callable[[], Begun]) -> Call:
-    async def asked() -> Begun:
+def _in_thread(ask: Callable[[], Rows]) -> Call:
+    async def asked() -> Rows:
         return await asyncio.to_thread(ask)
 
     return Call(ask, asked)
 
 
-def _in_memory(saver: Any) -> Begun:
-    roots = [(thread_id, [*saved.get("", ())]) for thread_id, saved in [*saver.storage.items()]]
-    return [(thread_id, min(ids)) for thread_id, ids in roots if ids]
-
-
-def _in_file(saver: Any) -> Begun:
+def _in_file(saver: Any, query: str, arguments: tuple[str, ...]) -> Rows:
     with saver.cursor(transaction=False) as cursor:
-        return [*cursor.execute(_BEGUN)]
+        return [*cursor.execute(query, arguments)]
 
 
-async def _in_async_file(saver: Any) -> Begun:
+async def _in_async_file(saver: Any, query: str, arguments: tuple[str, ...]) -> Rows:
     await saver.setup()
-    async with saver.lock, saver.conn.execute(_BEGUN) as cursor:
-        return [(thread_id, began) async for thread_id, began in cursor]
+    async with saver.lock, saver.conn.execute(query, arguments) as cursor:
+        return [row async for row in cursor]
 
 
-def _in_database(saver: Any) -> Begun:
+def _in_database(saver: Any, query: str, arguments: tuple[str, ...]) -> Rows:
     with saver._cursor() as cursor:
-        return [(each["id"], each["began"]) for each in cursor.execute(_BEGUN)]
+        return [tuple(row.values()) for row in cursor.execute(query, arguments)]
 
 
-async def _in_async_database(saver: Any) -> Begun:
+async def _in_async_database(saver: Any, query: str, arguments: tuple[str, ...]) -> Rows:
     async with saver._cursor() as cursor:
-        await cursor.execute(_BEGUN)
-        return [(each["id"], each["began"]) async for each in cursor]
+        await cursor.execute(query, arguments)
+        return [tuple(row.values()) async for row in cursor]
 
 
-def _sync_call(saver: Saver) -> Begun:
+def _sync_call(saver: Saver, *_: object) -> Rows:
     raise NotImplementedError(f"{type(saver).__name__} supports async calls only")
-
-
-_SYNC = {"InMemorySaver": _in_memory, "SqliteSaver": _in_file, "PostgresSaver": _in_database}
-_ASYNC = {"AsyncSqliteSaver": _in_async_file, "AsyncPostgresSaver": _in_async_database}
-"""What asks LangGraph's savers, by the names of their classes: their packages may not be installed."""

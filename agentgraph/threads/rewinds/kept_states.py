@@ -1,0 +1,176 @@
+"""The states that graphs with `checkpointer=True` keep over steps and turns, on a new line.
+
+LangGraph has such a graph continue from the last checkpoint in its namespace, which is the same for all
+activations, turns and lines. So a new line saves there once more what the graph had kept at the visit.
+That changes what the old line would continue with, so it comes after the commit: the note at the root's
+copy says what is to be saved, and whoever finds that it is not, after a kill, saves it first.
+
+What is saved belongs to the root's copy, so it is on no other line: what the graph had kept before the
+root's step under an id before that of the copy, and what it saved inside that step, as far as its lane
+is kept, under ids in the order of those of the lane. So a later rewind finds on this line what it would
+have found on the old one.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
+
+from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
+
+from agentgraph.graph.sync_async import Calls
+from agentgraph.threads.checkpoints import (
+    COPIED,
+    REWOUND,
+    keeps_state,
+    leading,
+    namespace_of,
+    notes_at,
+    parent_id,
+    root_id,
+)
+from agentgraph.threads.config import config_of
+from agentgraph.threads.replay import Gone
+from agentgraph.threads.rewinds.new_line import NewLine
+from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.threads.visits import Target
+
+_AsPlain = tuple[str, str, str, str, dict[str, str]]
+"""A `StateCopy` as a note has it."""
+_EMPTY: dict[str, object] = {"channel_values": {}, "channel_versions": {}, "versions_seen": {}}
+
+
+class StateCopy(NamedTuple):
+    """What is saved of the state of a graph, as plain data for a note.
+
+    Attributes:
+        namespace: Where the graph keeps its state.
+        of: The id of the checkpoint there that is copied; empty for none: the graph had kept nothing.
+        id: The id of the copy.
+        parent: The id of the checkpoint before it; empty for none.
+        parents: The ids of the checkpoints around it, by namespace.
+    """
+
+    namespace: str
+    of: str
+    id: str
+    parent: str
+    parents: dict[str, str]
+
+
+class KeptStates(NamedTuple):
+    """The states that graphs keep over steps, as the saver has them.
+
+    Attributes:
+        namespaces: Where graphs keep their states, on any line.
+        every: The checkpoints there, on all lines.
+        on_line: Those of steps that lead to a visit, or are part of the root's step that has it.
+    """
+
+    namespaces: Sequence[str] = ()
+    every: Sequence[CheckpointTuple] = ()
+    on_line: Sequence[CheckpointTuple] = ()
+
+    def of(self, line: NewLine) -> list[CheckpointTuple]:
+        """Return those that are part of a new line, which is planned, oldest first."""
+        began = str(line.root.checkpoint["id"])
+        return sorted((each for each in self.on_line if _is_kept(line, began, each)), key=_age)
+
+
+def kept_states(saver: ThreadSaver, target: Target) -> Calls[KeptStates]:
+    """Return the states that graphs keep, where a thread goes back to a visit.
+
+    A line may have none of the checkpoints that it copied: so they are found by the steps of the root.
+    """
+    namespaces = yield from saver.kept_namespaces()
+    if not namespaces:
+        return KeptStates()
+    whole = yield from saver.checkpoints()
+    line = leading(whole) if target.every is target.line else target.line
+    roots = {str(each.checkpoint["id"]) for each in line if not namespace_of(each)}
+    every = [each for each in whole if keeps_state(namespace_of(each))]
+    return KeptStates(namespaces, every, [each for each in every if root_id(each) in roots])
+
+
+def with_ancestors(
+    kept: Iterable[CheckpointTuple], every: Iterable[CheckpointTuple]
+) -> list[CheckpointTuple]:
+    """Return checkpoints of kept states with all before them, from which LangGraph reads deltas."""
+    by_id = {(namespace_of(each), str(each.checkpoint["id"])): each for each in every}
+    found: dict[tuple[str, str], CheckpointTuple] = {}
+    for each in kept:
+        key = namespace_of(each), str(each.checkpoint["id"])
+        while key in by_id and key not in found:
+            found[key] = by_id[key]
+            key = key[0], parent_id(by_id[key])
+    return [*found.values()]
+
+
+def _is_kept(line: NewLine, began: str, saved: CheckpointTuple) -> bool:
+    """Return whether a state was kept before the visit, or beside it: as its innermost lane says."""
+    if root_id(saved) != began:
+        return root_id(saved) < began
+    names = namespace_of(saved).split("|")
+    around = ("|".join(names[:count]) for count in range(len(names), -1, -1))
+    bound = next(line.bounds[each] for each in around if each in line.bounds)
+    return bound is None or str(saved.checkpoint["id"]) < bound
+
+
+def _age(saved: CheckpointTuple) -> tuple[str, str]:
+    return root_id(saved), str(saved.checkpoint["id"])
+
+
+def state_copies(line: NewLine, states: KeptStates) -> list[StateCopy]:
+    """Return what is saved of the states of all graphs after the commit of a new line.
+
+    Args:
+        line: The new line, planned.
+        states: The states.
+    """
+    root, kept = str(line.root.checkpoint["id"]), states.of(line)
+    copies: list[StateCopy] = []
+    for namespace in states.namespaces:
+        own = [each for each in kept if namespace_of(each) == namespace]
+        inside = [each for each in own if root_id(each) == root and each.checkpoint["id"] > root]
+        before = own[: len(own) - len(inside)][-1:]
+        ids = {str(each.checkpoint["id"]): line.id_before for each in before}
+        ids |= {(id_ := str(each.checkpoint["id"])): line.new_id(id_) for each in inside}
+        around = {"": line.new_id(root)}
+        if not before:
+            copies.append(StateCopy(namespace, "", line.id_before, "", around))
+        for each in [*before, *inside]:
+            of, parent = str(each.checkpoint["id"]), parent_id(each)
+            parents = around if each in before else line.parents_of(each)
+            copies.append(StateCopy(namespace, of, ids[of], ids.get(parent, parent), parents))
+    return copies
+
+
+def put_states(saver: ThreadSaver, root: CheckpointTuple, states: Iterable[StateCopy]) -> Calls[None]:
+    """Save the states of a new line whose root's copy is saved."""
+    for state in states:
+        config = config_of(saver.thread_id, state.namespace, state.id)
+        metadata = {"parents": state.parents, COPIED: []}
+        saved = None
+        if state.of:
+            saved = yield from saver.checkpoint(state.namespace, state.of)
+        if saved is None:
+            checkpoint, source = {**root.checkpoint, **_EMPTY}, {"source": "input", "step": -2}
+        else:
+            checkpoint, source = {**saved.checkpoint}, {**saved.metadata}
+        yield from saver.put_copy(
+            CheckpointTuple(
+                config=config,
+                checkpoint=cast(Checkpoint, {**checkpoint, "id": state.id}),
+                metadata=cast(CheckpointMetadata, {**source, **metadata}),
+                parent_config=config_of(saver.thread_id, state.namespace, state.parent)
+                if state.parent
+                else None,
+                pending_writes=saved.pending_writes if saved else [],
+            )
+        )
+
+
+def put_missing_states(saver: ThreadSaver, root: CheckpointTuple) -> Calls[None]:
+    """Save the states of a new line that was killed after its commit; nothing is saved twice."""
+    several = [Gone(*note.data).states for note in notes_at(root) if note.kind == REWOUND]
+    states = [StateCopy(*cast(_AsPlain, each)) for part in several for each in part]
+    if states and (yield from saver.checkpoint(states[-1].namespace, states[-1].id)) is None:
+        yield from put_states(saver, root, states)
