@@ -15,19 +15,15 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticSerializationError, to_json
-from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Local
+from agentgraph.graph.typed import TypedHint, make_typed_dict
 from agentgraph.safe_repr import reason, shown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-make_typed_dict: Any = TypedDict
-"""Makes a type of fields that are known at runtime; a checker wants them written out."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +35,14 @@ class Declared:
         hint: Its type, with all that is annotated, such as its reducer.
         default: Returns its default; None if it has none.
         is_local: Whether it stays in the lane that wrote it.
+        operand: The type of what its reducer takes, if that is known to be another one.
     """
 
     name: str
     hint: Any
     default: Callable[[], object] | None = None
     is_local: bool = False
+    operand: Any = None
 
     def type_fault(self) -> str | None:
         """Return why values cannot be checked against the type; None if they can."""
@@ -61,29 +59,52 @@ class Declared:
         such as a dict for a pydantic model.
         """
         try:
+            self.typed(value)
+        except ValueError:
+            pass
+        else:
+            return None
+        try:
             self._adapter.validate_python(value, strict=True)
         except ValidationError as error:
-            if self._fits_as_json(value):
-                return None
             first = error.errors(include_url=False)[0]
             at = "".join(f"[{part!r}]" for part in first["loc"])
             why = f"{self.name!r}{at} does not fit its declared type: {first['msg']}"
             return f"{why}, got {shown(first['input'])}"
         return None
 
-    def _fits_as_json(self, value: object) -> bool:
+    def typed(self, value: object) -> object:
+        """Return a value with its declared type, also if a saver has made plain data of it.
+
+        Raises:
+            ValueError: It does not fit.
+        """
+        return self._typed_hint.typed(value)
+
+    def typed_operand(self, value: object) -> object:
+        """Return what a reducer takes with its type: the declared one, or that of its parameter.
+
+        Raises:
+            ValueError: It is neither.
+        """
         try:
-            self._adapter.validate_json(to_json(value), strict=True)
-        except (ValidationError, PydanticSerializationError):
-            return False
-        return True
+            return self.typed(value)
+        except ValueError:
+            if self.operand is None:
+                raise
+            return self._operand_hint.typed(value)
+
+    @property
+    def _adapter(self) -> TypeAdapter[object]:
+        return self._typed_hint.adapter
 
     @cached_property
-    def _adapter(self) -> TypeAdapter[object]:
-        try:
-            return TypeAdapter(self.hint, config=ConfigDict(arbitrary_types_allowed=True))
-        except PydanticUserError:  # it has a config of its own
-            return TypeAdapter(self.hint)
+    def _typed_hint(self) -> TypedHint:
+        return TypedHint(self.hint)
+
+    @cached_property
+    def _operand_hint(self) -> TypedHint:
+        return TypedHint(self.operand)
 
 
 def given_fields(values: object) -> Any:

@@ -43,6 +43,7 @@ from agentgraph.graph.internals import (
     ensure_config,
     get_cached_annotated_keys,
     get_update_as_tuples,
+    overwrite_in,
 )
 from agentgraph.graph.lane_states import LaneStates
 from agentgraph.graph.leave import taken
@@ -52,6 +53,7 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import LEDGER, LIMITS, Ledger
 from agentgraph.graph.open_types import Cache, Graph
 from agentgraph.graph.own import detached
+from agentgraph.graph.saving import saved_input
 from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import LaneState
 from agentgraph.graph.stored_values import LATER, checked
@@ -183,7 +185,10 @@ class RootGraph(Graph):
         graph_input = from_outside(input)
         values = _values_in(graph_input)
         if values is not None:
-            graph_input = self._checked(graph_input, values)
+            if not isinstance(graph_input, Admitted):
+                check_mapping(values)
+            values = self._saved(values, saver)
+            graph_input = self._checked(with_values(graph_input, values), values)
         is_unsettled = bool(values) and self.reducers.is_unsettled(values)
         is_read = is_unsettled or self._is_about_limits(graph_input, config)
         return graph_input, config, saver, is_read and self._is_outermost(config)
@@ -241,7 +246,7 @@ class RootGraph(Graph):
         present = state.values.get("values") or self.reducers.defaults()
         values = checked(self.reducers, present, _values_in(graph_input))
         if not isinstance(graph_input, Command):
-            return type(graph_input)({**graph_input, "values": values})
+            return with_values(graph_input, values)
         if len(state.next) < len(state.tasks):  # a task has ended, and its writes are in the state
             values = (*in_order(values), LATER)
         return replace(
@@ -289,6 +294,18 @@ class RootGraph(Graph):
         ledger = Ledger(self.tree, given.over(self.limits) if given else self.limits)
         return {**(config or {}), "configurable": {**configurable, LEDGER: ledger}}
 
+    def _saved(self, values: object, saver: GuardedSaver | None) -> object:
+        """Return values of the input with their declared types, as the saver will give them back.
+
+        Raises:
+            AgentGraphError: They are not a mapping, or one cannot be saved.
+        """
+        if overwrite_in(values)[0]:
+            return values
+        serializer = None if saver is None else saver.serde
+        several = [saved_input(serializer, self.reducers, each) for each in in_order(values)]
+        return type(values)(several) if isinstance(values, list | tuple) else several[0]
+
     def _checked(self, graph_input: object, values: object) -> object:
         """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
 
@@ -296,8 +313,6 @@ class RootGraph(Graph):
             AgentGraphError: The values are not a mapping, or one does not fit its declared type.
             ReducerError: A reducer failed.
         """
-        if not isinstance(graph_input, Admitted):
-            check_mapping(values)
         if values and self.reducers.fields:
             self.reducers.merged(self.reducers.defaults(), values)
         if values and isinstance(graph_input, Command):
@@ -346,6 +361,13 @@ def _values_in(graph_input: object) -> object:
     """Return the values in input of a graph, or in the update of a command; None if there are none."""
     update = graph_input.update if isinstance(graph_input, Command) else graph_input
     return update.get("values") if isinstance(update, Mapping) else None
+
+
+def with_values(graph_input: Any, values: object) -> Any:
+    """Return input of a graph, or a command, with other values."""
+    if isinstance(graph_input, Command):
+        return replace(graph_input, update={**cast(Any, graph_input.update), "values": values})
+    return type(graph_input)({**graph_input, "values": values})
 
 
 def _raising(stream: Iterator[object], saver: GuardedSaver) -> Iterator[object]:

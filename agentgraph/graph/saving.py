@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from traceback import walk_tb
 from types import MethodType
-from typing import Any, Protocol
+from typing import Any
 
-from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.constants import START
 
-from agentgraph.errors import InvalidOutputError
+from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.internals import (
     CALL,
     DURABILITY,
@@ -24,26 +23,20 @@ from agentgraph.graph.internals import (
     SAVER,
 )
 from agentgraph.graph.open_types import Saver
+from agentgraph.graph.read_back import (
+    Serializer,
+    UnsavableError,
+    cannot_be_encoded,
+    check_savable,
+    read_back,
+)
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.task_ids import called_tasks
+from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 
 _SERIALIZERS = ("langgraph.checkpoint.serde", "agentgraph.graph.strict")
 """The modules that turn values into bytes: LangGraph's, and that for files that we open."""
-_AROUND = 8
-"""The levels of lists around a value in what is saved: the serializer limits the depth."""
-_LONGEST = 30
-"""The most items that are checked here; for longer data the serializer is faster."""
-_DEEPEST = 7
-"""The most levels of lists and dicts that are checked here."""
-_INTEGERS = range(-(2**63), 2**64)
-
-
-class Serializer(Protocol):
-    """Turns values into bytes for a saver."""
-
-    def dumps_typed(self, obj: object) -> tuple[str, bytes]:
-        """Return the name of a format, and a value as bytes in it."""
 
 
 def serializer_of(config: RunnableConfig) -> Serializer | None:
@@ -189,17 +182,10 @@ def _results_in(loop: Any) -> dict[str, object]:
 
 def save_fault(serializer: Serializer, value: object) -> str | None:
     """Return why a value cannot be saved as it is, or None."""
-    if _is_plain(value):
-        return None
-    wrapped = value
-    for _ in range(_AROUND):
-        wrapped = [wrapped]
     try:
-        kind, data = serializer.dumps_typed(wrapped)
-    except Exception as error:
-        return str(error).partition("\n")[0] or type(error).__name__
-    if (kind != "msgpack" or b"?" in data) and _has_surrogate(value):
-        return "a text in it has a lone surrogate, which is not a character"
+        check_savable(serializer, value)
+    except UnsavableError as error:
+        return str(error)
     return None
 
 
@@ -212,27 +198,62 @@ def name_fault(name: object) -> str | None:
     return None
 
 
-def check_saved(config: RunnableConfig, where: str, named: Iterable[tuple[str, object]]) -> None:
-    """Refuse what an agent writes if it cannot be saved.
+def as_saved(
+    config: RunnableConfig,
+    where: str,
+    named: str,
+    value: object,
+    typed: Callable[[object], object] | None = None,
+) -> Any:
+    """Return what an agent writes as its saver will give it back; without a saver as it is.
 
     Args:
         config: LangGraph's config of the run.
         where: The address of the agent.
-        named: What it writes, each with its name for the error message.
+        named: The name of the value for the error message.
+        value: What it writes.
+        typed: Gives a value its declared type.
 
     Raises:
-        InvalidOutputError: Something cannot be saved.
+        InvalidOutputError: It cannot be saved, or would not come back as it is.
     """
     serializer = serializer_of(config)
     if serializer is None:
-        return
-    for name, value in named:
-        fault = save_fault(serializer, value)
-        if fault is not None:
-            raise InvalidOutputError(
-                f"{where}: {name} cannot be saved ({fault}); use plain data: texts, numbers, lists, "
-                "dicts. The step can be tried again"
-            )
+        return value
+    try:
+        return read_back(serializer, value, typed)
+    except UnsavableError as error:
+        raise InvalidOutputError(
+            f"{where}: {named} cannot be saved ({error}); use plain data: texts, numbers, lists, "
+            "dicts. The step can be tried again"
+        ) from error
+
+
+def saved_input(
+    serializer: Serializer | None, reducers: Reducers, values: Mapping[str, object]
+) -> dict[str, object]:
+    """Return values of a call with their declared types, as the saver will give them back.
+
+    Args:
+        serializer: The serializer of the saver; None if nothing is saved.
+        reducers: The declared types.
+        values: The values.
+
+    Raises:
+        AgentGraphError: One cannot be saved, or would not come back as it is.
+    """
+    saved: dict[str, object] = {}
+    for name, value in values.items():
+        typed = reducers.reader(name)
+        given = value if typed is None else typed(value)
+        try:
+            saved[name] = given if serializer is None else read_back(serializer, given, typed)
+        except UnsavableError as error:
+            raise AgentGraphError(
+                f"the value {shown(name)}, {shown(value)}, cannot be saved ({error}); pass plain data: "
+                "texts, numbers, lists, dicts"
+            ) from error
+    return saved
 
 
 def check_names(where: str, names: Iterable[object]) -> None:
@@ -258,59 +279,3 @@ def arose_in_saving(error: BaseException) -> bool:
         and frame.f_code.co_name == "dumps_typed"
         for frame in frames
     )
-
-
-def _is_plain(value: object) -> bool:
-    """Return whether a value is small plain data, which every saver saves; False if in doubt."""
-    level: list[Any] = [value]
-    if isinstance(value, BaseMessage):
-        level = [*vars(value).values(), value.__pydantic_extra__]
-    for _ in range(_DEEPEST):
-        inner: list[Any] = []
-        for each in level:
-            kind = type(each)
-            if kind is str or kind is int:
-                if not (each.isascii() if kind is str else each in _INTEGERS):
-                    return False
-            elif kind is dict or kind is list:
-                if len(each) > _LONGEST:
-                    return False
-                inner += each if kind is list else (*each, *each.values())
-            elif not (each is None or kind is bool or kind is float):
-                return False
-        if not inner:
-            return True
-        level = inner
-    return False
-
-
-def _has_surrogate(value: object) -> bool:
-    seen: set[int] = set()
-    queue = [value]
-    while queue:
-        each = queue.pop()
-        if isinstance(each, str):
-            if not each.isascii() and cannot_be_encoded(each):
-                return True
-        elif id(each) not in seen:
-            seen.add(id(each))
-            queue += _inside(each)
-    return False
-
-
-def _inside(value: object) -> list[object]:
-    if isinstance(value, Mapping):
-        return [*value.keys(), *value.values()]
-    if isinstance(value, list | tuple | set | frozenset):
-        return [*value]
-    extra = getattr(value, "__pydantic_extra__", None) or {}
-    return [*getattr(value, "__dict__", {}).values(), *extra.values()]
-
-
-def cannot_be_encoded(text: str) -> bool:
-    """Return whether a text has a lone surrogate, which is not a character."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False

@@ -47,9 +47,9 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
-from agentgraph.graph.declared import make_typed_dict
 from agentgraph.graph.internals import delta_reducer
 from agentgraph.graph.stored_values import ValuesChannel
+from agentgraph.graph.typed import make_typed_dict
 from agentgraph.graph.values import Reducers, Write, is_same
 from agentgraph.tree.changes import Outline
 

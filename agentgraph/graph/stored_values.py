@@ -155,6 +155,8 @@ class ValuesChannel(DeltaChannel[dict[str, object]]):
         if checkpoint is MISSING:
             return self._with_value({})
         saved = checkpoint.value if isinstance(checkpoint, DeltaSnapshot) else checkpoint
+        if self.reducer.fields:
+            saved = self.reducer.all_typed(saved)
         made = self._with_value(self._written(saved))
         made._is_unsettled = False
         return made
@@ -199,7 +201,7 @@ class ValuesChannel(DeltaChannel[dict[str, object]]):
         for _, _, write in writes:
             overwrites, values = overwrite_in(write)
             if overwrites:
-                self.value = dict(values or {})
+                self.value = self.reducer.all_typed(values or {})
             else:
                 self.value = self.reducer.replayed(self.value, self._not_known(write))
             self._new.append(write)

@@ -19,7 +19,7 @@ import importlib
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import ormsgpack
 from langchain_core.messages import BaseMessage
@@ -56,6 +56,8 @@ MALFORMED = "delete the thread, or put a copy of the file in its place"
 """What to do where what is stored is malformed."""
 _ISO_DATE = ("datetime", "datetime", "fromisoformat")
 _PAIR = 2
+_KNOWN: dict[Key, type] = {}
+"""LangGraph's safe classes that were read before."""
 
 
 class UnreadableError(ValueError):
@@ -140,7 +142,12 @@ class StrictSerializer(JsonPlusSerializer):
         """Return an object in a form that ormsgpack knows; messages come first: each step has some."""
         kind = type(value)
         if isinstance(value, BaseMessage) and (kind.__module__, kind.__name__) in SAFE_MSGPACK_TYPES:
-            parts = (kind.__module__, kind.__name__, value.model_dump(), "model_validate_json")
+            dumped = value.model_dump()
+            if dumped.get("artifact") is not None:
+                dumped["artifact"] = self._artifact(
+                    getattr(value, "artifact", None), dumped["artifact"]
+                )
+            parts = (kind.__module__, kind.__name__, dumped, "model_validate_json")
             packed = ormsgpack.packb(parts, default=self._part, option=_PACKING)
             return ormsgpack.Ext(EXT_PYDANTIC_V2, packed)
         if isinstance(value, DeltaSnapshot):
@@ -149,6 +156,15 @@ class StrictSerializer(JsonPlusSerializer):
         if isinstance(value, BaseException):  # LangGraph stores its repr
             return repr(value)
         return self._checked(value)
+
+    def _artifact(self, artifact: object, dumped: object) -> object:
+        """Return the artifact of a tool's message with its objects if they can be read back."""
+        try:
+            ormsgpack.packb(artifact, default=self._part, option=_PACKING)
+        except Exception:
+            _failure.error = None
+            return dumped
+        return artifact
 
     def _checked(self, value: object) -> object:
         """Return an object as LangGraph stores it, if it can be read back."""
@@ -218,11 +234,11 @@ class StrictSerializer(JsonPlusSerializer):
             UnreadableError: It is not allowed.
         """
         key = (module, name)
-        if (kind := self._allowed.get(key)) is not None:
+        if (kind := self._allowed.get(key) or _KNOWN.get(key)) is not None:
             return kind
         if key in SAFE_MSGPACK_TYPES:
-            known: type = getattr(importlib.import_module(module), name)
-            return known
+            _KNOWN[key] = known = getattr(importlib.import_module(module), name)
+            return cast(type, known)
         raise _not_allowed(module, name)
 
 
@@ -244,6 +260,8 @@ def _not_allowed(module: object, name: object) -> UnreadableError:
 def _built(code: int, kind: type, data: Any) -> object:
     """Return an object of a class, built as LangGraph builds it."""
     match code:
+        case _ if code == EXT_CONSTRUCTOR_SINGLE_ARG and kind in (set, frozenset):
+            return kind(map(_hashable, data))
         case _ if code == EXT_CONSTRUCTOR_SINGLE_ARG:
             return kind(data)
         case _ if code == EXT_CONSTRUCTOR_POS_ARGS:
@@ -255,6 +273,11 @@ def _built(code: int, kind: type, data: Any) -> object:
         case _ if code in (EXT_PYDANTIC_V1, EXT_PYDANTIC_V2):
             return _model(kind, data)
     raise UnreadableError(f"it has the unknown code {code}")
+
+
+def _hashable(item: object) -> object:
+    """Return an item of a set; a list was a tuple, for a set cannot hold a list."""
+    return tuple(map(_hashable, item)) if isinstance(item, list) else item
 
 
 def _model(kind: type[BaseModel], data: Mapping[str, object]) -> object:

@@ -11,8 +11,9 @@ to one first, a reducer that deletes or replaces would be wrong. The rules:
   two overwrite what a reducer has merged.
 - LangGraph reads the declaration of reducers, and its channels apply the writes, one by one. Channels
   whose values end with a step are refused: a step is one of LangGraph, and not of agents.
-- A declared type is checked where a value is written, after its reducer. The value stays as it was
-  written: plain data, if the agent wrote plain data.
+- A declared type is checked where a value is written, after its reducer. Containers get the declared
+  type there, and where a saver that made plain data of them is read (`typed`), not at each step. An
+  object stays as it was written: plain data, if the agent wrote plain data.
 """
 
 import copy
@@ -21,9 +22,10 @@ import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
+from inspect import signature
 from types import UnionType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_type_hints
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, convert_to_messages
@@ -44,11 +46,11 @@ from agentgraph.graph.declared import (
     Declared,
     declared_fields,
     given_fields,
-    make_typed_dict,
     without_local,
 )
 from agentgraph.graph.internals import MISSING, ROOT, delta_reducer, overwrite_in
 from agentgraph.graph.open_types import Channel
+from agentgraph.graph.typed import make_typed_dict
 from agentgraph.safe_repr import shown, shown_error
 
 OVERWRITE = "__overwrite__"
@@ -151,6 +153,8 @@ class Reducers:
 
     def handed_back(self, writes: Sequence[Write]) -> list[Write]:
         """Return the writes of a lane that leave it: without those of local values."""
+        if self.fields:
+            writes = self.loaded(writes)
         if not self.local:
             return list(writes)
         return [rest for each in writes if (rest := _without(each, self.local))["values"]]
@@ -187,11 +191,55 @@ class Reducers:
         """Return anew what LangGraph's reducers begin with, by name."""
         return first_values(self.channels) if self.channels else {}
 
-    def fault(self, name: str, values: Mapping[str, object]) -> str | None:
-        """Return why a value does not fit its declared type; None if it fits, or is not there."""
-        if name not in self.fields or name not in values:
-            return None
-        return self.fields[name].fault(values[name])
+    def fault(self, values: dict[str, object], names: Iterable[str]) -> str | None:
+        """Give values their declared types; return why one does not fit, or None.
+
+        Args:
+            values: The values.
+            names: The names of those that were written.
+        """
+        for name in names if self.fields else ():
+            if name in self.fields and name in values:
+                try:
+                    values[name] = self.fields[name].typed(values[name])
+                except ValueError:
+                    return self.fields[name].fault(values[name])
+        return None
+
+    def typed(self, name: str, value: object) -> object:
+        """Return a written value with its declared type; as it is if it has none or does not fit.
+
+        What a reducer takes may be of another type than what it returns.
+        """
+        if name not in self.fields or is_deletion(value):
+            return value
+        overwrites, replacement = overwrite_in(value)
+        if overwrites:
+            fitting = self.typed(name, replacement)
+            if isinstance(value, Overwrite):
+                return value if fitting is replacement else Overwrite(fitting)
+            return value if fitting is replacement else {OVERWRITE: fitting}
+        declared = self.fields[name]
+        try:
+            return (declared.typed_operand if name in self.channels else declared.typed)(value)
+        except ValueError:
+            return value
+
+    def reader(self, name: str) -> Callable[[object], object] | None:
+        """Return what gives a value its declared type; None if it has none."""
+        return partial(self.typed, name) if name in self.fields else None
+
+    def is_settled(self, name: str) -> bool:
+        """Return whether what the reducer of a value returned is saved in place of what it took."""
+        return name in self.channels and not _is_pure(self.channels[name])
+
+    def all_typed(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Return written values, each with its declared type."""
+        return {name: self.typed(name, value) for name, value in values.items()}
+
+    def loaded(self, writes: Sequence[Write]) -> list[Write]:
+        """Return the writes of a lane, which may come from a saver, with the declared types."""
+        return [Write(by=each["by"], values=self.all_typed(each["values"])) for each in writes]
 
     def applied(self, values: Mapping[str, object], written: Written) -> dict[str, object]:
         """Return `values` after writes, in order.
@@ -225,6 +273,8 @@ class Reducers:
 
     def folded(self, writes: Sequence[Write] | None, new: Sequence[Written]) -> list[Write]:
         """Return the writes of a lane and those of several steps, as `collected` does."""
+        if self.fields:
+            new = [self.loaded(as_writes(each)) for each in new]
         return reduce(self.collected, new, list(writes or ()))
 
     def update(self, writes: Iterable[Mapping[str, object]]) -> object:
@@ -258,7 +308,7 @@ class Reducers:
         """
         if overwrite_in(new)[0]:
             return new
-        several = [self._with_ids(each) for each in in_order(new)]
+        several = [self._with_ids(each) for each in map(self.all_typed, in_order(new))]
         names = {name for each in several for name in each if self._is_unsettled(name, each, values)}
         if names:
             merged = self.merged(values, several) if merged is None else merged
@@ -283,9 +333,8 @@ class Reducers:
         """
         several = in_order(new)
         merged = self.replayed(values, several)
-        for name in {name: None for each in several for name in each}:
-            if fault := self.fault(name, merged):
-                raise AgentGraphError(f"values: {fault}")
+        if fault := self.fault(merged, {name: None for each in several for name in each}):
+            raise AgentGraphError(f"values: {fault}")
         return merged
 
     def replayed(self, values: Mapping[str, object], new: object) -> dict[str, object]:
@@ -294,7 +343,8 @@ class Reducers:
         Raises:
             ReducerError: A reducer failed.
         """
-        return self.applied(values, [Write(by="", values=dict(each)) for each in in_order(new)])
+        typed = self.all_typed if self.fields else dict
+        return self.applied(values, [Write(by="", values=typed(each)) for each in in_order(new)])
 
     def _is_unsettled(
         self, name: str, new: Mapping[str, object], values: Mapping[str, object] | None = None
@@ -393,6 +443,8 @@ def declared(schema: object) -> Reducers:
     fields = {n: each for n, each in declared_fields(schema).items() if n not in _NOT_VALUES}
     topics = {n: list[c.typ] for n, c in merging.items() if type(c) is Topic}  # type: ignore[name-defined]
     fields |= {name: replace(fields[name], hint=hint) for name, hint in topics.items()}
+    taken = {name: hint for name, c in merging.items() if (hint := _operand_of(c)) is not None}
+    fields |= {name: replace(fields[name], operand=hint) for name, hint in taken.items()}
     faults = [
         f"values: pydantic cannot check the type of the field {name!r} ({why}); use a type that it "
         "knows, or Any"
@@ -411,6 +463,18 @@ def _merges(channel: object) -> bool:
 
 def _reducer_of(channel: object) -> object:
     return getattr(channel, "operator", None) or getattr(channel, "reducer", None)
+
+
+def _operand_of(channel: Channel) -> object:
+    """Return the type of what a channel takes at a time, if it is declared."""
+    if type(channel) is Topic:
+        return channel.typ
+    try:
+        reducer: Any = _reducer_of(channel)
+        hints, names = get_type_hints(reducer, include_extras=True), [*signature(reducer).parameters]
+    except Exception:
+        return None
+    return hints.get(names[1]) if len(names) > 1 else None
 
 
 def _is_pure(channel: Channel) -> bool:

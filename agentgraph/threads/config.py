@@ -43,7 +43,7 @@ from agentgraph.graph.internals import (
 )
 from agentgraph.graph.nodes.function import Chunks
 from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.graph.saving import cannot_be_encoded
+from agentgraph.graph.read_back import cannot_be_encoded
 from agentgraph.safe_repr import reason, shown
 
 _OF_CHECKPOINTS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")

@@ -23,7 +23,7 @@ from agentgraph.graph.leave import asked_in
 from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
 from agentgraph.graph.nodes.spending import LEAVE, Counts
 from agentgraph.graph.own import detached
-from agentgraph.graph.saving import save_fault
+from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.state import Position
 from agentgraph.graph.sync_async import Calls
@@ -168,7 +168,7 @@ def resumption(
     thread_id, saved = saver.thread_id, (yield from open_thread(saver))
     questions, answered, asked = yield from _pending_questions(saver, saved)
     named = answers_by_id(saver, questions, answers)
-    saver.check_saved((), values)
+    values = saver.saved_values(values)
     if values and (begun := begun_input(saved)) is not None:
         return Admitted({**begun, "values": [*begun["values"], values]})
     update: dict[str, object] | None = {"values": values} if values else None
@@ -204,22 +204,21 @@ def answers_by_id(
     """
     by_name = _by_name(saver.tree, saver.thread_id, questions, answers)
     named = _by_id(saver.thread_id, questions, by_name)
-    _check_answers_saved(saver, questions, named)
-    return named
-
-
-def _check_answers_saved(
-    saver: ThreadSaver, questions: Sequence[Interrupt], answers: Mapping[str, object]
-) -> None:
-    """Refuse answers, by id, that cannot be saved."""
     addresses = {question.id: question.address for question in questions}
-    for key, answer in answers.items():
-        if (fault := save_fault(saver.saver.serde, answer)) is not None:
-            raise InvalidAnswerError(
-                f"the answer {shown(answer)} to {addresses[key]} cannot be saved ({fault}); the "
-                "question is still pending, answer it with plain data",
-                saver.thread_id,
-            )
+    return {key: _saved_answer(saver, addresses[key], answer) for key, answer in named.items()}
+
+
+def _saved_answer(saver: ThreadSaver, asker: str, answer: object) -> object:
+    """Return an answer as the saver will give it back, or refuse it."""
+    try:
+        saved: object = read_back(saver.saver.serde, answer)
+    except UnsavableError as error:
+        raise InvalidAnswerError(
+            f"the answer {shown(answer)} to {asker} cannot be saved ({error}); the question is still "
+            "pending, answer it with plain data",
+            saver.thread_id,
+        ) from error
+    return saved
 
 
 def _by_name(

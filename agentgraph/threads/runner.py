@@ -1109,11 +1109,12 @@ class Runner:
 def _saver(saver: "Saver | str | PathLike[str] | None", allow: Iterable[type | str]) -> Saver:
     """Return the saver that is given, or a new one, which reads some types too.
 
-    In memory, everything is read.
+    Without a saver nothing leaves the process. It is as strict as a file, so that what works there
+    works with a file.
     """
     types = allowed_types(allow)
     if saver is None:
-        return InMemorySaver()
+        return InMemorySaver(serde=StrictSerializer(types))
     if isinstance(saver, BaseCheckpointSaver):
         if isinstance(saver.serde, StrictSerializer):
             saver.serde.allow(types)

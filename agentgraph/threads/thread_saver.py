@@ -5,7 +5,7 @@ threads. What a saver raises becomes a `SaverError`, and what it returns has bee
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -17,7 +17,8 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.open_types import Graph, Saver
-from agentgraph.graph.saving import list_checkpoints, name_fault, save_fault
+from agentgraph.graph.read_back import UnsavableError, read_back
+from agentgraph.graph.saving import list_checkpoints, name_fault, saved_input
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
@@ -97,20 +98,33 @@ class ThreadSaver:
         saved: CheckpointTuple | None = yield Call(*get, (config_of(self.thread_id, ""),))
         return saved
 
-    def check_saved(self, messages: Sequence[BaseMessage], values: Mapping[str, object]) -> None:
-        """Refuse messages and values of a call that the saver cannot save.
+    def saved_messages(self, messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+        """Return messages of a call as the saver will give them back.
 
         Raises:
             AgentGraphError: It cannot save one.
         """
-        for message in messages:
-            if (fault := save_fault(self.saver.serde, message)) is not None:
-                raise _unsaved(f"the message {shown(message.content)}", fault)
-        for name, value in values.items():
+        saved: list[BaseMessage] = []
+        for each in messages:
+            try:
+                saved.append(read_back(self.saver.serde, each))
+            except UnsavableError as error:
+                raise AgentGraphError(
+                    f"the message {shown(each.content)} cannot be saved ({error}); pass plain data: "
+                    "texts, numbers, lists, dicts"
+                ) from error
+        return saved
+
+    def saved_values(self, values: Mapping[str, object] | None) -> dict[str, object]:
+        """Return values of a call with their declared types, as the saver will give them back.
+
+        Raises:
+            AgentGraphError: It cannot save one.
+        """
+        for name in values or {}:
             if (fault := name_fault(name)) is not None:
                 raise AgentGraphError(f"the name {shown(name)} in values= {fault}")
-            if (fault := save_fault(self.saver.serde, value)) is not None:
-                raise _unsaved(f"the value {shown(name)}, {shown(value)},", fault)
+        return saved_input(self.saver.serde, self.reducers, values or {})
 
     def checkpoint(
         self, namespace: str = "", checkpoint_id: str | None = None
@@ -260,9 +274,3 @@ def _again_if_it_changed(call: Call) -> Calls[object]:
             if "during iteration" not in str(error):
                 raise
     return (yield call)
-
-
-def _unsaved(named: str, fault: str) -> AgentGraphError:
-    return AgentGraphError(
-        f"{named} cannot be saved ({fault}); pass plain data: texts, numbers, lists, dicts"
-    )

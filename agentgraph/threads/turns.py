@@ -140,7 +140,9 @@ def new_turn(
         PendingInterruptError: Questions are pending, and `drop_pending` is false.
     """
     turn = as_input(messages, values)
-    saver.check_saved(turn["messages"], turn.get("values", {}))
+    turn["messages"] = saver.saved_messages(turn["messages"])
+    if "values" in turn:
+        turn["values"] = saver.saved_values(turn["values"])
     if late := late_results(turn["messages"]):
         turns = (yield from thread(saver, saver.reducers)).turns
         turn["messages"] = named_results(turns, turn["messages"], late, saver.thread_id)

@@ -98,13 +98,16 @@ def test_without_a_saver_nothing_is_refused() -> None:
     ],
 )
 @pytest.mark.parametrize("count", [1, 2])
-def test_what_a_tool_gives(thread_of: Any, given: Any, named: str, count: int) -> None:
+@pytest.mark.parametrize("on_tool_error", ["return", "raise"])
+def test_what_a_tool_gives_is_refused_and_the_tool_does_not_run_again(
+    thread_of: Any, given: Any, named: str, count: int, on_tool_error: Any
+) -> None:
     ran: list[str] = []
 
     def act() -> Any:
         """Act."""
         ran.append("act")
-        return given if len(ran) == 1 else "Done."
+        return given
 
     def wait() -> str:
         """Wait."""
@@ -112,12 +115,25 @@ def test_what_a_tool_gives(thread_of: Any, given: Any, named: str, count: int) -
         return "Waited."
 
     asked = calls(call("act", "1"), *[call("wait", "2")] * (count - 1))
-    tree = ag.chat_agent("a", scripted(asked, "Ended."), tools=[act, wait], parallel_tools=False)
-    thread = thread_of(tree)
-    with pytest.raises(ag.InvalidOutputError, match=f"^a: {named} cannot be saved "):
-        thread.run()
-    assert thread.resume()[-1] == "Ended."
-    assert ran == ["act", "act", "wait"][: count + 1]
+    model = scripted(asked, "Ended.")
+    options: Any = {"parallel_tools": False, "on_tool_error": on_tool_error}
+    thread = thread_of(ag.chat_agent("a", model, tools=[act, wait], **options))
+    if on_tool_error == "raise":
+        with pytest.raises(ag.InvalidOutputError, match=f"^a: {named} cannot be saved "):
+            thread.run()
+        assert thread.resume()[-1] == "Ended."
+    elif named.startswith("the result"):
+        with pytest.warns(RuntimeWarning, match=r"^a: the .* of the tool 'act', .* cannot be saved"):
+            assert thread.run()[-1] == "Ended."
+    else:
+        assert thread.run()[-1] == "Ended."
+    assert ran == ["act", "wait"][:count]
+    results = [each for each in model.inputs[-1] if isinstance(each, ToolMessage)]
+    assert len(results) == count
+    assert "cannot be saved" in str(results[0].text) or results[0].artifact == MARKER
+
+
+MARKER = {"$agentgraph_unsaved": "_thread.lock", "why": NO_LOCK.strip("()\\")}
 
 
 @pytest.mark.parametrize(

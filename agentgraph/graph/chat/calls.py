@@ -15,7 +15,8 @@ from langchain_core.messages import (
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import call_id, calls_of, is_call
 from agentgraph.graph.nodes.view import View
-from agentgraph.graph.saving import Serializer, save_fault
+from agentgraph.graph.read_back import Serializer
+from agentgraph.graph.saving import save_fault
 from agentgraph.graph.stamps import address_of, stamp_in
 from agentgraph.safe_repr import as_json
 from agentgraph.tree.addresses import without_attempts

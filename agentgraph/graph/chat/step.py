@@ -392,7 +392,8 @@ class Step:
             change = change_between(cast(Record, self._edits_before), cast(Record, self.edits))
             if self._has_task:
                 change = {f"{_OF_TASK}{name}": entries for name, entries in change.items()}
-            self._activation.output.check("what the middleware made of the messages", change)
+            named = "what the middleware made of the messages"
+            change = self._activation.output.saved(named, change)
         if not self._written and not self._forgotten:
             self._activation.output.keep_middleware(change, None)
             return {}
@@ -429,8 +430,9 @@ class Step:
         channel = _channel(self._channels.own, self.own, key)
         channel.update(values)
         if not isinstance(channel, UntrackedValue):
-            self._activation.output.check(f"the state {key!r}", channel.get())
-        self.own[key] = channel.get()
+            self.own[key] = self._activation.output.saved(f"the state {key!r}", channel.get())
+        else:
+            self.own[key] = channel.get()
         self._written.add(key)
 
 

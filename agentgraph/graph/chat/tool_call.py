@@ -10,6 +10,7 @@ of the last attempt is not saved: it is tried again like any failed step.
 """
 
 import asyncio
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -61,13 +62,19 @@ from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_o
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.tasks import request_of, task_of
 from agentgraph.graph.open_types import Saver
-from agentgraph.graph.saving import check_names, saver_of, step_config
+from agentgraph.graph.read_back import UnsavableError
+from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.graph.state import Position, TaskResult, with_id
 from agentgraph.graph.stored_values import without_copies
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Write, is_same
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import is_in_call, parse_address
+
+UNSAVED = "$agentgraph_unsaved"
+"""The key in what replaces an artifact that cannot be saved; its value is the type of that."""
+_FAILED = "agentgraph_unsaved"
+"""The channel of a call whose saved result is a failure: what the tool gave cannot be saved."""
 
 
 class Attempts:
@@ -307,10 +314,10 @@ class RunningCall:
         self._told: list[Write] = []
         for write in self._sent:
             self._tell(write)
-        self._custom: list[object] = []
         self._acts: dict[str, object] = {}
         self._refused: Ask | None = None
         self._fault: str | None = None
+        self._unsaved: InvalidOutputError | None = None
 
     def take(self, returned: object) -> object:
         """Take the actions out of what a tool returned, and return the rest for LangChain."""
@@ -327,10 +334,16 @@ class RunningCall:
         return rest[0] if len(rest) == 1 else rest
 
     def set_values(self, values: dict[str, object]) -> None:
-        """Write values of the run."""
+        """Write values of the run; those that cannot be saved fail the call when the tool has ended."""
         if values:
-            self._tell(Write(by=self.activation.address, values=dict(values)))
-            self.write(self._told[-1:])
+            whose = f" of the tool {self.opened.call['name']!r}"
+            try:
+                saved = self.activation.output.saved_values(values, whose)
+            except InvalidOutputError as error:
+                self._unsaved = self._unsaved or error
+            else:
+                self._tell(Write(by=self.activation.address, values=saved))
+                self.write(self._told[-1:])
 
     def _tell(self, write: Write) -> None:
         """Emit what the tool itself writes; what a lane in it wrote was emitted there."""
@@ -400,16 +413,94 @@ class RunningCall:
             self._check_changes()
             self.updates.append({"messages": messages})
 
+    def save(self, *, marks: bool) -> None:
+        """Make of what the tool gave what the saver will give back.
+
+        Args:
+            marks: Whether a result that cannot be saved becomes a marker: the tool has run, and is not
+                to run again.
+
+        Raises:
+            InvalidOutputError: Something else cannot be saved.
+        """
+        if self._unsaved is not None:
+            raise self._unsaved
+        output, tool = self.activation.output, self.opened.call["name"]
+        self._messages = [self._saved_message(message, marks) for message in self._messages]
+        for update in self.updates:
+            for name, value in update.items():
+                named = f"the state {name!r} that the tool {tool!r} returned"
+                update[name] = output.saved(named, value)
+
+    def _saved_message(self, message: BaseMessage, marks: bool) -> BaseMessage:
+        output, tool = self.activation.output, self.opened.call["name"]
+        named = f"the result of the tool {tool!r}"
+        try:
+            return cast(BaseMessage, output.saved(named, message))
+        except InvalidOutputError as error:
+            if not isinstance(message, ToolMessage) or not marks:
+                raise
+            whole = cast(UnsavableError, error.__cause__)
+        if (artifact := message.artifact) is not None:
+            kind = type(artifact)
+            named = f"{kind.__module__}.{kind.__qualname__}"
+            whole = self._fault_of(artifact) or whole
+            kept = message.model_copy(update={"artifact": {UNSAVED: named, "why": str(whole)}})
+            if (fault := self._fault_of(kept)) is None:
+                self._warn(f"the artifact of the tool {tool!r}, of the type {named},", whole)
+                return kept
+            whole = fault
+        self._warn(
+            f"the result of the tool {tool!r}, a text or a list of {message.type} content,", whole
+        )
+        text = f"The result of the tool {tool} cannot be saved ({whole})."
+        return self.activation.output.stamped(self._named(self.message(text)))
+
+    def _fault_of(self, value: object) -> UnsavableError | None:
+        try:
+            self.activation.output.saved("", value)
+        except InvalidOutputError as error:
+            return cast(UnsavableError, error.__cause__)
+        return None
+
+    def _warn(self, named: str, fault: UnsavableError) -> None:
+        text = f"{self.activation.address}: {named} cannot be saved ({fault}); a marker takes its place"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def fail(self, content: object) -> None:
+        """Have the model read of a failure in the place of all that the tool gave."""
+        self.restart()
+        self.updates = []
+        message = self._named(self.message(content, failed=True))
+        self._messages = [self.activation.output.stamped(message)]
+
+    def failed_before(self) -> Calls[Exception | None]:
+        """Return the saved failure of the call, in a run that is resumed, or None."""
+        if (saver := saver_of(self.activation.config)) is None:
+            return None
+        read = saver.get_tuple, saver.aget_tuple
+        saved = yield Call(*read, (step_config(self.activation.config),))
+        for _, channel, value in (saved.pending_writes if saved else None) or ():
+            if channel == _FAILED and value["number"] == self.opened.number:
+                return from_data(value["failed"])
+        return None
+
+    def keep_failure(self, error: Exception) -> Calls[None]:
+        """Save a failure as the result of the call, so that the tool does not run again."""
+        if (saver := saver_of(self.activation.config)) is not None:
+            failed = {"number": self.opened.number, "failed": as_data(error)}
+            arguments = (step_config(self.activation.config), [(_FAILED, failed)], str(uuid4()))
+            yield Call(saver.put_writes, saver.aput_writes, arguments)
+
     def result(self, capabilities: Capabilities) -> TaskResult:
         """Return the result of the call.
 
         Raises:
             InvalidOutputError: The tool returned an action that no return annotation names (so the
-                graph has no edge for it), a question, or something that cannot be saved.
+                graph has no edge for it), or a question.
         """
         if self._acts or self._refused is not None:
             self._check_acts(capabilities)
-        self._check_saved()
         if self.is_in_failed is not None:
             self.emitter.void_questions(self.is_in_failed)
         self.emitter.add_change(MessageChange("said", self._messages, self._void))
@@ -452,21 +543,6 @@ class RunningCall:
                     f"{where} {action}, which its return annotation does not name; add it, as in "
                     f"`-> str | {action}`, so that the graph has an edge for it"
                 )
-
-    def _check_saved(self) -> None:
-        """Refuse what cannot be saved; values written in a lane were checked there."""
-        check, tool = self.activation.output.check, self.opened.call["name"]
-        for message in self._messages:
-            check(f"the result of the tool {tool!r}", message)
-        for update in self.updates:
-            for name, value in update.items():
-                check(f"the state {name!r} that the tool {tool!r} returned", value)
-        for data in self._custom:
-            check(f"custom data of the tool {tool!r}", data)
-        for write in self._told:
-            check_names(self.activation.address, write["values"])
-            for name, value in write["values"].items():
-                check(f"the value {name!r} of the tool {tool!r}", value)
 
     def _named(self, message: BaseMessage) -> BaseMessage:
         if not isinstance(message, ToolMessage):
@@ -545,9 +621,7 @@ class RunningCall:
             case SetValues(values=values):
                 self.set_values(values)
             case Custom(data=data):
-                named = f"custom data of the tool {self.opened.call['name']!r}"
-                self._custom.append(self.activation.output.plain(named, data))
-                self.emitter.add_note("custom", self._custom[-1])
+                self._emit_custom(data)
             case Ask():
                 self._refused = item
             case Content(content=content):
@@ -555,6 +629,15 @@ class RunningCall:
             case _:
                 return item
         return None
+
+    def _emit_custom(self, data: object) -> None:
+        output, named = self.activation.output, f"custom data of the tool {self.opened.call['name']!r}"
+        try:
+            saved = output.saved(named, output.plain(named, data))
+        except InvalidOutputError as error:
+            self._unsaved = self._unsaved or error
+        else:
+            self.emitter.add_note("custom", saved)
 
     def _transfer(self, name: str) -> ToolMessage | None:
         """Record a transfer; return an error for the model if the target is unknown."""

@@ -57,7 +57,7 @@ from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.foreign.handoffs import PASSED_OVER
 from agentgraph.graph.history import calls_of, unchanged
-from agentgraph.graph.internals import RESUME_MAP
+from agentgraph.graph.internals import RESUME_MAP, RESUMING
 from agentgraph.graph.nodes.activation import Activation, without_place
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.context import NodeContext, RunState
@@ -108,6 +108,10 @@ class CallRunner:
         self.returning = {*agent.return_directly, *(t.name for t in tools if t.return_direct)}
         self.handing_over = {tool.name for tool in tools if destination(tool) in node_context.targets}
         self._may, self._unknown_tool = tool_capabilities(agent), agent.unknown_tool
+        on_tool_error = agent.on_tool_error
+        self._marks = on_tool_error != "raise" and issubclass(
+            InvalidOutputError, handled_types(on_tool_error)
+        )
         self._names = [tool.name for tool in tools]
         self._known = set(self._names)
         self._tool_node = built.tool_node(self._ready)
@@ -123,7 +127,16 @@ class CallRunner:
         """Run a call, and return its result."""
         activation, number = running.activation, running.opened.number
         with Reporter(activation, number, running.emitter), self._in_scope(running):
+            if activation.node_config["configurable"].get(RESUMING) and (
+                failed := (yield from running.failed_before())
+            ):
+                running.fail(_ERROR_TEXT.format(shown_error(failed)))
+                return running.result(self._may)
             running.add((yield from self._answer(running)) or (yield from self._ran(running)))
+            try:
+                running.save(marks=self._marks)
+            except InvalidOutputError as error:
+                yield from self._unsaved(running, error)
             return running.result(self._may)
 
     def talk_in_task(self, running: RunningCall) -> Calls[TaskResult]:
@@ -153,6 +166,20 @@ class CallRunner:
             return await arun_call(node, call, runtime)
         with stoppable():
             return await arun_call(node, call, runtime)
+
+    def _unsaved(self, running: RunningCall, error: InvalidOutputError) -> Calls[None]:
+        """Have the model read that what a tool gave cannot be saved.
+
+        Raises:
+            InvalidOutputError: The failure itself, if `on_tool_error` does not cover it. It is saved: a
+                resume gives it to the model, and does not run the tool again.
+        """
+        how, at = self._built.agent.on_tool_error, running.activation.address
+        content = yield from error_result(error, how, at)
+        if content is None:
+            yield from running.keep_failure(error)
+            raise error
+        running.fail(content)
 
     def _failed(self, running: RunningCall, error: Exception) -> Calls[ToolMessage]:
         """Return the message to the model for a failure that no middleware handled.
@@ -646,7 +673,8 @@ class ToolsNode(ChatNode):
         running.seen, running.step = before.seen, before.step
         running.before = [*before.before, *result.get("state", ())]
         if result["values"]:
-            running.seen = running.seen.with_new((), result["values"])
+            writes = self.node_context.reducers.loaded(result["values"])
+            running.seen = running.seen.with_new((), writes)
         if "state" in result:
             running.step = cache(partial(self._merged, running.activation, None, running.before))
 

@@ -158,7 +158,7 @@ class FlatNode(TalkNode):
             )
         sent = [packet.arg for packet in packets]
         if sent:
-            activation.output.check(f"what it sends to {names[0]!r}", sent)
+            sent = activation.output.saved(f"what it sends to {names[0]!r}", sent)
         step.say()
         if names:
             self._continue_at(activation, step, self.places[names[0]], sent)
@@ -352,7 +352,8 @@ class InnerGraphNode(FlatNode):
             config = self._marked(activation, config, chunks)
             written, commands = yield from self._commanded(activation, step, [packet], config)
             writes = [*map(_with_ids, written)]
-            activation.output.check("what the node writes", [writes, commands])
+            saved = activation.output.saved("what the node writes", [writes, commands])
+            writes, commands = saved
             messages = self._new_messages(activation, step, writes)
             for message in messages:
                 emitter.add_message(message)

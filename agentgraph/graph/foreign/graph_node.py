@@ -468,8 +468,8 @@ class _Run:
 
     def _results(self, changes: Iterator[MessageChange]) -> _Results:
         for change in changes:
-            for message in change.messages:
-                self._activation.output.check("the message", message)
+            saved = [self._activation.output.saved("the message", each) for each in change.messages]
+            change = change._replace(messages=saved)
             yield from self._kept(change)
             self.log.take(change.messages)
 

@@ -94,9 +94,10 @@ def task_sent(activation: Activation, sent: Send, state: Mapping[str, Any], call
         messages, is_added = _read(messages, state["messages"], sent.node, call)
     values = flattened({k: v for k, v in given.items() if not (k in state and is_same(v, state[k]))})
     check_names(activation.address, values)
+    values = activation.view.state.reducers.all_typed(values)
     task = task_of(messages, values, activation.view.seen, is_added=is_added)
-    activation.output.check(f"what it sends to {sent.node!r}", task)
-    return task
+    saved: Task = activation.output.saved(f"what it sends to {sent.node!r}", task)
+    return saved
 
 
 def _read(
@@ -290,8 +291,7 @@ def end_by_command(activation: Activation, handoff: Handoff, inner: Container[st
 def _write(activation: Activation, values: Mapping[str, object]) -> None:
     """Write values of the run that a command gives, and emit them."""
     if values:
-        activation.output.tell_values(values)
-        activation.output.set_values(values)
+        activation.output.give_values(values)
 
 
 def leaving_for(
@@ -302,11 +302,10 @@ def leaving_for(
     Raises:
         InvalidOutputError: What is written, or sent, there cannot be saved.
     """
-    activation.output.check(f"the update for {node!r}", update)
-    leaving = Leaving(goto=node, update=dict(update))
+    saved = activation.output.saved(f"the update for {node!r}", dict(update))
+    leaving = Leaving(goto=node, update=saved)
     if sent is not None:
-        activation.output.check(f"what it sends to {node!r}", sent.arg)
-        leaving["sent"] = [sent.arg]
+        leaving["sent"] = [activation.output.saved(f"what it sends to {node!r}", sent.arg)]
     return leaving
 
 

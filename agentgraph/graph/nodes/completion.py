@@ -11,24 +11,24 @@ channel, so it calls the failed function again.
 If a function returned an awaitable, the walk is made again once an async run has awaited it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.errors import GraphDrained, GraphInterrupt
 
 from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain_at
-from agentgraph.agents.signals import CheckResult
 from agentgraph.errors import CheckFailedError
 from agentgraph.graph.failures import add_note
 from agentgraph.graph.nodes.asking import Answers, Unanswered
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.own import detached
-from agentgraph.graph.saving import check_saved
+from agentgraph.graph.saving import as_saved
 from agentgraph.graph.stamps import Entry, Note, address_of, stamped
 from agentgraph.graph.state import Border, Changes, Position, collected, keeping
 from agentgraph.graph.sync_async import Calls
@@ -158,11 +158,20 @@ class Completion:
         at, context = address(place, cursor), self._context(place, cursor)
         try:
             arguments = (context, self._said(place, cursor), attempt(place, cursor))
-            result = self._asked.ask(len(self._new), at, "check", checked.check, *arguments)
-            check_saved(get_config(), at, _outputs_of(result))
+            result: CheckResult = self._asked.ask(
+                len(self._new), at, "check", checked.check, *arguments
+            )
+            config = get_config()
+            said = (as_saved(config, at, "the message of a check", each) for each in result.messages)
             custom = [plain_at(at, "custom data of a check", data) for data in result.custom]
+            custom = [as_saved(config, at, "custom data of a check", data) for data in custom]
             notes = [Note("", "custom", data, at) for data in custom]
-            messages = [stamped(detached(message), at) for message in result.messages]
+            messages = [stamped(detached(message), at) for message in said]
+            values = self._saved_values(config, at, detached(dict(result.values)))
+            kept = {
+                name: as_saved(config, at, f"what a check keeps for {name!r}", dict(each))
+                for name, each in result.kept.items()
+            }
         except Exception as error:
             add_note(error, f"It was a check of the agent {place.name!r} that failed.")
             raise
@@ -170,12 +179,23 @@ class Completion:
             raise CheckFailedError(result.failed)
         self._entries += [*notes, *messages]
         self.messages += messages
-        self.values.update(detached(dict(result.values)))
-        changes = [keeping(keeper_node(place, name), each) for name, each in result.kept.items()]
+        self.values.update(values)
+        changes = [keeping(keeper_node(place, name), each) for name, each in kept.items()]
         self.changes = collected(self.changes, changes)
         self._seen = None
         self._new.append(result.repeats)
         return self._new[-1]
+
+    def _saved_values(
+        self, config: RunnableConfig, at: str, values: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Return values of a check with their declared types, as the saver will give them back."""
+        saved = {}
+        for name, value in values.items():
+            typed = self._node_context.reducers.reader(name)
+            given = value if typed is None else typed(value)
+            saved[name] = as_saved(config, at, f"the value {name!r} of a check", given, typed)
+        return saved
 
     def _context(self, place: Place, cursor: Cursor) -> Context:
         return ActivationContext(place, cursor, self._node_context.paths, self._now())
@@ -194,11 +214,3 @@ class Completion:
                 break
             messages.append(message)
         return messages[::-1]
-
-
-def _outputs_of(result: CheckResult) -> Iterator[tuple[str, object]]:
-    """Yield everything that a check writes, each with its name for error messages."""
-    yield from (("the message of a check", message) for message in result.messages)
-    yield from (("custom data of a check", data) for data in result.custom)
-    yield from ((f"the value {name!r} of a check", value) for name, value in result.values.items())
-    yield from ((f"what a check keeps for {name!r}", dict(each)) for name, each in result.kept.items())

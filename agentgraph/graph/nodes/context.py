@@ -120,9 +120,9 @@ class RunState:
             values = self.reducers.applied(self.values, writes)
         except ReducerError as error:
             raise ReducerError(error.name, error.value, error.error, where) from error.__cause__
-        for name in {name: None for write in writes for name in write["values"]}:
-            if fault := self.reducers.fault(name, values):
-                raise InvalidOutputError(f"{where}: the value {fault}")
+        names = {name: None for write in writes for name in write["values"]}
+        if fault := self.reducers.fault(values, names):
+            raise InvalidOutputError(f"{where}: the value {fault}")
         return values
 
     def joined(
@@ -150,6 +150,8 @@ class RunState:
         """
         if are_lanes and self.reducers.local:
             handed_back = {n: self.reducers.handed_back(each) for n, each in handed_back.items()}
+        elif self.reducers.fields:
+            handed_back = {n: self.reducers.loaded(each) for n, each in handed_back.items()}
         clashes = conflicts(handed_back, beside, self.reducers)
         if names := [name for name in clashes if name not in self.settled]:
             two = clashes[names[0]]

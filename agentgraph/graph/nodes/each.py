@@ -18,6 +18,7 @@ from agentgraph.agents.templates import fill_input
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.history import unchanged
+from agentgraph.graph.marked import marked, unmarked
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked, look_up
 from agentgraph.graph.nodes.concurrency import AT_ONCE
@@ -90,7 +91,7 @@ class EachNode(ForkNode):
         items = cast(Mapping[int, Items], looked_up)[0]
         has_keys = items["keys"] is not None
         keys: Sequence[str | int | None] = items["keys"] or [None] * len(items["values"])
-        pairs = zip(keys, items["values"], strict=True)
+        pairs = zip(keys, map(unmarked, items["values"]), strict=True)
         several = [Item(number, key, value) for number, (key, value) in enumerate(pairs)]
         numbers = {str(item.key): item.number for item in several}
         jobs = [self._job(fork, item, numbers) for item in several]
@@ -253,8 +254,8 @@ class EachNode(ForkNode):
         if self.agent.key is not None:
             items["keys"] = yield from self._keys_of(fork, self.agent.key, items["values"])
         self._check_keys(fork, items["keys"] or [])
-        fork.output.check("the keys of the items", items["keys"] or [])
-        fork.output.check("the items", items["values"])
+        fork.output.saved("the keys of the items", items["keys"] or [])
+        items["values"] = fork.output.saved("the items", [marked(each) for each in items["values"]])
         return items
 
     def _keys_of(

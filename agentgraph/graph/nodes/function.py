@@ -49,7 +49,6 @@ from agentgraph.graph.nodes.stopping import (
     stop_if_unwanted,
     stoppable,
 )
-from agentgraph.graph.own import detached
 from agentgraph.graph.state import Question
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.graph.values import Write
@@ -199,9 +198,7 @@ class Items:
                 activation.output.write([Write(by="", values=dict(values))])
                 activation.output.keep(record)
             case SetValues(values=values):
-                values = detached(values)
-                activation.output.write([Write(by=activation.address, values=values)])
-                activation.output.tell_values(values, live=live)
+                activation.output.give_values(values, live=live)
             case Exit() | BreakLoop() | TransferTo() | Ask():
                 self._end_with(item)
                 return True
@@ -305,8 +302,8 @@ def _question(activation: Activation, ask: Ask) -> Question:
         raise InvalidOutputError(f"{activation.address}: {fault}")
     value = activation.output.plain("the question", ask.value)
     question = Question(value=value, response_schema=json_schema(ask.response_schema))
-    activation.output.check("the question", question)
-    return question
+    saved: Question = activation.output.saved("the question", question)
+    return saved
 
 
 class FunctionNode(LeafNode):

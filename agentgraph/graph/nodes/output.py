@@ -17,7 +17,7 @@ from agentgraph.graph.effects import Effect, Giver, MessageChange, Owner, change
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.own import detached
-from agentgraph.graph.saving import check_names, check_saved
+from agentgraph.graph.saving import as_saved, check_names
 from agentgraph.graph.stamps import STAMP, STEERED, Note, address_of, agent_of, is_steered, stamped
 from agentgraph.graph.state import Change, Changes, Update, collected, keeping
 from agentgraph.graph.stored_values import counts_for_values, without_copies
@@ -74,8 +74,7 @@ class Output:
 
     def emit_message(self, message: BaseMessage) -> None:
         """Write a new message to the history, and emit it when the node ends."""
-        self.check("the message", message)
-        self.messages.append(self.stamped(message))
+        self.messages.append(self.stamped(self.saved("the message", message)))
         self.emitter.add_message(self.messages[-1])
 
     def say(self, text: str, message_id: str | None = None, *, live: bool = False) -> None:
@@ -84,7 +83,7 @@ class Output:
         The message is made with its stamp: making it first and then a stamped copy costs twice.
         """
         if not text.isascii():
-            self.check("the message", AIMessage(text))
+            self.saved("the message", AIMessage(text))
         message = AIMessage(
             text,
             id=message_id or str(uuid4()),
@@ -126,7 +125,9 @@ class Output:
         """
         change = self.change_by(detached(message), giver, is_seen=is_seen)
         if change.messages:
-            self.check("the message", message)
+            saved = self.saved("the message", message)
+            if saved is not message:
+                change = self.change_by(saved, giver, is_seen=is_seen)
             self.emitter.add_change(change)
             self.messages += change.messages
         if live and change.effect == "said":
@@ -166,8 +167,7 @@ class Output:
 
     def emit_note(self, kind: str, data: object = None) -> None:
         """Emit a note at once: `custom` data or a signal."""
-        self.check("custom data", data)
-        self.emitter.add_note(kind, data)
+        self.emitter.add_note(kind, self.saved("custom data", data))
         self.emitter.flush()
 
     def new_emitter(self, *, is_concurrent: bool) -> Emitter:
@@ -199,10 +199,12 @@ class Output:
 
     def set_values(self, values: Mapping[str, object]) -> None:
         """Write values of the run."""
-        self.write([Write(by=self._address, values=detached(dict(values)))])
+        self._add([Write(by=self._address, values=self.saved_values(detached(dict(values))))])
 
-    def tell_values(self, values: Mapping[str, object], *, live: bool = False) -> None:
-        """Emit values that the agent has written, when the node ends or at once."""
+    def give_values(self, values: Mapping[str, object], *, live: bool = False) -> None:
+        """Write values of the run, and emit them: when the node ends, or at once."""
+        values = self.saved_values(detached(dict(values)))
+        self._add([Write(by=self._address, values=values)])
         if told := self._node_context.reducers.told(values):
             self.emitter.add_note("values", told)
             if live:
@@ -210,13 +212,35 @@ class Output:
 
     def write(self, writes: Sequence[Write]) -> None:
         """Write values of the run, in order; writes by "" are the package's own and never conflict."""
-        for write in writes:
-            if write["by"] in ("", self._address):
-                values = write["values"]
-                check_names(self._address, values)
-                named = ((f"the value {name!r}", value) for name, value in values.items())
-                check_saved(self.config, self._address, named)
+        own = ("", self._address)
+        self._add(
+            [
+                Write(by=each["by"], values=self.saved_values(each["values"]))
+                if each["by"] in own
+                else each
+                for each in writes
+            ]
+        )
+
+    def _add(self, writes: Sequence[Write]) -> None:
         self.writes = self._node_context.reducers.collected(self.writes, writes)
+
+    def saved_values(self, values: Mapping[str, object], whose: str = "") -> dict[str, object]:
+        """Return values with their declared types, as the saver will give them back.
+
+        Args:
+            values: The values.
+            whose: Whose they are, for the error message.
+        """
+        check_names(self._address, values)
+        saved = {}
+        for name, value in values.items():
+            typed = self._node_context.reducers.reader(name)
+            given = value if typed is None else typed(value)
+            saved[name] = as_saved(
+                self.config, self._address, f"the value {name!r}{whose}", given, typed
+            )
+        return saved
 
     def merge_values(self) -> None:
         """Check the values written; in the root also run the reducers of users, once and for all."""
@@ -225,8 +249,18 @@ class Output:
         self._is_merged = True
         merged = self._view.state.check(self._address, self.writes)
         if not self._node_context.is_inner:
+            self._save_merged(merged)
             stored = self._node_context.update(self.writes, self._view.state.values, merged)
             self.writes = [Write(by=self._address, values=dict(each)) for each in in_order(stored)]
+
+    def _save_merged(self, merged: dict[str, object]) -> None:
+        """Make of what users' reducers returned what the saver will give back."""
+        reducers = self._node_context.reducers
+        for name in {name for write in self.writes for name in write["values"]}:
+            if name in merged and reducers.is_settled(name):
+                named = f"what the reducer of {name!r} returned"
+                typed = reducers.reader(name)
+                merged[name] = as_saved(self.config, self._address, named, merged[name], typed)
 
     def write_values(self, update: Update) -> None:
         """Write the values into an update, whose notes then need no copies of them.
@@ -243,8 +277,8 @@ class Output:
     def keep(self, kept: Kept) -> None:
         """Keep data for enclosing agents, each the nearest one with its name."""
         for name, entries in kept.items():
-            self.check("what it keeps", dict(entries))
-            self.keep_changes(keeping(keeper_node(self._node_context.place, name), entries))
+            kept = self.saved("what it keeps", dict(entries))
+            self.keep_changes(keeping(keeper_node(self._node_context.place, name), kept))
 
     def keep_changes(self, *changes: Changes) -> None:
         """Write changes of records, such as those of middleware in the lanes of this activation."""
@@ -259,6 +293,6 @@ class Output:
         """Return a value of the agent as plain JSON data, or refuse it."""
         return plain_at(self._address, named, value)
 
-    def check(self, named: str, value: object) -> None:
-        """Refuse a value that the run's saver cannot save."""
-        check_saved(self.config, self._address, [(named, value)])
+    def saved(self, named: str, value: object) -> Any:
+        """Return a value as the run's saver will give it back, or refuse it."""
+        return as_saved(self.config, self._address, named, value)

@@ -109,7 +109,7 @@ class Reporter(Contained):
         try:
             for one in asked:
                 if asker_of(one.response_schema).address in (None, self._address):
-                    self._activation.output.check("the question", one.value)
+                    one.value = self._activation.output.saved("the question", one.value)
         except InvalidOutputError as error:
             mark_failure(error, self._address, self._activation.name, self._emitter.step)
             self._emitter.stream_failures(error)

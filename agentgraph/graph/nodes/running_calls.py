@@ -30,8 +30,8 @@ from agentgraph.graph.nodes.saved_calls import CallResult, Record, SavedCalls, n
 from agentgraph.graph.nodes.schedule import AnyFuture, watched
 from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
 from agentgraph.graph.own import own, own_list
+from agentgraph.graph.read_back import cannot_be_encoded
 from agentgraph.graph.saved_first import save_result
-from agentgraph.graph.saving import cannot_be_encoded
 from agentgraph.graph.state import with_id
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
@@ -199,6 +199,11 @@ class RunCalls:
         if key is not None and (isinstance(key, bool) or not isinstance(key, str | int) or key == ""):
             raise AgentGraphError(
                 f"{where}: ctx.run({name!r}): key={shown(key)} is neither a text nor a whole number"
+            )
+        if cannot_be_encoded(request):
+            raise AgentGraphError(
+                f"{where}: ctx.run({name!r}): the request {shown(request)} has a lone surrogate, which "
+                "is not a character; remove it"
             )
         if isinstance(key, str) and cannot_be_encoded(key):
             raise AgentGraphError(

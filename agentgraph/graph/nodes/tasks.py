@@ -28,7 +28,7 @@ def with_tasks(state: RunState, tasks: Sequence[Task]) -> RunState:
     """Return the state that an agent sees that has tasks, the innermost last."""
     messages, values = state.messages, state.values
     for task in tasks:
-        values = {**values, **task.get("values", {})}
+        values = {**values, **state.reducers.all_typed(task.get("values", {}))}
         if "messages" in task:
             since = _messages_since(state.messages, task.get("since"))
             before = messages[: len(messages) - len(since)] if task.get("is_added") else ()
@@ -125,7 +125,7 @@ def _lasts(task: Task, place: Place, before: Cursor, cursor: Cursor) -> bool:
 
 def _written(task: Task, writes: Sequence[Write], reducers: Reducers) -> Task:
     """Return a task whose values are those after writes."""
-    values = task.get("values", {})
+    values = reducers.all_typed(task.get("values", {}))
     own = [{k: v for k, v in each["values"].items() if k in values} for each in writes]
     if not any(own):
         return task

@@ -29,6 +29,7 @@ from agentgraph.agents.functions import yields
 from agentgraph.agents.middleware import any_has
 from agentgraph.agents.prebuilt.plans import Request
 from agentgraph.graph.internals import RETURN
+from agentgraph.graph.marked import unmarked
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.each import EachNode
 from agentgraph.graph.nodes.fork import Results
@@ -214,7 +215,7 @@ class Views:
         looked_up = next(each for each in results if each.keys() == {"keys", "values"})
         keys = [*map(str, looked_up["keys"] or ())]
         key = looked_up["keys"][number] if keys else None
-        item = Item(number, key, looked_up["values"][number])
+        item = Item(number, key, unmarked(looked_up["values"][number]))
         if isinstance(node.agent.input, Request):  # of a plan; what it needs is in the results
             ended = {keys[each["number"]]: each for each in results if "finished" in each}
             needed = [each for each in node.needed(view, item) if each in ended]
@@ -237,7 +238,7 @@ class Views:
         if not agent.parallel_tools:
             before = [e for e in _results_at(fork) if "acts" in e and e["number"] < number]
             for each in sorted(before, key=lambda each: int(each["number"])):
-                seen = seen.with_new((), each["values"])
+                seen = seen.with_new((), seen.reducers.loaded(each["values"]))
         if view.node_context.place.asks_approval or any_has(agent.middleware, "wrap_tool_call"):
             self._remark(
                 f"{view.address}: middleware, or a person, may have changed the arguments of the call; "
@@ -266,7 +267,7 @@ class Views:
         seen = view.seen
         for each in (*carried, *_results_at(fork)):
             if "said" in each and each["ended"] <= began:
-                seen = seen.with_new((), each["values"])
+                seen = seen.with_new((), seen.reducers.loaded(each["values"]))
         if yields(agent.fn):
             self._remark(
                 f"{view.address}: values that the function wrote before it ran the agent are not told"

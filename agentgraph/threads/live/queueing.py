@@ -127,8 +127,8 @@ def _check(while_running: object) -> None:
 
 def _enqueued(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:
     """Save the input of a turn that has to wait, and return what yields its events."""
-    several = named_messages(wanted.begin.messages)
-    saver.check_saved(several, wanted.begin.values or {})
+    several = saver.saved_messages(named_messages(wanted.begin.messages))
+    saver.saved_values(wanted.begin.values)
     request_id = new_id()
     lock = lock_of(saver, request_id)
     yield Call(lock.acquire, lock.aacquire)

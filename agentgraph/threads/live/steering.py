@@ -56,8 +56,7 @@ def sent(saver: ThreadSaver, messages: Input) -> Calls[Request]:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
         AgentGraphError: They are not messages of a user, or cannot be saved.
     """
-    several = _from_user(messages)
-    saver.check_saved(several, {})
+    several = saver.saved_messages(_from_user(messages))
     if _here(saver) is None:
         yield from begun_thread(saver)
     request = yield from put_request(saver, "steer", messages=several)

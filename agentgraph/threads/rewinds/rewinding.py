@@ -235,8 +235,7 @@ def _messages(
     Raises:
         AgentGraphError: One can neither be added nor take the place of another.
     """
-    given = as_input(back.messages, None)["messages"]
-    saver.check_saved(given, {})
+    given = saver.saved_messages(as_input(back.messages, None)["messages"])
     heads = [head, line.root]
     numbers = [number_of(note) for each in heads for note in notes_at(each)]
     last = max([*numbers, *(clock_in(position_of(each))[1] for each in heads)])
@@ -286,9 +285,8 @@ def _whole_line(saver: ThreadSaver, target: Target) -> Calls[Sequence[Checkpoint
 def _edits(saver: ThreadSaver, spot: Spot, back: Back) -> list[tuple[str, object]]:
     """Return the channels but `messages`, and their values, that are written before a visit."""
     given = as_input((), back.values)
-    saver.check_saved([], given.get("values", {}))
     edits: list[tuple[str, object]] = []
-    if values := given.get("values"):
+    if values := saver.saved_values(given.get("values")):
         is_inner = bool(namespace_of(spot.saved)) or spot.task is not None
         edits.append(("values", [Write(by="", values=dict(values))] if is_inner else values))
     return edits

@@ -1,0 +1,237 @@
+"""Gives a value the type that a hint declares, also after a saver has made plain data of it.
+
+The problem: a saver stores a tuple as a list, a Counter as a dict, an Enum that is a key as its value.
+A declaration says what they were. pydantic could build them again, but it would convert more than what
+a saver has changed (the text "3" to a number), run the validators of a user once more, and leave the
+fields of a dataclass as they are. The rules:
+
+- A value that fits strictly stays as it is. So restoring twice changes nothing.
+- Else containers and keys get their types, without a validator of an annotation. What is in them stays
+  as it is: a saver keeps objects, and plain data that was written for one is read as plain data.
+- The fields of a dataclass are restored by the hints of its own class, in the object.
+"""
+
+import types
+from collections import Counter, OrderedDict, abc, defaultdict, deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cache, cached_property
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from pydantic import (
+    ConfigDict,
+    PlainValidator,
+    PydanticUserError,
+    Strict,
+    TypeAdapter,
+)
+from pydantic_core import to_json
+from typing_extensions import TypedDict, is_typeddict
+
+make_typed_dict: Any = TypedDict
+"""Makes a type of fields that are known at runtime; a checker wants them written out."""
+_SCALARS = (bool, int, float, str, bytes)
+_CONTAINERS = (
+    *(list, tuple, dict, set, frozenset, deque, Counter, OrderedDict, defaultdict),
+    *(abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable, abc.Set, abc.MutableSet),
+    *(abc.Mapping, abc.MutableMapping),
+)
+"""Containers, whose parts are hinted."""
+_PLAIN = (str, int, float, bool, type(None))
+_OPEN = (Any, object)
+
+
+class TypedHint:
+    """A type hint, by which values are checked and get their types.
+
+    Attributes:
+        hint: The hint.
+    """
+
+    def __init__(self, hint: object) -> None:
+        self.hint = hint
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[object]:
+        """Checks values as the hint says."""
+        return _adapter(self.hint)
+
+    def typed(self, value: object) -> object:
+        """Return a value with its type; the value itself if it has it.
+
+        Raises:
+            ValueError: It does not fit.
+        """
+        if self._is_open:
+            return value
+        try:
+            self.adapter.validate_python(value, strict=True)
+            fitting = value
+        except Exception:  # also of a user's validator
+            fitting = self._converted(value)
+        return _with_typed_fields(fitting) if self._has_fields else fitting
+
+    def unchanged(self, value: object) -> object:
+        """Return a value that fits; a validator for pydantic."""
+        if not self.fits(value):
+            raise ValueError("it does not fit")
+        return value
+
+    def fits(self, value: object) -> bool:
+        """Return whether a value has the type, or the form that JSON gives to it."""
+        with suppress(Exception):
+            self.adapter.validate_python(value, strict=True)
+            return True
+        with suppress(Exception):
+            self.adapter.validate_json(to_json(value), strict=True)
+            return True
+        return False
+
+    def _converted(self, value: object) -> object:
+        with suppress(Exception):
+            return self._lenient.validate_python(value)
+        if not self.fits(value):
+            raise ValueError("it does not fit")
+        return value
+
+    @cached_property
+    def _lenient(self) -> TypeAdapter[object]:
+        return _adapter(_lenient(self.hint))
+
+    @cached_property
+    def _is_open(self) -> bool:
+        hint = self.hint
+        while get_origin(hint) is Annotated:
+            hint = get_args(hint)[0]
+        return hint in _OPEN
+
+    @cached_property
+    def _has_fields(self) -> bool:
+        """Whether dataclasses may be inside, whose fields pydantic does not look at again."""
+        return any(is_dataclass(each) for each in hints_in(self.hint))
+
+
+def hints_in(hint: object) -> list[object]:
+    """Return a hint and those that it is made of, without the fields of classes."""
+    every: list[object] = []
+    queue = [hint]
+    while queue:
+        each = queue.pop()
+        if any(each is other for other in every):
+            continue
+        every.append(each)
+        if get_origin(each) is not Literal:
+            queue += get_args(each)[: 1 if get_origin(each) is Annotated else None]
+        queue += [getattr(each, name, None) for name in ("__supertype__", "__value__", "__bound__")]
+        if is_typeddict(each) or hasattr(each, "_fields"):
+            queue += _hints_of(each).values()
+    return every
+
+
+def _adapter(hint: Any) -> TypeAdapter[object]:
+    try:
+        return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
+    except PydanticUserError:  # it has a config of its own
+        return TypeAdapter(hint)
+
+
+def _lenient(hint: Any, *, is_key: bool = False, around: tuple[object, ...] = ()) -> Any:
+    """Return a hint by which containers of another kind are converted, and nothing that is in them.
+
+    Args:
+        hint: The hint.
+        is_key: Whether it is that of a key, of which a saver makes a text or a number.
+        around: The types of dicts that it is inside of.
+    """
+    hint = getattr(hint, "__supertype__", getattr(hint, "__value__", hint))
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _lenient(arguments[0], is_key=is_key, around=around)
+    if origin in (Required, NotRequired):
+        return origin[_lenient(arguments[0], around=around)]
+    if origin in (Union, types.UnionType):
+        several = [_lenient(each, is_key=is_key, around=around) for each in arguments]
+        return Union[tuple(several)]  # noqa: UP007
+    if is_typeddict(hint):
+        return _lenient_dict(hint, around)
+    if hint in _OPEN or hint in (None, type(None), Ellipsis) or is_key:
+        return hint
+    if isinstance(hint, type) and hint in _SCALARS:
+        return Annotated[hint, Strict()]
+    kind = origin or hint
+    if not isinstance(kind, type) or not (kind in _CONTAINERS or hasattr(kind, "_fields")):
+        return Annotated[Any, PlainValidator(TypedHint(hint).unchanged)]
+    maps = issubclass(kind, Mapping)
+    several = [
+        _lenient(each, is_key=maps and n == 0, around=around) for n, each in enumerate(arguments)
+    ]
+    return hint if not several else cast(Any, kind)[tuple(several)]
+
+
+def _lenient_dict(hint: Any, around: tuple[object, ...]) -> Any:
+    hints = _hints_of(hint)
+    if hint in around or not hints:
+        return hint
+    inner = {name: _lenient(each, around=(*around, hint)) for name, each in hints.items()}
+    missing = {name for name in inner if name in hint.__optional_keys__}
+    inner = {n: NotRequired[_bare(each)] if n in missing else each for n, each in inner.items()}
+    return make_typed_dict(hint.__name__, inner)
+
+
+def _bare(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) in (Required, NotRequired) else hint
+
+
+def _with_typed_fields(value: object) -> object:
+    """Return a value in whose dataclasses each field has its type."""
+    if isinstance(value, _PLAIN):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        for name, typed in _field_types(type(value)).items():
+            with suppress(AttributeError, ValueError):
+                was = getattr(value, name)
+                if (now := typed.typed(was)) is not was:
+                    object.__setattr__(value, name, now)
+        return value
+    if isinstance(value, Mapping):
+        inside: list[object] = [*value.values()]
+    else:
+        inside = [*value] if isinstance(value, list | tuple | set | frozenset) else []
+    for each in inside:
+        _with_typed_fields(each)
+    return value
+
+
+@cache
+def _field_types(kind: type) -> Mapping[str, TypedHint]:
+    """Return the hints of the fields of a dataclass that pydantic can check."""
+    hints = _hints_of(kind)
+    typed = {each.name: TypedHint(hints[each.name]) for each in fields(kind) if each.name in hints}
+    return {name: each for name, each in typed.items() if _is_known(each)}
+
+
+def _is_known(typed: TypedHint) -> bool:
+    try:
+        typed.adapter.rebuild(raise_errors=True)
+    except Exception:
+        return False
+    return True
+
+
+def _hints_of(kind: object) -> Mapping[str, Any]:
+    try:
+        return get_type_hints(kind, include_extras=True)
+    except Exception:  # a name that cannot be found from here
+        return {}
