@@ -2,8 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, nullcontext, suppress
+from dataclasses import is_dataclass
 from itertools import count, islice
 from typing import Annotated, Any, NotRequired
 
@@ -17,6 +19,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, RetryPolicy, interrupt
+from pydantic import BaseModel
 
 import agentgraph as ag
 from agentgraph.show.lines import event_text
@@ -665,3 +668,18 @@ def tidies(changes: Callable[[Any], Any], name: str = "tidy", **options: Any) ->
         return Command(update={"messages": [*changes(state["messages"]), done]}, **options)
 
     return StructuredTool.from_function(tidy, name=name, description=f"The tool {name}.")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal and of one type, and so is all that is in them."""
+    if type(one) is not type(other) or one != other:
+        return False
+    if isinstance(one, Mapping):
+        return all(any(same(k, j) and same(v, w) for j, w in other.items()) for k, v in one.items())
+    if isinstance(one, list | tuple | deque):
+        return all(map(same, one, other))
+    if isinstance(one, set | frozenset):
+        return all(any(same(each, mine) for mine in other) for each in one)
+    if isinstance(one, BaseModel) or is_dataclass(one):
+        return all(map(same, vars(one).values(), vars(other).values()))
+    return True

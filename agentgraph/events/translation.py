@@ -12,7 +12,15 @@ If a reply is thrown away after its chunks were streamed, the chunks are voided:
 starts at their address, when another message is emitted there, or when the node fails.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import cached_property
 from time import time_ns
 from typing import Any, Literal
@@ -135,6 +143,7 @@ class Translator:
         begin: Moment = Moment(0, 0, ""),  # noqa: B008
         waiting: Mapping[str, AgentEvent] | None = None,
         paths: RunPaths | None = None,
+        typed: Callable[[Mapping[str, object]], dict[str, object]] = dict,
     ) -> None:
         """Make a translator for one run.
 
@@ -145,8 +154,9 @@ class Translator:
             begin: The moment of the last event before the run.
             waiting: The pending questions of the step that continues, by their ids.
             paths: The run paths of the tree, if earlier runs have computed some.
+            typed: Gives values that an agent wrote their declared types, if a saver has them.
         """
-        self._tree, self._thread_id, self._node = tree, thread_id, node
+        self._tree, self._thread_id, self._node, self._typed = tree, thread_id, node, typed
         self._paths = paths or RunPaths(tree)
         self._chains = Chains() if self._paths.has_chains else None
         self._begun: dict[str, dict[str, None]] = {}
@@ -249,6 +259,8 @@ class Translator:
     def _event_of(self, entry: Entry, moment: Moment | None) -> AgentEvent:
         """Return the event of a message or note that was emitted at a moment."""
         if isinstance(entry, Note):
+            if entry.kind == "values":
+                entry = entry._replace(data=self._typed(entry.data))
             at, what = entry.address, _what(self._tree, entry)
         else:
             at, what = address_of(entry) or "", {"output": Output(message=entry)}

@@ -359,6 +359,18 @@ class SnapshotList(DeltaChannel[list[object]]):
         self._least = least
 
 
+class LaneWrites(SnapshotList):
+    """The values that a lane has written, with their declared types also where a saver is read."""
+
+    def from_checkpoint(self, checkpoint: object) -> "LaneWrites":
+        """Return the channel with saved writes."""
+        made: LaneWrites = super().from_checkpoint(checkpoint)
+        reducers: Reducers = cast(Any, self.reducer).__self__
+        if reducers.fields and made.is_available():
+            made.value = [*reducers.loaded(cast(list[Write], made.value))]
+        return made
+
+
 class History(SnapshotList):
     """The channel `messages`. It handles `REMOVE_ALL_MESSAGES`, which a reducer of deltas cannot.
 
@@ -483,9 +495,7 @@ def state_types(reducers: Reducers) -> StateTypes:
     """Return the types of the states of a tree whose values are merged by `reducers`."""
     make, schema = make_typed_dict, reducers.schema
     values: object = Annotated[(schema, ValuesChannel(reducers))]
-    writes = Annotated[
-        list[Write], SnapshotList(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)
-    ]
+    writes = Annotated[list[Write], LaneWrites(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)]
     conversation = {"messages": Messages, "values": NotRequired[values]}
     return StateTypes(
         root=make("LaneState", {"messages": Messages, "values": values, "position": Where}),

@@ -11,6 +11,7 @@ fields of a dataclass as they are. The rules:
 - The fields of a dataclass are restored by the hints of its own class, in the object.
 """
 
+import sys
 import types
 from collections import Counter, OrderedDict, abc, defaultdict, deque
 from collections.abc import Mapping
@@ -31,6 +32,7 @@ from typing import (
 )
 
 from pydantic import (
+    BaseModel,
     ConfigDict,
     PlainValidator,
     PydanticUserError,
@@ -77,6 +79,8 @@ class TypedHint:
         if self._is_open:
             return value
         try:
+            if self._has_nameless:
+                raise ValueError("plain data of an object would fit")
             self.adapter.validate_python(value, strict=True)
             fitting = value
         except Exception:  # also of a user's validator
@@ -84,9 +88,15 @@ class TypedHint:
         return _with_typed_fields(fitting) if self._has_fields else fitting
 
     def unchanged(self, value: object) -> object:
-        """Return a value that fits; a validator for pydantic."""
+        """Return a value that fits; a validator for pydantic.
+
+        Plain data becomes an object of a class that LangGraph cannot find by its name.
+        """
         if not self.fits(value):
             raise ValueError("it does not fit")
+        kind: Any = get_origin(self.hint) or self.hint
+        if _is_nameless(kind) and not isinstance(value, kind):
+            return self.adapter.validate_json(to_json(value), strict=True)
         return value
 
     def fits(self, value: object) -> bool:
@@ -118,6 +128,10 @@ class TypedHint:
         return hint in _OPEN
 
     @cached_property
+    def _has_nameless(self) -> bool:
+        return any(map(_is_nameless, hints_in(self.hint)))
+
+    @cached_property
     def _has_fields(self) -> bool:
         """Whether dataclasses may be inside, whose fields pydantic does not look at again."""
         return any(is_dataclass(each) for each in hints_in(self.hint))
@@ -138,6 +152,17 @@ def hints_in(hint: object) -> list[object]:
         if is_typeddict(each) or hasattr(each, "_fields"):
             queue += _hints_of(each).values()
     return every
+
+
+def _is_nameless(hint: Any) -> bool:
+    """Return whether objects of a hint have a class that LangGraph cannot import by its name.
+
+    It reads an object of such a class, one of a generic or one in a function, as plain data.
+    """
+    kind = get_origin(hint) or hint
+    if not isinstance(kind, type) or not (issubclass(kind, BaseModel) or is_dataclass(kind)):
+        return False
+    return getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind
 
 
 def _adapter(hint: Any) -> TypeAdapter[object]:

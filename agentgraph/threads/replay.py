@@ -259,7 +259,8 @@ def _events_of(
 ) -> Iterator[AgentEvent]:
     """Yield the events of entries in order; the positions of checkpoints say where transfers led."""
     tree = saver.tree
-    translator = Translator(tree, saver.thread_id, paths=saver.paths)
+    typed = saver.reducers.all_typed
+    translator = Translator(tree, saver.thread_id, paths=saver.paths, typed=typed)
     ends = [each for each in _ends(every) if "clock" in each] if tree.has_transfers else []
     positions = deque(sorted(ends, key=clock_in))
     for entry in entries:

@@ -177,7 +177,12 @@ class Execution:
     def _streamed(self) -> RunGenerator:
         on, thread, feed = self._continuation, self._thread, self._feed
         translator = Translator(
-            thread.tree, thread.thread_id, begin=on.begin, waiting=on.questions, paths=thread.paths
+            thread.tree,
+            thread.thread_id,
+            begin=on.begin,
+            waiting=on.questions,
+            paths=thread.paths,
+            typed=thread.reducers.all_typed,
         )
         learn_of(translator, thread.tree, on.every)  # the first event may be one of a failure
         try:

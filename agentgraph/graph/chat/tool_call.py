@@ -426,33 +426,31 @@ class RunningCall:
         if self._unsaved is not None:
             raise self._unsaved
         output, tool = self.activation.output, self.opened.call["name"]
-        self._messages = [self._saved_message(message, marks) for message in self._messages]
+        for at, message in enumerate(self._messages):
+            try:
+                self._messages[at] = output.saved(f"the result of the tool {tool!r}", message)
+            except InvalidOutputError as error:
+                if not (marks and isinstance(message, ToolMessage)):
+                    raise
+                self._messages[at] = self._marked(message, cast(UnsavableError, error.__cause__))
         for update in self.updates:
             for name, value in update.items():
                 named = f"the state {name!r} that the tool {tool!r} returned"
                 update[name] = output.saved(named, value)
 
-    def _saved_message(self, message: BaseMessage, marks: bool) -> BaseMessage:
-        output, tool = self.activation.output, self.opened.call["name"]
-        named = f"the result of the tool {tool!r}"
-        try:
-            return cast(BaseMessage, output.saved(named, message))
-        except InvalidOutputError as error:
-            if not isinstance(message, ToolMessage) or not marks:
-                raise
-            whole = cast(UnsavableError, error.__cause__)
+    def _marked(self, message: ToolMessage, whole: UnsavableError) -> BaseMessage:
+        """Return a message with a marker in the place of its artifact, or else of all that it says."""
+        tool = self.opened.call["name"]
         if (artifact := message.artifact) is not None:
-            kind = type(artifact)
-            named = f"{kind.__module__}.{kind.__qualname__}"
+            named = f"{type(artifact).__module__}.{type(artifact).__qualname__}"
             whole = self._fault_of(artifact) or whole
             kept = message.model_copy(update={"artifact": {UNSAVED: named, "why": str(whole)}})
             if (fault := self._fault_of(kept)) is None:
                 self._warn(f"the artifact of the tool {tool!r}, of the type {named},", whole)
                 return kept
             whole = fault
-        self._warn(
-            f"the result of the tool {tool!r}, a text or a list of {message.type} content,", whole
-        )
+        kind = type(message.content)
+        self._warn(f"the result of the tool {tool!r}, of the type {kind.__name__},", whole)
         text = f"The result of the tool {tool} cannot be saved ({whole})."
         return self.activation.output.stamped(self._named(self.message(text)))
 

@@ -503,7 +503,7 @@ def seen_in_call(tool: AgentTool, view: View, seen: RunState, number: int, argum
         request = request_of(arguments["request"], made_of)
     else:
         request = request_of(as_json(arguments), made_of)
-        seen = replace(seen, values={**seen.values, **arguments})
+        seen = replace(seen, values={**seen.values, **seen.reducers.all_typed(arguments)})
     around = before_calls(view, seen.messages) if tool.history == "shared" else ()
     return replace(seen, messages=[*around, request])
 

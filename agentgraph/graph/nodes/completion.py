@@ -158,9 +158,7 @@ class Completion:
         at, context = address(place, cursor), self._context(place, cursor)
         try:
             arguments = (context, self._said(place, cursor), attempt(place, cursor))
-            result: CheckResult = self._asked.ask(
-                len(self._new), at, "check", checked.check, *arguments
-            )
+            result = self._asked.ask(len(self._new), at, "check", checked.check, *arguments)
             config = get_config()
             said = (as_saved(config, at, "the message of a check", each) for each in result.messages)
             custom = [plain_at(at, "custom data of a check", data) for data in result.custom]

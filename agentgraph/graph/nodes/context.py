@@ -170,7 +170,7 @@ class RunState:
         return writes
 
     def _settled(self, name: str) -> object:
-        value = self.settled[name]
+        value = self.reducers.typed(name, self.settled[name])
         return overwriting(value) if name in self.reducers.channels else value
 
 

@@ -167,7 +167,7 @@ class EachNode(ForkNode):
         if "failed" in result:
             return None
         answer = result["answered"][1]["data"] if "answered" in result else last_text(result)
-        return value_of(result, self._keys, answer)
+        return value_of(result, self.node_context.reducers, self._keys, answer)
 
     def _errors(self, jobs: Sequence[Job], results: Results) -> dict[str | int, str]:
         """Return the errors of the items that failed, by key or number."""
@@ -235,7 +235,8 @@ class EachNode(ForkNode):
     def with_item(self, view: View, item: Item) -> RunState:
         """Return the state that an item sees without an input."""
         seen = view.seen
-        return replace(seen, values={**seen.values, self.agent.as_: item.value}, item=item)
+        value = seen.reducers.typed(self.agent.as_, item.value)
+        return replace(seen, values={**seen.values, self.agent.as_: value}, item=item)
 
     def _items(self, fork: Activation) -> Calls[Items]:
         """Look up the items, and check them before any of them runs."""

@@ -26,7 +26,7 @@ from agentgraph.graph.nodes.stopping import LaneStop, Stop
 from agentgraph.graph.open_types import Graph
 from agentgraph.graph.stamps import answer_in
 from agentgraph.graph.state import Changes, Position
-from agentgraph.graph.values import Write, is_deletion
+from agentgraph.graph.values import Reducers, Write, is_deletion
 from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place
 
@@ -176,13 +176,17 @@ def last_text(result: LaneResult) -> str:
     return str(messages[-1].text) if messages else ""
 
 
-def value_of(result: LaneResult, names: Container[str], default: object = None) -> object:
+def value_of(
+    result: LaneResult, reducers: Reducers, names: Container[str], default: object = None
+) -> object:
     """Return the value that a lane wrote last under one of some names; without one the default."""
     for write in reversed(result["values"]):
         for name, value in reversed(write["values"].items()):
             if name in names:
                 overwrites, replacement = overwrite_in(value)
-                return None if is_deletion(value) else replacement if overwrites else value
+                if is_deletion(value):
+                    return None
+                return reducers.typed(name, replacement if overwrites else value)
     return default
 
 

@@ -380,17 +380,17 @@ class RunCalls:
         return replace(seen.with_new((), writes) if writes else seen, messages=[request])
 
     def _ended(self, each: RunCall, result: LaneResult) -> Calls[CallResult]:
-        place = each.lane.place
+        place, reducers = each.lane.place, self.activation.node_context.reducers
         came = CallResult(
             messages=[],
-            values=self.activation.node_context.reducers.handed_back(result["values"]),
+            values=reducers.handed_back(result["values"]),
             number=number_of(each.call),
             call=each.call,
             agent=each.agent,
             request=each.request,
             text=last_text(result),
             said=[each for each in result["messages"] if not isinstance(each, RemoveMessage)],
-            data=value_of(result, frozenset(output_keys(place.agent))),
+            data=value_of(result, reducers, frozenset(output_keys(place.agent))),
             began=each.began,
             ended=time.time_ns(),
         )
@@ -430,7 +430,17 @@ class RunCalls:
             case BaseException():
                 self.stops.append(outcome)
             case _:
-                each.result = outcome
+                each.result = self._typed(each, outcome)
+
+    def _typed(self, each: RunCall, result: CallResult) -> CallResult:
+        """Return a result, which may come from a saver, with the declared types of its values."""
+        reducers = self.activation.node_context.reducers
+        if not reducers.fields:
+            return result
+        written = LaneResult(messages=[], values=reducers.loaded(result["values"]), signal=None)
+        names = frozenset(output_keys(each.lane.place.agent))
+        data = value_of(written, reducers, names, result["data"])
+        return {**result, "values": written["values"], "data": data}
 
     def _given_up(self, each: RunCall) -> Exception:
         place = each.lane.place

@@ -201,7 +201,9 @@ class WorkflowNode(ForkNode):
 
     def _result_of(self, number: int, result: LaneResult) -> StepResult:
         """Return the result of a step for the inputs of others."""
-        data = value_of(result, frozenset(output_keys(self.steps[number].agent)))
+        data = value_of(
+            result, self.node_context.reducers, frozenset(output_keys(self.steps[number].agent))
+        )
         return StepResult(last_text(result), data, "skipped" in result)
 
     def _in_flight(
