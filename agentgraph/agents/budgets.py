@@ -5,13 +5,16 @@ Trimming is a function of messages, implemented here. LangChain's middleware wri
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, ToolMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
 from agentgraph.agents.context import Entry
+from agentgraph.agents.functions import discard, is_awaitable
+from agentgraph.errors import InvalidOutputError
+from agentgraph.safe_repr import shown
 
 PolicyWord = Literal["shared", "path", "own", "last", "input"]
 """The history policies that have a name."""
@@ -48,6 +51,9 @@ class Summarized:
     token_counter: TokenCounter = count_tokens_approximately
     instruction: str | None = None
 
+
+_OURS = (count_tokens_approximately, len)
+"""Counters that are known to be sync."""
 
 HistoryFunction = Callable[[list[Entry]], object]
 
@@ -143,6 +149,22 @@ def summarized(
     return Summarized(**locals())
 
 
+def checked(counter: TokenCounter) -> TokenCounter:
+    """Return a token counter that refuses what must be awaited: LangChain calls it synchronously."""
+
+    def count(messages: list[BaseMessage]) -> int:
+        tokens: object = counter(messages)
+        if is_awaitable(tokens):
+            discard(tokens)
+            raise InvalidOutputError(
+                f"token_counter={shown(counter)} is async, and LangChain calls it synchronously; pass "
+                "a sync function"
+            )
+        return cast(int, tokens)
+
+    return count
+
+
 def fitting(
     messages: Sequence[BaseMessage], max_tokens: int, token_counter: TokenCounter
 ) -> list[BaseMessage]:
@@ -158,6 +180,8 @@ def fitting(
     ['two', 'three']
     """
     everything = list(messages)
+    if token_counter not in _OURS:
+        token_counter = checked(token_counter)
     if token_counter(everything) <= max_tokens:
         return everything
     kept = trim_messages(

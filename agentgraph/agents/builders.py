@@ -105,6 +105,9 @@ def chat_agent(
     librarian: 3 books about bees
     librarian: There are 3.
 
+    The functions among the options may be async, or return an awaitable: that needs the async methods.
+    Tools may be async in sync runs too.
+
     A run raises `MissingValueError` if the instruction names a missing value, `MaxIterationsError`, and
     `InvalidOutputError` if no reply fits `output_schema`, or if the model, a tool, `model_input`, or a
     function for the model or the instruction returns an invalid value.
@@ -294,10 +297,12 @@ def agent_tool(
             text, and each is a value that the agents in the call see, as plain data.
         output: Called with what the agent said, a `Reply` with `data`, `values` and `messages`, as of
             `ctx.run`; it returns what the model reads: a text, or data, which becomes JSON. By default
-            the text of the last message; of an agent with an `output_schema` that is JSON.
+            the text of the last message; of an agent with an `output_schema` that is JSON. It may be
+            async.
         enabled: Whether the model is offered the tool, by default always: True or False, the name of a
-            value that decides, or a function from a `Context`. It is asked before each model call;
-            a call to the tool while it is not enabled is handled as that of an unknown tool.
+            value that decides, or a function from a `Context`, sync or async. It is asked before each
+            model call; a call to the tool while it is not enabled is handled as that of an unknown
+            tool.
 
     Returns:
         The tool, for `chat_agent(tools=[...])`.
@@ -342,7 +347,8 @@ def function_agent(
         agents: The agents that `fn` may run, by `ctx.run(name, request)`.
         description: What the agent is for, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
-        history: Which messages `ctx.messages` holds; see `chat_agent`.
+        history: Which messages `ctx.messages` holds; see `chat_agent`. In an async run a function is
+            called before `fn`.
         retry: LangGraph's `RetryPolicy`, or several, for a call that fails.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call; it needs the
             async methods, because LangGraph cannot stop a sync call.
@@ -485,11 +491,11 @@ def graph_agent(
         description: What the agent is for, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
         history: Which messages the graph gets; see `chat_agent`.
-        input: A function from a `Context` to the input of the graph; by default
+        input: A function, sync or async, from a `Context` to the input of the graph; by default
             `{"messages": ctx.messages}`.
-        output: A function from what the graph's `invoke` returns to what the agent says and sets:
-            a text, a message, `SetValues(...)`, `Custom(...)`, or a list of these; the agent says
-            nothing else. By default it says the graph's new messages.
+        output: A function, sync or async, from what the graph's `invoke` returns to what the agent
+            says and sets: a text, a message, `SetValues(...)`, `Custom(...)`, or a list of these; the
+            agent says nothing else. By default it says the graph's new messages.
         flat: Whether to run the nodes of the graph as nodes of the tree's own graph, not as a graph
             inside it: each step is then saved like one of the tree, at a fraction of the cost, and has
             an address of its own, `job/planner`, from the second visit on `job/planner[1]`. For a
@@ -662,8 +668,8 @@ def loop(
         description: What the agent is for, in one sentence for other agents.
         max_iterations: After how many iterations, at least 1, the loop ends without an error; None
             for no limit, which is allowed only if `until` or an agent inside can end the loop.
-        until: A function, called with a `Context` after each complete iteration; the loop ends
-            when it returns True.
+        until: A function, sync or async, called with a `Context` after each complete iteration; the
+            loop ends when it returns True.
         limits: What it and all below it may spend in a turn; to reach a limit is its failure.
 
     Returns:
@@ -692,15 +698,16 @@ def step(
     Args:
         agent: The agent that runs; the step has the same name.
         depends_on: The names of the steps that must finish first.
-        when: The name of a value, or a function of a context: the step runs only if that is true. It is
-            looked at when the dependencies are done, and not again once the step has begun. A step that
-            is skipped counts as done, says nothing, and its result is an empty text.
+        when: The name of a value, or a function of a context, sync or async: the step runs only if
+            that is true. It is looked at when the dependencies are done, and not again once the step
+            has begun. A step that is skipped counts as done, says nothing, and its result is an empty
+            text.
         input: The agent's request, a template: `${results.analyze}` is the last message of the step
-            `analyze`, which must be a dependency, direct or not, and `${results.analyze.title}` a field
-            of the data under its `output_key`; `${topic}` or `{topic}` is a value of the run. Or a
-            function of a context, which has the values and messages of the dependencies, to a text. The
-            agent sees only that. Without `input` it sees what was said before the workflow, and what
-            its dependencies said.
+            `analyze`, which must be a dependency, direct or not, and `${results.analyze.title}` a
+            field of the data under its `output_key`; `${topic}` or `{topic}` is a value of the run. Or
+            a function of a context, sync or async, which has the values and messages of the
+            dependencies, to a text. The agent sees only that. Without `input` it sees what was said
+            before the workflow, and what its dependencies said.
         retry: LangGraph's `RetryPolicy`, or several, for each leaf of the step without a `retry`: only
             the leaf that failed runs again.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for each attempt of a leaf of
@@ -884,7 +891,8 @@ def switch(
 
     Args:
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
-        choose: The name of a value, or a function of a context, that gives the key of a case.
+        choose: The name of a value, or a function of a context, sync or async, that gives the key of a
+            case.
         cases: What runs, by key, as a mapping or as pairs: an agent; `SKIP`, which continues after the
             switch; `BreakLoop()` or `Exit()`. Keys are equal as those of a dict are, so `1` and `True`
             are one key.
@@ -942,16 +950,17 @@ def each(
     Args:
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         agent: The agent that runs for each item, of any kind.
-        over: The name of a value that holds a list, a tuple or a mapping, or a function of a context
-            that returns one; it may be empty. It is looked up when the `each` begins, and the items are
-            saved: a resume continues with these. The items
-            of a mapping are its values, and their keys its keys.
+        over: The name of a value that holds a list, a tuple or a mapping, or a function of a context,
+            sync or async, that returns one; it may be empty. It is looked up when the `each` begins,
+            and the items are saved: a resume continues with these. The items of a mapping are its
+            values, and their keys its keys.
         description: What the agent is for, in one sentence for other agents.
         as_: The name of the value that is the item, in its lane alone.
-        key: A function from an item to its key, a text or a whole number; no two may have the same one.
-        input: The agent's request: a template, as in `step`, or a function of a context with
-            `ctx.item` that returns a text. The agent sees only that. Without `input` it sees the
-            history before the `each`.
+        key: A function, sync or async, from an item to its key, a text or a whole number; no two may
+            have the same one.
+        input: The agent's request: a template, as in `step`, or a function of a context, sync or
+            async, with `ctx.item` that returns a text. The agent sees only that. Without `input` it
+            sees the history before the `each`.
         max_concurrency: How many items run at once; 32 unless told otherwise.
         on_error: What happens when an item fails, as in `parallel`. With "collect" its result is None,
             and its error is in `errors_key`; with "first" the first result is that of the whole.

@@ -18,7 +18,7 @@ from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool, t
 from pydantic import BaseModel, Field
 
 from agentgraph.agents.agents import Agent, AgentTool, ArgsSchema, ChatAgent, Handoff
-from agentgraph.agents.functions import Fn, allowed, gives_command, is_async
+from agentgraph.agents.functions import Fn, allowed, gives_command, is_async, then
 from agentgraph.agents.middleware import tools_of
 from agentgraph.agents.schemas import answer_tools, json_schema
 from agentgraph.agents.signals import (
@@ -173,7 +173,10 @@ def _several(fn: Fn | None) -> Fn | None:
 
     @wraps(fn)
     def call(*args: object, **kwargs: object) -> object:
-        return _apart(fn(*args, **kwargs))
+        returned = fn(*args, **kwargs)
+        if hasattr(type(returned), "__await__"):
+            return then(returned, lambda come: _apart(come()))
+        return _apart(returned)
 
     @wraps(fn)
     async def acall(*args: object, **kwargs: object) -> object:

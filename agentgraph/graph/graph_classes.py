@@ -35,6 +35,7 @@ from langgraph.types import Command, Send, StateSnapshot
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import Capabilities
+from agentgraph.errors import AgentGraphError
 from agentgraph.graph.declared import given_fields
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
 from agentgraph.graph.internals import (
@@ -150,6 +151,8 @@ class RootGraph(Graph):
         Returns:
             What LangGraph's own method returns.
         """
+        if fault := self.tree.mode_faults["sync"]:
+            raise AgentGraphError(fault)
         graph_input, config, saver, read_first = self._begun(input, config)
         run = self._prepared_stream if read_first else super().stream
         stream = run(graph_input, config, **options)

@@ -26,6 +26,7 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
+from agentgraph.agents.functions import discard, is_awaitable
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.history import call_id, calls_of
@@ -190,6 +191,8 @@ class ScriptedChatModel(BaseChatModel):
         if isinstance(reply, BaseException):
             raise reply
         if not isinstance(reply, str | AIMessage):
+            if is_awaitable(reply):
+                discard(reply)
             raise ScriptError(
                 f"response {call + 1} of the script is {shown(reply)}; use a text, an AIMessage, an "
                 "exception, or a function from the messages to one of these"

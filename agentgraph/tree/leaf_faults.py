@@ -72,6 +72,12 @@ def chat_faults(agent: ChatAgent, beside: Sequence[Handoff], *, in_loop: bool) -
         )
     if fault := output_fault(agent.output_schema):
         yield fault
+    handles: object = getattr(agent.output_schema, "handle_errors", None)
+    if is_async(handles):
+        yield (
+            f"handle_errors={shown(handles)} of its output_schema is async, and LangChain calls it "
+            "synchronously; pass a sync function"
+        )
     yield from policy_faults(agent)
     yield from middleware_faults(agent.middleware)
     yield from _summary_faults(agent)

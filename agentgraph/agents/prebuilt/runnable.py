@@ -58,11 +58,11 @@ def runnable_agent(
 
     Args:
         runnable: The runnable. For a compiled graph use `graph_agent`, for a model `chat_agent`.
-        input: A function from a `Context` to the input of the runnable; by default the values of
-            the run and `messages`, in one dict; for a model the messages.
-        output: A function from the result to what the agent says and sets: a text, a message,
-            `SetValues(...)`, `Custom(...)`, or a list of these. By default it says the result; what is
-            neither a text nor a message as JSON.
+        input: A function, sync or async, from a `Context` to the input of the runnable; by default the
+            values of the run and `messages`, in one dict; for a model the messages.
+        output: A function, sync or async, from the result to what the agent says and sets: a text, a
+            message, `SetValues(...)`, `Custom(...)`, or a list of these. By default it says the
+            result; what is neither a text nor a message as JSON.
 
     The other options are those of `function_agent`.
 

@@ -38,7 +38,7 @@ from agentgraph.graph.foreign.flat_graph import FlatGraph
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.context import NodeContext
-from agentgraph.graph.nodes.stopping import Contained, stoppable
+from agentgraph.graph.nodes.stopping import Contained, awaited_in_thread, stoppable
 from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.state import ChatEnding
@@ -280,7 +280,9 @@ def guarded(tool: BaseTool) -> BaseTool:
 
     def call(*args: object, **kwargs: object) -> object:
         with Contained(in_task=True):
-            return fn(*args, **kwargs)  # type: ignore[misc]
+            returned = fn(*args, **kwargs)  # type: ignore[misc]
+            is_async = hasattr(type(returned), "__await__")
+            return awaited_in_thread(returned) if is_async else returned
 
     functions = {
         "func": fn and wraps(fn)(call),

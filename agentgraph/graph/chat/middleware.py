@@ -46,7 +46,7 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from agentgraph.agents.agents import ChatAgent
-from agentgraph.agents.budgets import Summarized
+from agentgraph.agents.budgets import Summarized, checked
 from agentgraph.agents.functions import is_awaitable, refuse
 from agentgraph.agents.middleware import APPROVE, DECISIONS, SUMMARY
 from agentgraph.agents.schemas import plain, references, schema_fault
@@ -376,8 +376,8 @@ class Summarizing(AgentMiddleware):
         return await made.abefore_model(state, runtime)
 
     def _may_be_due(self, state: Any) -> bool:
-        policy = self._policy
-        return _is_estimate(policy) or policy.token_counter(state["messages"]) >= policy.max_tokens
+        policy, count = self._policy, checked(self._policy.token_counter)
+        return _is_estimate(policy) or count(state["messages"]) >= policy.max_tokens
 
     def _made(self) -> SummarizationMiddleware:
         """Return LangChain's middleware with the policy's settings.
@@ -397,7 +397,7 @@ class Summarizing(AgentMiddleware):
             _Checked(bound=model, agent=agent),  # type: ignore[arg-type]
             trigger=("tokens", policy.max_tokens),
             keep=("tokens", max(policy.max_tokens // 2, 1)),
-            token_counter=counter if _is_estimate(policy) else partial(counter),
+            token_counter=counter if _is_estimate(policy) else cast(Any, checked(counter)),
             trim_tokens_to_summarize=None,
             **options,
         )

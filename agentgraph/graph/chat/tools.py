@@ -73,6 +73,7 @@ from agentgraph.graph.nodes.schedule import (
 from agentgraph.graph.nodes.stopping import (
     Stop,
     inner_stop,
+    keep_loop,
     run_coroutine,
     run_off_loop,
     stoppable,
@@ -338,6 +339,7 @@ class ActingTool:
         """Call the tool on the event loop."""
         running = RUNNING.get()
         running.restart()
+        keep_loop()
         with stoppable(is_thread=True):
             call = self._with_context(call, running) if self._contexts else call
             if running.recorder is None:

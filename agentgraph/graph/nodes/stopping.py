@@ -25,7 +25,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
@@ -455,6 +455,27 @@ def run_off_loop(fn: Callable[..., T], *arguments: object) -> T:
         return fn(*arguments)
     context = contextvars.copy_context()
     return _THREADS.submit(context.run, fn, *arguments).result()
+
+
+_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("loop", default=None)
+"""The event loop of the run, for functions that LangChain calls in a thread."""
+
+
+def keep_loop() -> None:
+    """Remember the event loop of the run for `awaited_in_thread`."""
+    _LOOP.set(asyncio.get_running_loop())
+
+
+def awaited_in_thread(awaitable: Awaitable[T]) -> T:
+    """Return what an awaitable gives, in a thread: on the event loop of the run, if it has one."""
+
+    async def awaited() -> T:
+        return await awaitable
+
+    loop = _LOOP.get()
+    if loop is None:
+        return run_coroutine(awaited())
+    return asyncio.run_coroutine_threadsafe(awaited(), loop).result()
 
 
 class Contained:
