@@ -312,8 +312,8 @@ class Translator:
         elif "failed" in ours:
             failure = Failure(*ours["failed"])
             self._failed[failure.address] = failure
-            if not self._is_chat(failure.address):
-                yield from self._unfinished([failure.address])
+        elif "lost" in ours:
+            yield from self._lost(*ours["lost"])
         elif "hops" in ours:
             self._learn_names(*ours["hops"])
         elif isinstance(entry := ours["entry"], list | tuple):
@@ -385,6 +385,14 @@ class Translator:
         """The names of the agents whose chunks are voided if no whole message follows."""
         kinds = ChatAgent, FunctionAgent, GraphAgent, InnerNode
         return {place.name for place in self._tree.places if isinstance(place.agent, kinds)}
+
+    def _lost(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
+        """Void the chunks of replies that become no message, as far as they were told."""
+        begun = self._begun.get(at, {})
+        told = [each for each in ids if each in begun]
+        for each in told:
+            del begun[each]
+        yield from self._void(at, told)
 
     def _void(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
         if ids:

@@ -5,28 +5,39 @@ another purpose: so that one model sees the right ones. So most of its edits cha
 sees, the agent's *context*. The history follows where somebody corrects or takes back their own words,
 or redacts the user's. The table says which, by who gives the message and whose message has its id.
 
-Three rules hold in all rows, for they look at the messages themselves:
+Some rules hold in all rows, for they look at the messages themselves:
 
 - Only words can be taken back: messages of the user, and of a model without calls. What ran stays.
 - Only a human message rewrites one of the user.
 - A message that differs from the one that is there only by our stamps changes nothing.
+- A message takes the place of one of its own type only, and never that of one whose calls have results
+  that would lose their call. A reply of a model takes no place at all: its id is a label. Such messages
+  are what they would be without an id, and if they are said, they get one of their own.
 
 Pure: only messages go in and out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, NamedTuple
+from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
 
-from agentgraph.graph.history import calls_of
-from agentgraph.graph.stamps import address_of, stamped
+from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.stamps import PROVIDER_ID, address_of, stamped
 from agentgraph.graph.values import is_same
 
 Effect = Literal["said", "replaced", "rewritten", "taken back", "context", "nothing"]
 """What becomes of a message:
 
-- "said": it is new in the history, and emitted
+- "said": it is new in the history, and emitted; under another id if another message has its own
 - "replaced": the message that is there is voided, and this one emitted in its place
 - "rewritten": it replaces the user's message for all agents, and is not emitted
 - "taken back": the message that is there is voided, and leaves the history
@@ -63,10 +74,10 @@ TABLE: Mapping[Giver, Mapping[Owner, tuple[Effect, Effect, Effect]]] = {
     "tool": {**_INSIDE, "nobody": ("nothing", "said", "said")},
     "function": {
         "nobody": ("nothing", "said", "said"),
-        "user": ("taken back", "rewritten", "replaced"),
+        "user": ("taken back", "rewritten", "said"),
         "here": ("taken back", "replaced", "replaced"),
         "earlier": ("taken back", "replaced", "replaced"),
-        "other": ("taken back", "context", "replaced"),  # it sees what others said as human messages
+        "other": ("taken back", "context", "said"),  # it sees what others said as human messages
     },
 }
 """The effect of a message, unless one of the three rules says otherwise."""
@@ -87,7 +98,15 @@ class MessageChange(NamedTuple):
     void: list[str]
 
 
-def effect_of(message: BaseMessage, was: BaseMessage | None, owner: Owner, giver: Giver) -> Effect:
+def effect_of(
+    message: BaseMessage,
+    was: BaseMessage | None,
+    owner: Owner,
+    giver: Giver,
+    *,
+    is_reply: bool = False,
+    answered: Collection[str] = (),
+) -> Effect:
     """Return what becomes of a message.
 
     Args:
@@ -95,23 +114,59 @@ def effect_of(message: BaseMessage, was: BaseMessage | None, owner: Owner, giver
         was: The message of the history that has its id.
         owner: Whose that is.
         giver: Who gives the message.
+        is_reply: Whether it is a new reply of a model.
+        answered: The ids of the calls of `was` that have results.
     """
     column = _column(message)
     effect = TABLE[giver][owner][column]
     if was is None:
         return effect if column else "nothing"
+    if column and (is_reply or (effect == "replaced" and gives_way(message, was, answered))):
+        return TABLE[giver]["nobody"][column]
     match effect:
         case "taken back" if address_of(was) is not None and not _is_word(was):
             return "context"
         case "rewritten" if message.type != "human":
             return "context"
-        case "replaced" | "rewritten" if _is_repeated(message, was):
+        case "said" | "replaced" | "rewritten" if _is_repeated(message, was):
             return "nothing"
     return effect
 
 
+def gives_way(message: BaseMessage, was: BaseMessage, answered: Collection[str] = ()) -> bool:
+    """Return whether a message must not take the place of the one that has its id.
+
+    Args:
+        message: The message.
+        was: The message that has its id.
+        answered: The ids of the calls of that one that have results.
+    """
+    if isinstance(message, RemoveMessage):
+        return False
+    return message.type != was.type or not {*map(call_id, calls_of(message))}.issuperset(answered)
+
+
+def answered_in(was: BaseMessage, messages: Sequence[BaseMessage]) -> set[str]:
+    """Return the ids of the calls of a message that have results after it."""
+    calls = {*map(call_id, calls_of(was))}
+    if not calls:
+        return calls
+    at = max((i for i, each in enumerate(messages) if each.id == was.id), default=len(messages))
+    results = {each.tool_call_id for each in messages[at:] if isinstance(each, ToolMessage)}
+    return calls & results
+
+
 def change_by(
-    message: BaseMessage, was: BaseMessage | None, owner: Owner, giver: Giver, address: str, name: str
+    message: BaseMessage,
+    was: BaseMessage | None,
+    owner: Owner,
+    giver: Giver,
+    address: str,
+    name: str,
+    *,
+    is_taken: bool = False,
+    is_reply: bool = False,
+    answered: Collection[str] = (),
 ) -> MessageChange:
     """Return the change of the history by a message.
 
@@ -122,11 +177,20 @@ def change_by(
         giver: Who gives the message.
         address: The address of the activation; an own message that is replaced keeps its address.
         name: The name of the agent.
+        is_taken: Whether another message may have its id that is not known here.
+        is_reply: As in `effect_of`.
+        answered: As in `effect_of`.
     """
-    effect, said_at = effect_of(message, was, owner, giver), was and address_of(was)
+    if was is not None and not is_reply:
+        message = _labelled_as(message, was)
+    effect = effect_of(message, was, owner, giver, is_reply=is_reply, answered=answered)
+    said_at = was and address_of(was)
     if effect in ("context", "nothing"):
         return MessageChange(effect, [], [])
-    if effect in ("said", "replaced"):
+    if effect == "said":
+        new_id = str(uuid4()) if was is not None or is_taken else None
+        message = stamped(message, address, name, new_id=new_id)
+    elif effect == "replaced":
         at = said_at if said_at and owner in ("here", "earlier") else address
         message = stamped(message, at, name)
     is_void = said_at and effect in ("replaced", "taken back")
@@ -139,6 +203,14 @@ def _column(message: BaseMessage) -> int:
         return 0
     is_said = address_of(message) is not None
     return 2 if is_said or not isinstance(message, HumanMessage | SystemMessage) else 1
+
+
+def _labelled_as(message: BaseMessage, was: BaseMessage) -> BaseMessage:
+    """Return a message with the id with which the one in the history came, if that is another one."""
+    metadata, label = message.response_metadata, was.response_metadata.get(PROVIDER_ID)
+    if label is None or PROVIDER_ID in metadata or isinstance(message, RemoveMessage):
+        return message
+    return message.model_copy(update={"response_metadata": {**metadata, PROVIDER_ID: label}})
 
 
 def _is_word(message: BaseMessage) -> bool:

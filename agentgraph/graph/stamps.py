@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from time import time_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
@@ -25,6 +25,8 @@ STEERED = "steered"
 _EDITED = 6
 """Where the stamp of a message that a rewind has edited says so."""
 """The key that marks a user's message that a run under way has read: it is an event, with a stamp."""
+PROVIDER_ID = "provider_message_id"
+"""The key in a message's `response_metadata` of the id that it came with, where it got another one."""
 ANSWERED = "answered"
 """The kind of the note that a chat agent has ended with a structured answer."""
 GRAPH_AGENT = "graph_agent_address"
@@ -147,19 +149,36 @@ def time_in(note: Note) -> float:
     return note.moment.time if note.moment else 0.0
 
 
-def stamped(message: BaseMessage, address: str, name: str = "") -> BaseMessage:
+M = TypeVar("M", bound=BaseMessage)
+
+
+def stamped(message: M, address: str, name: str = "", *, new_id: str | None = None) -> M:
     """Return a copy of `message` with an address, a name (that of its agent), and an id.
 
     A moment that it carries is removed: it gets a new one when it is emitted.
+
+    Args:
+        message: The message.
+        address: The address.
+        name: The name; without one that of the agent at the address.
+        new_id: Its id, if it must not keep the one that it has.
     """
     metadata = {**message.response_metadata, STAMP: [address]}
+    if new_id and message.id:
+        metadata.setdefault(PROVIDER_ID, message.id)
     return message.model_copy(
         update={
-            "id": message.id or str(uuid4()),
+            "id": new_id or message.id or str(uuid4()),
             "name": message.name or name or speaker_at(address),
             "response_metadata": metadata,
         }
     )
+
+
+def renamed(message: M, new_id: str) -> M:
+    """Return a message with another id; the one that it had stays in its metadata."""
+    metadata = {PROVIDER_ID: message.id, **message.response_metadata}
+    return message.model_copy(update={"id": new_id, "response_metadata": metadata})
 
 
 def address_of(message: BaseMessage) -> str | None:

@@ -41,7 +41,7 @@ from agentgraph.graph.internals import (
     coerce_context,
     tool_call_writer,
 )
-from agentgraph.graph.nodes.function import Chunks
+from agentgraph.graph.nodes.replies import LISTENING, Replies
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.read_back import cannot_be_encoded
 from agentgraph.safe_repr import reason, shown
@@ -145,7 +145,7 @@ def _without_run(config: Mapping[object, Any]) -> Mapping[Any, Any]:
     if isinstance(callbacks := rest.get("callbacks"), BaseCallbackManager):
         rest["callbacks"] = own = callbacks.copy()
         for each in callbacks.handlers:
-            if isinstance(each, StreamMessagesHandler | Chunks):
+            if isinstance(each, StreamMessagesHandler | Replies):
                 own.remove_handler(each)
     return rest
 
@@ -293,6 +293,7 @@ def _leave() -> None:
     _AROUND.set((*_AROUND.get(), *_controls()))
     var_child_runnable_config.set(None)
     tool_call_writer.set(None)
+    LISTENING.set(None)
 
 
 def _controls() -> list[Stop]:

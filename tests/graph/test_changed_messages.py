@@ -40,7 +40,7 @@ def once(agents: list[ag.Agent]) -> ag.Agent:
     return ag.loop(
         "l",
         agents,
-        until=lambda ctx: [each.text for each in ctx.messages][:2] == ["secret", "better"],
+        until=lambda ctx: [each.text for each in ctx.messages][:3] == ["secret", "draft", "better"],
         max_iterations=2,
     )
 
@@ -63,8 +63,8 @@ def test_a_change_in_a_place_is_seen_there_and_after_it(drive: Drive, where: str
     place = INSIDE[where]([editor, sees("in")])
     _, events = run(drive, ag.sequential("s", [draft, place, sees("after")]))
     inside = [event.text for event in events if event.agent_name == "in"]
-    assert inside == ["saw secret | [e] said: better"]
-    assert events[-1].text.startswith("saw secret | [e] said: better |")
+    assert inside == ["saw secret | [w] said: draft | [e] said: better"]
+    assert events[-1].text.startswith("saw secret | [w] said: draft | [e] said: better |")
     assert "note" not in events[-1].text
 
 

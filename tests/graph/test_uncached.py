@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cached import Cache, Kept, Ran, Values, heard
 from helpers import Async, Drive, asks, failing, in_turn, lines, retrying, says
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import CachePolicy, Command, interrupt
@@ -148,7 +148,6 @@ def test_a_value_that_a_reducer_refuses_is_not_cached(drive: Drive, cache: Cache
 
 
 CHANGES: dict[str, Callable[[ag.Context], Any]] = {
-    "replaced": lambda ctx: AIMessage("Better.", id=ctx.entries[-1].message.id),
     "removed": lambda ctx: RemoveMessage(id=ctx.entries[-1].message.id),
     "user's": lambda ctx: HumanMessage("*", id=ctx.entries[0].message.id),
 }

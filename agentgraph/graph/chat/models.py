@@ -61,6 +61,7 @@ from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.context import ActivationContext
+from agentgraph.graph.nodes.replies import Replies, stream_handlers
 from agentgraph.graph.nodes.stopping import Contained, stoppable
 from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
@@ -273,6 +274,7 @@ class Asking:
         wanted: What its answer must fit, after middleware; None for any text.
         disabled: The names of the tools that the model is not offered.
         replies: How many replies there were.
+        reply: The last one, as it was given to middleware.
         step: What the agent sees, and the state of its middleware; None without middleware.
         recorder: Asks the model, or gives what it replied before; None if nothing is recorded.
         fatal: A failure of the recorder, which nobody may handle.
@@ -288,6 +290,7 @@ class Asking:
     wanted: Wanted | None
     disabled: Set[str] = frozenset()
     replies: int = field(default=0, init=False)
+    reply: AIMessage | None = field(default=None, init=False)
     step: Step | None = field(default=None, init=False)
     recorder: "Recorder | None" = field(default=None, init=False)
     fatal: Exception | None = field(default=None, init=False)
@@ -309,6 +312,10 @@ class Asking:
             InvalidOutputError: No reply fits.
         """
         self.wanted, outer = wanted, self.activation.config
+        if getattr(outer.get("callbacks"), "handlers", None) and stream_handlers(outer):
+            replies = self.activation.output.replies or Replies(self.activation.output)
+            self.activation.output.replies = replies
+            outer = replies.config(outer)
         metadata = {**outer.get("metadata", {}), **self.activation.mark}
         config: RunnableConfig = {**outer, "metadata": metadata}
         sent = list(messages) if wanted is None else with_system(messages, wanted.instruction())
@@ -328,9 +335,12 @@ class Asking:
                 reply = with_ids(view, reply) if is_answer else without_calls(reply)
             fault = None if wanted is None else self._fault(reply, wanted)
             if wanted is None or fault is None:
+                self.reply = reply
                 return reply
             if self._runs_others(reply, wanted):
-                return with_answers_refused(reply, wanted.schemas, str(wanted.call_fault(reply)))
+                fault = str(wanted.call_fault(reply))
+                self.reply = with_answers_refused(reply, wanted.schemas, fault)
+                return self.reply
             sent = [*sent, reply, *_again(reply, fault, wanted)]
         raise unfit(self.activation, fault)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import takewhile
-from operator import attrgetter
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
@@ -37,7 +36,7 @@ from agentgraph.graph.nodes.asking import settled
 from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.nodes.swarm import active_of, enter_active
 from agentgraph.graph.saving import serializer_of
-from agentgraph.graph.stamps import address_of
+from agentgraph.graph.stamps import address_of, renamed
 from agentgraph.graph.state import ChatEnding, with_id
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
@@ -189,7 +188,6 @@ class ModelNode(ChatNode):
             )
         made = self._made(asking, reply)
         if step is not None and updates:
-            made = with_id(made, str(uuid4()))
             messages = [made if each is reply else with_id(each, str(uuid4())) for each in messages]
             reply = made
             step.merge_after(messages, updates)
@@ -198,8 +196,10 @@ class ModelNode(ChatNode):
             answer = self._read(asking, asking.wanted, made)
         data = None if answer is None else saved_answer(activation, answer)
         for message in messages:
-            final = made if message is reply else with_json_answer(message, answer, data)
-            activation.output.emit_message(final)
+            if message is reply:
+                activation.output.emit_stamped(made)
+            else:
+                activation.output.emit_message(with_json_answer(message, answer, data))
         if step is not None:
             step.answer = answer
             step.say()
@@ -230,16 +230,18 @@ class ModelNode(ChatNode):
             self.built.leave(activation, ChatEnding(keeps=not is_last), step)
 
     def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
-        """Return a reply with unique ids, and without calls if it must not have any."""
+        """Return a reply with its stamp and unique ids, without calls if it must not have any."""
         activation, wanted = asking.activation, asking.wanted
-        if reply.id and reply.id in map(attrgetter("id"), activation.view.state.messages):
-            reply = reply.model_copy(update={"id": str(uuid4())})  # some models repeat their ids
+        replies, content = activation.output.replies, asking.reply and asking.reply.content
+        if replies is not None and reply.content != content and replies.has_given(str(reply.id)):
+            reply = renamed(reply, str(uuid4()))  # middleware gave another message in its place
         if calls_of(reply):
             reply = with_saved_calls(reply, serializer_of(activation.config))
         if asking.is_last and not (wanted is not None and wanted.calls(reply)):
             reply = without_calls(reply)
         has_calls = self.built.runs_tools and calls_of(reply)
-        return with_ids(activation.view, reply) if has_calls else reply
+        reply = with_ids(activation.view, reply) if has_calls else reply
+        return activation.output.stamped(reply)
 
     def _read(self, asking: Asking, wanted: Wanted, reply: AIMessage) -> object:
         """Return the structured answer in a reply's text; None if the reply has tool calls."""

@@ -30,7 +30,7 @@ from copy import copy
 from operator import is_
 from typing import Any, cast
 
-from langchain_core.messages import BaseMessage, RemoveMessage
+from langchain_core.messages import BaseMessage, RemoveMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.channels.ephemeral_value import EphemeralValue
@@ -411,6 +411,7 @@ class Step:
     def _merge_messages(self, value: object) -> None:
         if isinstance(value, Overwrite):
             value = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *value.value]
+        value = self._owned(value)
         before, self._touched = self.messages, True
         self.messages = add_messages(self.messages, value)  # type: ignore[assignment, arg-type]
         several = value if isinstance(value, list) else [value]
@@ -421,6 +422,14 @@ class Step:
             return
         dropped = [each for each in [*before, *several[:last]] if isinstance(each, BaseMessage)]
         self._overtaken += [each for each in dropped if each.id not in ids]
+
+    def _owned(self, value: Any) -> list[BaseMessage]:
+        """Return the messages of an update, each under an id that it may have."""
+        several = convert_to_messages(value if isinstance(value, list) else [value])
+        if not any(message.id for message in several):
+            return several
+        seen = {message.id: message for message in self.messages}
+        return [self._activation.output.owned(each, seen.get(each.id)) for each in several]
 
     def _write_values(self, values: Mapping[str, object]) -> None:
         self._shared.append(values)

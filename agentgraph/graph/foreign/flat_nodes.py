@@ -11,7 +11,7 @@ Several packets for one node (`Send`) run as LangGraph tasks, so that none that 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
@@ -38,8 +38,9 @@ from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
-from agentgraph.graph.nodes.function import Chunks, take_output
+from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import TalkNode
+from agentgraph.graph.nodes.replies import Replies
 from agentgraph.graph.nodes.reports import Reporter
 from agentgraph.graph.nodes.schedule import (
     Schedule,
@@ -298,21 +299,22 @@ class InnerGraphNode(FlatNode):
             )
         if self.asks_history:
             yield from activation.view.ask_history()
-        step, chunks = self.step(activation), Chunks(activation)
-        writes, commands = yield from self._written(activation, step, chunks)
+        step, replies = self.step(activation), Replies(activation.output, names_all=True)
+        if self.says_messages:
+            activation.output.replies = replies
+        writes, commands = yield from self._written(activation, step, replies)
         step.merge_writes(writes)
         if commands:
             self._hand_over(activation, step, commands)
         else:
             self.go_on(activation, step, writes)
-        chunks.void()
 
-    def _written(self, activation: Activation, step: Step, chunks: Chunks) -> Calls["_Written"]:
+    def _written(self, activation: Activation, step: Step, replies: Replies) -> Calls["_Written"]:
         """Run the node, and return what it wrote."""
         packets = activation.view.progress.get("packets", [])
         if len(packets) > 1:
-            return (yield from self._sent(activation, step, chunks, packets))
-        config = self._marked(activation, activation.config, chunks)
+            return (yield from self._sent(activation, step, replies, packets))
+        config = self._marked(activation, activation.config, replies)
         return (yield from self._commanded(activation, step, packets, config))
 
     def _commanded(
@@ -327,13 +329,13 @@ class InnerGraphNode(FlatNode):
         return _Written(writes, [])
 
     def _sent(
-        self, activation: Activation, step: Step, chunks: Chunks, packets: Sequence[object]
+        self, activation: Activation, step: Step, replies: Replies, packets: Sequence[object]
     ) -> Calls["_Written"]:
         """Run the node for each packet, in a task, and return what all wrote."""
         schedule = Schedule([()] * len(packets), inner_stop())
 
         def start(mode: Mode, n: int, call: TaskCall) -> object:
-            return call(self.tasks[mode], activation, step, chunks, n, packets[n])
+            return call(self.tasks[mode], activation, step, replies, n, packets[n])
 
         ended: Mapping[int, TaskResult] = yield tasks_call(schedule, start)
         messages = [message for result in ended.values() for message in result["messages"]]
@@ -343,15 +345,15 @@ class InnerGraphNode(FlatNode):
         return _Written(cast(list[Write], writes), [*map(tuple, commands)])
 
     def _packet(
-        self, activation: Activation, step: Step, chunks: Chunks, number: int, packet: object
+        self, activation: Activation, step: Step, replies: Replies, number: int, packet: object
     ) -> Calls[TaskResult]:
         """Run the node for one packet, and return what it wrote as the result of the task."""
         emitter = activation.output.new_emitter(is_concurrent=True)
         with Reporter(activation, number, emitter):
             config = with_writer(get_config(), Writer(emitter, passes_ours=True))
-            config = self._marked(activation, config, chunks)
+            config = self._marked(activation, config, replies)
             written, commands = yield from self._commanded(activation, step, [packet], config)
-            writes = [*map(_with_ids, written)]
+            writes = self._with_ids(activation, step, written)
             saved = activation.output.saved("what the node writes", [writes, commands])
             writes, commands = saved
             messages = self._new_messages(activation, step, writes)
@@ -363,6 +365,26 @@ class InnerGraphNode(FlatNode):
             messages=messages, values=[], position=position, acts=acts, number=number, writes=writes
         )
 
+    def _with_ids(self, activation: Activation, step: Step, writes: Sequence[Write]) -> list[Write]:
+        """Return writes of a packet whose messages have ids, which those of no other packet have."""
+        seen = {message.id: message for message in step.messages}
+        return [
+            (
+                name,
+                [self._owned(activation, seen, each) for each in convert_to_messages(_listed(value))],
+            )
+            if name == "messages" and not isinstance(value, Overwrite)
+            else (name, value)
+            for name, value in writes
+        ]
+
+    def _owned(
+        self, activation: Activation, seen: Mapping[str | None, BaseMessage], message: BaseMessage
+    ) -> BaseMessage:
+        if not self.says_messages or not message.id:
+            return with_id(message, str(uuid4()))
+        return activation.output.owned(message, seen.get(message.id), is_beside=True)
+
     def _new_messages(
         self, activation: Activation, step: Step, writes: Sequence[Write]
     ) -> list[BaseMessage]:
@@ -372,12 +394,15 @@ class InnerGraphNode(FlatNode):
         changes = [activation.output.change_by(m, "hook", is_seen=m.id in known) for m in written]
         return [m for change in changes if change.effect == "said" for m in change.messages]
 
-    def _marked(self, activation: Activation, config: RunnableConfig, chunks: Chunks) -> RunnableConfig:
-        """Return a config whose models are those of the agent, if it says their messages."""
+    def _marked(
+        self, activation: Activation, config: RunnableConfig, replies: Replies
+    ) -> RunnableConfig:
+        """Return a config whose models are heard, as the agent's if it says their messages."""
+        config = replies.config(config)
         if not self.says_messages:
             return config
         metadata = {GRAPH_AGENT: activation.address, **config.get("metadata", {}), **activation.mark}
-        return chunks.config({**config, "metadata": metadata})
+        return {**config, "metadata": metadata}
 
     def _hand_over(
         self, activation: Activation, step: Step, commands: Sequence[tuple[Command[str], str | None]]
@@ -438,13 +463,8 @@ class _Written(NamedTuple):
     commands: Sequence[tuple[Command[str], str | None]]
 
 
-def _with_ids(write: Write) -> Write:
-    """Return a write whose messages have ids."""
-    name, value = write
-    if name != "messages" or isinstance(value, Overwrite):
-        return write
-    messages = value if isinstance(value, list | tuple) else [value]
-    return name, [with_id(each, str(uuid4())) for each in convert_to_messages(messages)]
+def _listed(value: object) -> list[Any]:
+    return [*value] if isinstance(value, list | tuple) else [value]
 
 
 def without_answered(state: object) -> object:

@@ -60,6 +60,7 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
+from agentgraph.graph.nodes.replies import Replies
 from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.own import private
@@ -302,7 +303,8 @@ class GraphNode(LeafNode):
         is_retried = info is not None and info.node_attempt > 1
         last = before if is_retried else None
         reads = self.agent.output is None
-        return _Run(activation, state, last, task_id, saves=saves, reads_messages=reads)
+        is_far = is_remote(self.agent.graph)
+        return _Run(activation, state, last, task_id, saves=saves, reads_messages=reads, is_far=is_far)
 
     @contextmanager
     def _failing(self, activation: Activation, ran: "_Run") -> Iterator[None]:
@@ -332,6 +334,9 @@ class GraphNode(LeafNode):
         own = getattr(self.agent.graph, "config", None) or {}
         outer = activation.config.get("metadata", {})
         metadata = {**outer, **activation.mark}
+        replies = Replies(activation.output, names_all=True)
+        if self.agent.output is None:
+            activation.output.replies = replies
         if self.agent.output is None:  # otherwise what models stream is not what the agent says
             metadata = {GRAPH_AGENT: activation.address, **metadata}
         limit = own.get("recursion_limit", DEFAULT_RECURSION_LIMIT)
@@ -343,7 +348,7 @@ class GraphNode(LeafNode):
             config["configurable"] = ran.kept.configurable(config["configurable"])
         if getattr(self.agent.graph, "checkpointer", None) is False:
             config["configurable"] = {**config["configurable"], DURABILITY: "exit"}  # "sync" fails
-        return cast(RunnableConfig, config)
+        return replies.config(cast(RunnableConfig, config))
 
     def _end(self, activation: Activation, ran: "_Run") -> Calls[None]:
         messages = ran.log.in_order()
@@ -384,6 +389,7 @@ class _Run:
         *,
         saves: bool,
         reads_messages: bool,
+        is_far: bool,
     ) -> None:
         """Make a run.
 
@@ -394,6 +400,7 @@ class _Run:
             task_id: LangGraph's id of the node's task.
             saves: Whether the graph saves its state, and continues from it on a resume.
             reads_messages: Whether the agent says the messages in the state.
+            is_far: Whether a server runs the graph, which keeps the ids of its messages.
         """
         self.final: object = None
         self._reads_messages = reads_messages
@@ -414,9 +421,9 @@ class _Run:
         self._run = str(uuid4())
         seen = activation.view.state.messages
         users = [m for m in activation.view.written_here if m.type == "human" and address_of(m) is None]
-        ids = {message.id for message in seen}
         last = before.log if before else None
-        self.log: MessageLog = last or MessageLog(activation.address, known, users, ids)
+        self.log: MessageLog = last or MessageLog(activation.address, known, users, seen)
+        self.log.is_taken = activation.output.is_known if is_far else activation.output.is_taken
         self._unnamed = f"{activation.address} {seen[-1].id if seen else None}"
 
     def find(self, state: StateSnapshot) -> None:
@@ -480,7 +487,7 @@ class _Run:
             self._last_try = result["acts"].get("try", self._last_try)
             if self.kept is not None:
                 self.kept.began_at = result["acts"].get("at")
-            self.log.take(result["messages"])
+            self.log.take(result["messages"], result["acts"].get("ids"))
         self._passed()
 
     def _result(self, change: MessageChange) -> tuple[Emitter, TaskResult]:
@@ -488,6 +495,8 @@ class _Run:
         emitter.add_change(change)
         position = Position(next=None, cursor=[], tree="", at=at)
         acts = {"run": self._run, "try": self._try, "at": self.kept and self.kept.began_at}
+        if self.log.ids:
+            acts["ids"] = dict(self.log.ids)
         return emitter, TaskResult(
             messages=change.messages, values=[], position=position, acts=acts, number=self._number
         )

@@ -15,7 +15,7 @@ ends: the others of the step may take long, or ask. So results are said in the o
 in the history they are in the order of the graph's lists.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import (
@@ -25,7 +25,7 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
-from agentgraph.graph.effects import MessageChange, Owner, change_by
+from agentgraph.graph.effects import MessageChange, Owner, answered_in, change_by, gives_way
 from agentgraph.graph.history import call_id, calls_of, in_call_order
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.state import is_remove_all, with_id
@@ -35,9 +35,14 @@ from agentgraph.graph.values import is_same
 class MessageLog:
     """The messages of a graph so far, to compare the next list with.
 
+    In the history a message may have another id than in the graph: see `Replies`. So a message is known
+    by the id that it has in the history, and `ids` has that of each id in the graph that differs.
+
     Attributes:
         said: The messages of the agent by id, as they were said.
         rewritten: The user's messages that the graph replaced, by id.
+        ids: The ids that messages have in the history, by those that they have in the graph.
+        is_taken: Returns whether another message has an id, or may get it.
     """
 
     def __init__(
@@ -45,7 +50,7 @@ class MessageLog:
         address: str,
         inputs: Sequence[BaseMessage],
         users: Iterable[BaseMessage] = (),
-        before: Collection[str | None] = (),
+        before: Iterable[BaseMessage] = (),
     ) -> None:
         """Make an empty log.
 
@@ -53,14 +58,17 @@ class MessageLog:
             address: The address of the agent.
             inputs: The input messages of the graph, each with an id.
             users: The user's messages that may be replaced.
-            before: The ids of all messages in the history.
+            before: All messages in the history.
         """
         self.said: dict[str, BaseMessage] = {}
         self.rewritten: dict[str, BaseMessage] = {}
+        self.ids: dict[str, str] = {}
+        self.is_taken: Callable[[str], bool] = lambda _: False
         self._address = address
         self._inputs = {message.id: message for message in inputs}
         self._users = {each.id for each in users if is_same(self._inputs.get(each.id), each)}
-        self._before = {*before, *self._inputs}
+        self._history = {message.id: message for message in before}
+        self._known: dict[str | None, BaseMessage] = {}
         self._ever: set[str] = set()
         self._settled: dict[str, BaseMessage] = {}
         self._results: dict[str, str | None] = {}
@@ -68,10 +76,11 @@ class MessageLog:
 
     def know(self, messages: Iterable[BaseMessage]) -> None:
         """Take messages that the graph had before."""
-        self._before.update(each.id for each in messages)
+        self._known.update({each.id: each for each in messages})
 
-    def take(self, messages: Iterable[BaseMessage]) -> None:
-        """Apply the messages of a change."""
+    def take(self, messages: Iterable[BaseMessage], ids: Mapping[str, str] | None = None) -> None:
+        """Apply the messages of a change, and the ids that they have in the graph."""
+        self.ids.update(ids or {})
         for message in messages:
             key = str(message.id)
             if isinstance(message, RemoveMessage):
@@ -113,11 +122,10 @@ class MessageLog:
             written: The messages.
             removed: The ids of messages that were removed by id since the last list.
         """
-        known = (removed, self._ever, self._before)
         for message in written:
             if isinstance(message, ToolMessage) and (key := message.id):
                 is_open = self._results.get(message.tool_call_id, "") is None
-                if is_open and not any(key in each for each in known):
+                if is_open and key not in removed and not self._is_known(key, message):
                     yield from self._changed(key, message)
 
     def changes(
@@ -138,36 +146,66 @@ class MessageLog:
         for message in messages:
             key = str(message.id)
             if self._settled.get(key) is not message:
-                self._listed.setdefault(key, len(self._listed))
                 yield from self._repeated(key, message, ids)
                 yield from self._changed(key, message)
+                self._listed.setdefault(self._own(key), len(self._listed))
                 self._settled[key] = message
         for message in written:
             key = str(message.id)
-            if message.id and not any(key in known for known in (ids, removed, self._ever)):
+            known = (ids, removed, self._ever)
+            if message.id and not any(key in each or self._own(key) in each for each in known):
                 yield from self._changed(key, message)
         for key in removed:
             if key not in ids:
-                yield from self._changed(key, RemoveMessage(id=key))
+                yield from self._changed(key, RemoveMessage(id=self._own(key)))
+
+    def _own(self, key: str) -> str:
+        """Return the id that a message has in the history, by that in the graph."""
+        return self.ids.get(key, key)
+
+    def _is_known(self, key: str, message: BaseMessage) -> bool:
+        """Return whether the graph had a message before, or has said it."""
+        return self._own(key) in self._ever or self._is_of_others(key, message)
 
     def _changed(self, key: str, message: BaseMessage) -> Iterator[MessageChange]:
-        owner: Owner = "other" if key in self._before else "nobody"
-        if key in self.said or key in self._users:
-            owner = "here" if key in self.said else "user"
-        was = self.said.get(key) or self.rewritten.get(key) or self._inputs.get(key)
-        change = change_by(message, was, owner, "hook", self._address, "")
-        if change.effect == "said" and key in self._ever:
-            change.void.append(key)
+        own = self._own(key)
+        was = self.said.get(own) or self.rewritten.get(key) or self._inputs.get(key)
+        owner: Owner = "nobody"
+        if own in self.said or key in self._users:
+            owner = "here" if own in self.said else "user"
+        elif self._is_of_others(key, message):
+            owner = "other"
+        if own != key and not isinstance(message, RemoveMessage):
+            message = message.model_copy(update={"id": own})
+        answered = answered_in(was, [*self.said.values()]) if was is not None else ()
+        is_taken = owner == "nobody" and own not in self._ever and self.is_taken(own)
+        change = change_by(
+            message, was, owner, "hook", self._address, "", is_taken=is_taken, answered=answered
+        )
+        if change.effect == "said":
+            said_as = str(change.messages[0].id)
+            if said_as != key:
+                self.ids[key] = said_as
+            if said_as in self._ever:
+                change.void.append(said_as)
         if change.messages:
             yield change
+
+    def _is_of_others(self, key: str, message: BaseMessage) -> bool:
+        """Return whether a message is one that the graph had before, or hands back as it was."""
+        was = self._inputs.get(key) or self._known.get(key)
+        if was is None:
+            was = self._history.get(key)
+            return was is not None and was.type == message.type and was.content == message.content
+        return not gives_way(message, was)
 
     def _repeated(
         self, key: str, message: BaseMessage, ids: Collection[str | None]
     ) -> Iterator[MessageChange]:
         """Void the result of a call that ran again: a kill had lost it in the graph's own state."""
-        if isinstance(message, ToolMessage) and key not in self._ever and key not in self._before:
+        if isinstance(message, ToolMessage) and not self._is_known(key, message):
             lost = self._results.get(message.tool_call_id)
-            if lost is not None and lost not in ids and lost not in self._listed:
+            if lost is not None and lost not in {*map(self._own, map(str, ids)), *self._listed}:
                 yield MessageChange("taken back", [RemoveMessage(id=lost)], [lost])
 
 

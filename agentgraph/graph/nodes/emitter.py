@@ -196,6 +196,10 @@ class Emitter:
         """Stream where all transfers led that led here, for readers that have not read the others."""
         self._stream_part({"hops": [self._address, self._clock.turn, *map(list, hops)]})
 
+    def stream_lost(self, reply_ids: Sequence[str]) -> None:
+        """Stream which replies become no message: whoever has their chunks is to discard them."""
+        self._stream_part({"lost": [self._address, [*reply_ids]]})
+
     def void_all(self) -> None:
         """Void everything emitted so far: the activation or call did not end."""
         self._queued.clear()

@@ -10,17 +10,20 @@ only at its end, as one chunk: so chunks that a function yields before are passe
 What functions return or yield: messages, chunks, signals, values; each is taken in order.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Generator
 from contextlib import aclosing, closing
 from functools import cached_property
 from typing import cast
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import BaseMessage, BaseMessageChunk, message_chunk_to_message
-from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.messages import (
+    AIMessageChunk,
+    BaseMessage,
+    BaseMessageChunk,
+    message_chunk_to_message,
+)
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import merge_configs, var_child_runnable_config
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.graph.message import push_message
 
 from agentgraph.agents.agents import FunctionAgent
@@ -38,17 +41,26 @@ from agentgraph.agents.signals import (
     TransferTo,
 )
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.internals import StreamMessagesHandler, StreamMessagesHandlerV2
+from agentgraph.graph.internals import StreamMessagesHandlerV2
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.leaf import LeafNode
+from agentgraph.graph.nodes.replies import (
+    AUTOMATIC,
+    HEARER,
+    LISTENER,
+    LISTENING,
+    Replies,
+    stream_handlers,
+)
 from agentgraph.graph.nodes.stopping import (
     run_coroutine,
     run_in_thread,
     stop_if_unwanted,
     stoppable,
 )
+from agentgraph.graph.stamps import renamed
 from agentgraph.graph.state import Question
 from agentgraph.graph.sync_async import arun_calls, run_calls
 from agentgraph.graph.values import Write
@@ -56,95 +68,78 @@ from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import way_to
 
 
-class Chunks(BaseCallbackHandler):
-    """Joins the chunks that a function yields, and streams them; voids what was streamed in vain."""
+class Chunks:
+    """Joins the chunks that a function yields to messages, and streams them.
 
-    run_inline = True
+    A message ends where something else is yielded, where a chunk says that it is the last, and where
+    one comes with another id. Some providers give only the first chunk an id, and LangChain the others:
+    such an id of LangChain begins no message, unless there was another one of LangChain before.
+    """
 
     def __init__(self, activation: Activation) -> None:
-        self._activation = activation
-        self._handlers = _handlers(activation.config)
+        self._activation, self._replies = activation, activation.output.replies
+        self._handlers = stream_handlers(activation.config)
         self._is_v3 = all(isinstance(each, StreamMessagesHandlerV2) for each in self._handlers)
         self._joined: BaseMessageChunk | None = None
+        self._ids: set[str] = set()
         self._ended: dict[str | None, BaseMessageChunk] = {}
-        self._streamed: dict[str, str] = {}
-        self._ids: dict[UUID, str] = {}
-
-    def config(self, config: RunnableConfig) -> RunnableConfig:
-        """Return a config for the function, whose models are listened to if chunks are streamed."""
-        return merge_configs(config, {"callbacks": [self]}) if self._handlers else config
-
-    def on_llm_new_token(self, token: object, *, chunk: object = None, **_: object) -> None:
-        """Note that a model has streamed a chunk."""
-        if isinstance(chunk, ChatGenerationChunk) and chunk.message.id:
-            self._add(chunk.message)
-
-    def on_stream_event(self, event: Mapping[str, object], *, run_id: UUID, **_: object) -> None:
-        """Note what a model has streamed in version v3."""
-        match event:
-            case {"event": "message-start"}:
-                self._ids[run_id] = str(event.get("id") or f"lc_run--{run_id}")
-            case {"event": "content-block-start", "content": {"text": str(text)}} | {
-                "event": "content-block-delta",
-                "delta": {"text": str(text)},
-            }:
-                self._note(self._ids.get(run_id, f"lc_run--{run_id}"), text)
+        self._renamed: dict[str, str] = {}
 
     def id_of(self, text: str) -> str | None:
         """Return the id of the streamed message with a text, for what a function says; None if none."""
-        return next((key for key, streamed in self._streamed.items() if streamed == text), None)
+        streamed = self._replies.texts.items() if self._replies else ()
+        return next((key for key, each in streamed if each == text), None)
 
     def continues(self, chunk: BaseMessageChunk) -> bool:
         """Return whether a chunk belongs to the message that is being joined, or begins one."""
-        return self._joined is None or chunk.id in (None, self._joined.id)
+        joined = self._joined
+        if joined is None or chunk.id in (None, *self._ids):
+            return joined is None or not _is_last(joined)
+        kinds = {each.startswith(AUTOMATIC) for each in (*self._ids, str(chunk.id))}
+        return not _is_last(joined) and len(kinds) == len(self._ids) + 1
 
     def add(self, chunk: BaseMessageChunk) -> None:
         """Add a chunk to its message, and stream it; not if it changes a message of the history."""
-        if chunk.id is None:
-            chunk = chunk.model_copy(update={"id": self._joined.id if self._joined else str(uuid4())})
-        if self._joined is None:
-            self._joined = self._ended.get(chunk.id)
-            is_known = self._activation.output.current_message(chunk.id) is not None
-            self._is_ours = chunk.id not in self._streamed and not is_known
-            is_over = any(chunk.id in each.seen for each in self._handlers)
-            self._is_passed_on = self._is_ours or (self._is_v3 and not is_over)
+        self._ids.update([chunk.id] if chunk.id else [])
+        if self._joined is not None:
+            chunk = chunk.model_copy(update={"id": self._joined.id})
+        else:
+            chunk = self._first(chunk)
         self._joined = chunk if self._joined is None else self._joined + chunk
-        if self._handlers and self._is_ours:
-            self._add(chunk)
+        if self._replies is not None and self._is_ours:
+            self._replies.add(str(chunk.id), str(chunk.text))
         if self._handlers and self._is_passed_on:
             push_message(chunk, state_key=None)
+
+    def _first(self, chunk: BaseMessageChunk) -> BaseMessageChunk:
+        """Return the first chunk of a message, or one that goes on with a message that has ended."""
+        output, replies, key = self._activation.output, self._replies, chunk.id or str(uuid4())
+        key = self._renamed.get(key, key)
+        self._joined = self._ended.get(key)
+        is_streamed = replies is not None and key in replies.texts
+        is_known = output.own_message(key) is not None
+        if replies is not None and not (is_streamed or is_known) and output.is_taken(key):
+            self._renamed[key] = replies.new_id()
+            key = self._renamed[key]
+            chunk = renamed(chunk, key)
+        self._is_ours = not is_streamed and not is_known
+        is_over = any(key in each.seen for each in self._handlers)
+        self._is_passed_on = self._is_ours or (self._is_v3 and not is_over)
+        return chunk if chunk.id == key else chunk.model_copy(update={"id": key})
 
     def end(self) -> BaseMessage | None:
         """Return the message that the chunks make, if there are any; a later chunk may add to it."""
         if self._joined is None:
             return None
-        ended, self._joined = self._joined, None
-        self._ended[ended.id] = ended
+        ended, self._joined, self._ids = self._joined, None, set()
+        if not _is_last(ended):
+            self._ended[ended.id] = ended
         return message_chunk_to_message(ended)
 
-    def void(self) -> None:
-        """Void the chunks of messages that the function did not say."""
-        ids = sorted(self._streamed.keys() - self._activation.output.said_ids)
-        if ids := [each for each in ids if self._activation.output.current_message(each) is None]:
-            self._activation.output.emitter.add_note("discarded", ids)
 
-    def _add(self, chunk: BaseMessage) -> None:
-        self._note(str(chunk.id), str(chunk.text))
-
-    def _note(self, key: str, text: str) -> None:
-        self._streamed[key] = self._streamed.get(key, "") + text
-
-
-def streams_chunks(config: RunnableConfig) -> bool:
-    """Return whether chunks are streamed in this run."""
-    return bool(_handlers(config))
-
-
-def _handlers(config: RunnableConfig) -> list[StreamMessagesHandler]:
-    """Return LangGraph's handlers that stream chunks."""
-    callbacks = config.get("callbacks")
-    every = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
-    return [each for each in every if isinstance(each, StreamMessagesHandler)] if every else []
+def _is_last(chunk: BaseMessageChunk) -> bool:
+    """Return whether a model has said that no chunk follows."""
+    return isinstance(chunk, AIMessageChunk) and chunk.chunk_position == "last"
 
 
 class Items:
@@ -158,17 +153,20 @@ class Items:
             capabilities: What the agent may do.
         """
         self._activation, self._capabilities = activation, capabilities
-        self._chunks = Chunks(activation) if streams_chunks(activation.config) else None
+        self._chunks: Chunks | None = None
+        if stream_handlers(activation.config):
+            activation.output.replies = Replies(activation.output)
+            self._chunks = Chunks(activation)
 
     def config(self, config: RunnableConfig) -> RunnableConfig:
-        """Return a config for the function, whose models are listened to if chunks are streamed."""
-        return config if self._chunks is None else self._chunks.config(config)
+        """Return a config for the function, whose models are heard if chunks are streamed."""
+        replies = self._activation.output.replies
+        return config if replies is None else replies.config(config)
 
     def end(self) -> None:
-        """Say the last chunks, and void those that belong to no message."""
+        """Say the last chunks."""
         if self._chunks is not None:
             self._end_chunks(self._chunks, live=False)
-            self._chunks.void()
 
     def take(self, output: object, *, live: bool = False) -> bool:
         """Take an item, or items up to one that ends the activation; return whether there was one."""
@@ -368,6 +366,8 @@ class FunctionCall:
         config = activation.config
         metadata = {**config.get("metadata", {}), **activation.mark}  # it assigns chunks to the agent
         var_child_runnable_config.set(self._items.config({**config, "metadata": metadata}))
+        HEARER.set(activation.output)
+        LISTENING.set(LISTENER if activation.output.replies is None else None)
 
     def start(self) -> Awaitable[object] | AsyncGenerator[object] | None:
         """Call the function and take its items; if it is async, return what to await."""

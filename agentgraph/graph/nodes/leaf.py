@@ -127,6 +127,8 @@ class LeafNode(Runnable[LaneState, Update]):
                 "stopped; use these, or leave it out and set a timeout on the model"
             )
         self.run(activation)
+        if activation.output.replies is not None:
+            activation.output.lose_chunks(activation.output.said_ids)
         if entry := activation.cache_entry:
             return run_calls(keep(activation, entry))
         asks = self.node_context.has_border
@@ -142,6 +144,8 @@ class LeafNode(Runnable[LaneState, Update]):
                 await self.arun(activation)
         else:
             await self.arun(activation)
+        if activation.output.replies is not None:
+            activation.output.lose_chunks(activation.output.said_ids)
         if entry := activation.cache_entry:
             return await arun_calls(keep(activation, entry))
         asks = self.node_context.has_border

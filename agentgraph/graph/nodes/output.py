@@ -4,8 +4,10 @@ All is collected here while the node runs, and the activation makes the node's u
 their numbers from the emitter: some at once, the others when the node ends.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
+from os import urandom
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
@@ -13,17 +15,42 @@ from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import Kept
-from agentgraph.graph.effects import Effect, Giver, MessageChange, Owner, change_by
+from agentgraph.graph.effects import (
+    Effect,
+    Giver,
+    MessageChange,
+    Owner,
+    answered_in,
+    change_by,
+    gives_way,
+)
+from agentgraph.graph.history import calls_of
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
+from agentgraph.graph.nodes.replies import Replies
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.own import detached
 from agentgraph.graph.saving import as_saved, check_names
-from agentgraph.graph.stamps import STAMP, STEERED, Note, address_of, agent_of, is_steered, stamped
+from agentgraph.graph.stamps import (
+    PROVIDER_ID,
+    STAMP,
+    STEERED,
+    Note,
+    address_of,
+    agent_of,
+    is_steered,
+    renamed,
+    stamped,
+)
 from agentgraph.graph.state import Change, Changes, Update, collected, keeping
 from agentgraph.graph.stored_values import counts_for_values, without_copies
 from agentgraph.graph.values import Write, in_order
 from agentgraph.tree.addresses import keeper_node
 from agentgraph.tree.run_paths import hops_in
+
+M = TypeVar("M", bound=BaseMessage)
+
+_ID = attrgetter("id")
+_OWN: Collection[Owner] = ("here", "earlier")
 
 
 class Output:
@@ -36,7 +63,12 @@ class Output:
         writes: The values that it writes.
         changes: Its changes of the records of middleware and of what agents keep.
         untracked: The new unsaved state of its middleware; None if that is unchanged.
+        replies: Gives ids to the replies of models and their chunks; None if it hears no model.
     """
+
+    replies: Replies | None = None
+    _unsaid: dict[str, int] | None = None
+    _own_ids: frozenset[str] = frozenset()
 
     def __init__(
         self, view: View, config: RunnableConfig, *, runs_lanes: bool = False, runs_trees: bool = False
@@ -74,7 +106,11 @@ class Output:
 
     def emit_message(self, message: BaseMessage) -> None:
         """Write a new message to the history, and emit it when the node ends."""
-        self.messages.append(self.stamped(self.saved("the message", message)))
+        self.emit_stamped(self.stamped(message))
+
+    def emit_stamped(self, message: BaseMessage) -> None:
+        """Write a new message that has its stamp to the history, and emit it when the node ends."""
+        self.messages.append(self.saved("the message", message))
         self.emitter.add_message(self.messages[-1])
 
     def say(self, text: str, message_id: str | None = None, *, live: bool = False) -> None:
@@ -123,25 +159,102 @@ class Output:
             live: Whether to emit a new message at once instead of when the node ends. What makes others
                 void waits for the end: the node may fail.
         """
-        change = self.change_by(detached(message), giver, is_seen=is_seen)
+        is_reply = self._takes_reply(message.id or "")
+        change = self.change_by(detached(message), giver, is_seen=is_seen, is_reply=is_reply)
         if change.messages:
             saved = self.saved("the message", message)
             if saved is not message:
-                change = self.change_by(saved, giver, is_seen=is_seen)
+                change = self.change_by(saved, giver, is_seen=is_seen, is_reply=is_reply)
             self.emitter.add_change(change)
             self.messages += change.messages
         if live and change.effect == "said":
             self.emitter.flush()
         return change.effect
 
-    def change_by(self, message: BaseMessage, giver: Giver, *, is_seen: bool = False) -> MessageChange:
+    def change_by(
+        self, message: BaseMessage, giver: Giver, *, is_seen: bool = False, is_reply: bool = False
+    ) -> MessageChange:
         """Return the change of the history that a message makes, by the table in `effects.py`."""
-        was = self.current_message(message.id) if message.id else None
+        key = message.id or ""
+        was = None
+        if key:
+            was = (None if is_reply else self.own_message(key)) or self.current_message(key)
         owner: Owner = "other" if is_seen else "nobody"
         if was is not None:
             owner = self._owner(was)
+            if was.id != key:
+                message = message.model_copy(update={"id": was.id})
         name = self._node_context.place.home.name
-        return change_by(message, was, owner, giver, self._address, name)
+        return change_by(
+            message,
+            was,
+            owner,
+            giver,
+            self._address,
+            name,
+            is_taken=bool(key) and self.is_taken(key),
+            is_reply=is_reply,
+            answered=self._answered(was) if calls_of(was or message) else (),
+        )
+
+    def owned(
+        self, message: BaseMessage, seen: BaseMessage | None, *, is_beside: bool = False
+    ) -> BaseMessage:
+        """Return a message of an update, under another id if it must not have its own.
+
+        Args:
+            message: The message.
+            seen: The message with its id that the agent sees; None if it sees none.
+            is_beside: Whether others of the agent may be said concurrently.
+        """
+        key = message.id
+        if not key or isinstance(message, RemoveMessage) or key in self._own_ids:
+            return message
+        was = seen or self.own_message(key)
+        if was is not None and not gives_way(message, was, self._answered(was)):
+            return message if was.id == key else message.model_copy(update={"id": was.id})
+        if was is None and not (is_beside or self.is_taken(key)):
+            return message
+        new_id = str(uuid4())
+        self._own_ids = self._own_ids | {new_id}
+        return renamed(message, new_id)
+
+    def is_taken(self, message_id: str) -> bool:
+        """Return whether another message has an id, or may get it from who runs concurrently."""
+        is_given = self.replies is not None and self.replies.has_given(message_id)
+        if is_given or message_id in self._own_ids:
+            return False
+        return self._node_context.is_inner or self.is_known(message_id)
+
+    def is_known(self, message_id: str) -> bool:
+        """Return whether a message of the history has an id."""
+        return message_id in map(_ID, self._view.state.messages)
+
+    def heard(self, reply_id: str) -> None:
+        """Note that a model has replied under an id."""
+        self._unsaid = self._unsaid or {}
+        self._unsaid[reply_id] = self._unsaid.get(reply_id, 0) + 1
+
+    def _takes_reply(self, message_id: str) -> bool:
+        """Return whether a message is a reply that a model has given and that is not said yet."""
+        if not self._unsaid or not self._unsaid.get(message_id):
+            return False
+        self._unsaid[message_id] -= 1
+        return True
+
+    def own_message(self, message_id: str) -> BaseMessage | None:
+        """Return the agent's own message that has an id, or that came with it; None without one."""
+        was = self.current_message(message_id)
+        if was is not None and self._owner(was) in _OWN:
+            return was
+        for each in reversed([*self._view.written_here, *self.messages]):
+            if each.response_metadata.get(PROVIDER_ID) == message_id and self._owner(each) in _OWN:
+                return self.current_message(each.id)
+        return None
+
+    def _answered(self, was: BaseMessage | None) -> set[str]:
+        """Return the ids of the calls of a message that have results."""
+        return answered_in(was, [*self._view.state.messages, *self.messages]) if was else set()
 
     def _owner(self, was: BaseMessage) -> Owner:
         """Return whose a message of the history is."""
@@ -153,12 +266,27 @@ class Output:
         place, paths = self._node_context.place, self._node_context.paths
         if agent_of(was, paths.inner_names) != place.home.name:
             return "other"
+        if not any(each.id == was.id for each in (*self._view.written_here, *self.messages)):
+            return "other"  # it was said in a lane around this one, which others may change too
         here = [*self.messages, *self._view.said_before()]
         return "here" if any(each.id == was.id for each in here) else "earlier"
 
-    def stamped(self, message: BaseMessage) -> BaseMessage:
-        """Return a message with the address at which it is said, and the name of its agent."""
-        return stamped(message, self._address, self._node_context.place.home.name)
+    def stamped(self, message: M, *, is_beside: bool = False) -> M:
+        """Return a new message with the address at which it is said, and the name of its agent.
+
+        It gets another id if another message has its own, or may get it.
+
+        Args:
+            message: The message.
+            is_beside: Whether others of the agent may be said concurrently.
+        """
+        key, context, new_id = message.id, self._node_context, None
+        is_free = not key or (self.replies is not None and self.replies.has_given(key))
+        if not is_free and (
+            is_beside or context.is_inner or key in map(_ID, self._view.state.messages)
+        ):
+            new_id = urandom(16).hex()  # as `uuid4` makes it, without its calls
+        return stamped(message, self._address, context.place.home.name, new_id=new_id)
 
     def add_emitted(self, messages: Sequence[BaseMessage], notes: Sequence[Note] = ()) -> None:
         """Write messages and notes that tasks or a call have already emitted."""
@@ -181,6 +309,15 @@ class Output:
             if message.id == message_id:
                 return None if isinstance(message, RemoveMessage) else message
         return next((each for each in self._view.state.messages if each.id == message_id), None)
+
+    def lose_chunks(self, said: Collection[str | None] = ()) -> None:
+        """Stream which replies are lost that were streamed: all but those of some messages.
+
+        What is said comes first, as it does where it is emitted at once.
+        """
+        if self.replies is not None and (lost := self.replies.unsaid(said)):
+            self.emitter.flush()
+            self.emitter.stream_lost(lost)
 
     @property
     def said_ids(self) -> set[str | None]:

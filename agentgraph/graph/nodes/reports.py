@@ -65,6 +65,8 @@ class Reporter(Contained):
         leaves once the saver has failed is the saver's.
         """
         self._emitter.void_all()
+        if self._call is None:
+            self._activation.output.lose_chunks()
         if (failure := saver_failure(self._activation.node_config, error)) is not None:
             return failure
         if isinstance(error, GraphInterrupt) and not error.args[0]:
