@@ -127,11 +127,19 @@ class Conversation:
     def remove(self, void: AbstractSet[str]) -> bool:
         """Remove the messages whose id or step is void, and return whether there were any.
 
-        The step of a message that an earlier run told is in its metadata, which clients send back.
+        The step of a message that an earlier run told is in its metadata, which clients send back. The
+        official client keeps reasoning that a snapshot lacks, so that stays without its text.
         """
-        gone = [key for key, each in self._messages.items() if not void.isdisjoint(_names(key, each))]
-        for key in gone:
-            del self._messages[key]
+        gone = [
+            (key, each)
+            for key, each in self._messages.items()
+            if not void.isdisjoint(_names(key, each)) and not _is_blank(each)
+        ]
+        for key, each in gone:
+            if each.role == "reasoning":
+                self._messages[key] = Told(key, "reasoning", None, each.metadata or {})
+            else:
+                del self._messages[key]
         return bool(gone)
 
     def snapshot(self) -> list[Message]:
@@ -149,6 +157,13 @@ class Conversation:
             if message.id not in placed
             for each in (message, *results.get(message.id, ()))
         ]
+
+
+def _is_blank(message: Message | Told) -> bool:
+    """Return whether a message is reasoning without its text."""
+    if isinstance(message, Told):
+        return message.role == "reasoning" and not message.text
+    return isinstance(message, ReasoningMessage) and not message.content
 
 
 def _calls(message: Message) -> Sequence[ToolCall]:

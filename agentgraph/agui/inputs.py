@@ -5,9 +5,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from ag_ui.core import (
+    AssistantMessage,
     ContentPart,
     DataSource,
     FileSource,
+    Message,
     ResumeEntry,
     RunAgentInput,
     TextPart,
@@ -15,10 +17,10 @@ from ag_ui.core import (
     UrlSource,
     UserMessage,
 )
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.types import Overwrite
 
-from agentgraph.agui.plain import plain
+from agentgraph.agui.plain import plain, plain_text
 from agentgraph.agui.questions import cancelled, frontend_answer, frontend_call
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt as Question
@@ -39,7 +41,7 @@ class Before:
     Attributes:
         is_new: Whether the saver has no such thread.
         is_done: Whether its last turn has ended.
-        message_ids: The ids of its messages.
+        messages: Its messages by id.
         values: The values of the run.
         questions: The questions that wait for answers.
         is_running: Whether a run is active, or about to end; the rest may be changing then.
@@ -47,7 +49,7 @@ class Before:
 
     is_new: bool = True
     is_done: bool = True
-    message_ids: AbstractSet[str] = frozenset()
+    messages: Mapping[str, BaseMessage] = field(default_factory=dict)
     values: Mapping[str, object] = field(default_factory=dict)
     questions: Sequence[Question] = ()
     is_running: bool = False
@@ -68,9 +70,9 @@ def before(saver: ThreadSaver) -> Calls[Before]:
     state = (yield from saver.state()).values
     begun = begun_input(saved)
     messages = [*state.get("messages", ()), *(begun["messages"] if begun else ())]
-    ids = frozenset(str(message.id) for message in messages)
+    by_id = {str(message.id): message for message in messages}
     values = dict(state.get("values", {}))
-    return Before(False, next_node(saved) is None, ids, values, questions)
+    return Before(False, next_node(saved) is None, by_id, values, questions)
 
 
 def values_of(saver: ThreadSaver) -> Calls[Mapping[str, object]]:
@@ -111,7 +113,7 @@ def news(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]) -> 
         InvalidAnswerError: It cancels a question that can only be answered, or dropped with the turn.
         AgentGraphError: Its state is not an object.
     """
-    messages = _new_messages(run_input, thread.message_ids)
+    messages = _new_messages(run_input, thread.messages.keys())
     by_id = {question.id: question for question in thread.questions}
     entries = _entries(run_input, by_id)
     calls = {call["id"]: q.id for q in thread.questions if (call := frontend_call(q.value))}
@@ -139,6 +141,23 @@ def news(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]) -> 
         )
     drops = bool(messages) and not answers and only_calls
     return News(messages, _new_values(run_input, thread.values, merged), answers, drops)
+
+
+def as_kept(run_input: RunAgentInput, thread: Before) -> RunAgentInput:
+    """Return a run input whose messages have the texts that the thread has under their ids."""
+    return run_input.model_copy(
+        update={
+            "messages": [_as_kept(each, thread.messages.get(each.id)) for each in run_input.messages]
+        }
+    )
+
+
+def _as_kept(message: Message, kept: BaseMessage | None) -> Message:
+    if kept is None or not isinstance(message, UserMessage | AssistantMessage):
+        return message
+    content = message.content
+    is_same = not isinstance(content, str) or content == plain_text(str(kept.text))
+    return message if is_same else message.model_copy(update={"content": plain_text(str(kept.text))})
 
 
 def _entries(run_input: RunAgentInput, by_id: Mapping[str, Question]) -> dict[str, ResumeEntry]:

@@ -19,7 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from agentgraph.agents.limits import Limits
 from agentgraph.agui.frontend_tools import RUN_INPUT
 from agentgraph.agui.history import history
-from agentgraph.agui.inputs import Before, News, before, news, values_of
+from agentgraph.agui.inputs import Before, News, as_kept, before, news, values_of
 from agentgraph.agui.plain import shown_values
 from agentgraph.agui.translation import Translator
 from agentgraph.errors import AgentGraphError
@@ -142,6 +142,7 @@ async def _begin(
         await (await runner.aresume(thread_id)).aclose()
         thread = await runner.engine.aread(before, thread_id)
     new = news(run_input, thread, merged)
+    run_input = as_kept(run_input, thread)
     has_news = bool(new.answers or new.messages) or thread.is_new
     if not has_news:
         turns = (await runner.athread(thread_id)).turns

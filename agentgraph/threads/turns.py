@@ -31,18 +31,23 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import (
+    BaseMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.agents.agents import EachAgent
-from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
+from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError, ThreadError
 from agentgraph.graph.graph_classes import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.nodes.each import joining
 from agentgraph.graph.own import detached
 from agentgraph.graph.stamps import address_of, stamped
-from agentgraph.graph.state import Changes, Position, collected, folded, with_id
+from agentgraph.graph.state import Changes, Position, collected, folded, is_remove_all, with_id
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import check_mapping, maps_in
 from agentgraph.safe_repr import reason, shown
@@ -137,19 +142,21 @@ def new_turn(
 
     Raises:
         AgentGraphError: The messages or the values cannot be read or saved.
+        ThreadError: A message has the id of another one of the thread.
         PendingInterruptError: Questions are pending, and `drop_pending` is false.
     """
     turn = as_input(messages, values)
     turn["messages"] = saver.saved_messages(turn["messages"])
     if "values" in turn:
         turn["values"] = saver.saved_values(turn["values"])
+    saved = yield from saver.checkpoint()
+    if saved is not None:
+        check_whole(saver, saved)
+        turn["messages"] = yield from _new_messages(saver, turn["messages"])
     if late := late_results(turn["messages"]):
         turns = (yield from thread(saver, saver.reducers)).turns
         turn["messages"] = named_results(turns, turn["messages"], late, saver.thread_id)
     turn["messages"] = [*waiting, *turn["messages"]]
-    saved = yield from saver.checkpoint()
-    if saved is not None:
-        check_whole(saver, saved)
     if saved is None or not next_node(saved):
         return turn
     if not drop_pending and (questions := (yield from pending(saver))):
@@ -169,6 +176,32 @@ def new_turn(
         messages=[*salvage.messages, *turn["messages"]],
         **{name: written for name, written in more.items() if written},
     )
+
+
+def _new_messages(saver: ThreadSaver, messages: Sequence[BaseMessage]) -> Calls[Sequence[BaseMessage]]:
+    """Return the messages of an input that the thread does not have, and its removals.
+
+    Raises:
+        ThreadError: One has the id of a message of the thread, and other content.
+    """
+    if not any(message.id for message in messages):
+        return messages
+    there = {each.id: each for each in (yield from saver.state()).values.get("messages", ())}
+    new: list[BaseMessage] = []
+    for message in messages:
+        if is_remove_all(message):
+            there.clear()
+        was = there.pop(message.id, None) if message.id else None
+        if was is None or isinstance(message, RemoveMessage):
+            new.append(message)
+        elif (was.type, was.content) != (message.type, message.content):
+            raise ThreadError(
+                f"thread {shown(saver.thread_id)}: the input has the message {shown(message.text)} "
+                f"under the id {message.id!r}, which the message {shown(was.text)} of the thread has; "
+                "leave the id out for a new message, or call rewind(...) to change an earlier one",
+                saver.thread_id,
+            )
+    return new
 
 
 def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Salvage]:

@@ -195,6 +195,7 @@ class Step:
         answer: object = None,
         keeps_edits: bool = True,
         is_open: bool = True,
+        is_graph: bool = False,
     ) -> None:
         """Make a run.
 
@@ -205,9 +206,10 @@ class Step:
             answer: The agent's structured response so far.
             keeps_edits: Whether the edits of the last activation remain.
             is_open: Whether tool calls may lack results.
+            is_graph: Whether the agent is a graph that is laid flat, and says what is new.
         """
         self.answer = answer
-        self._activation = activation
+        self._activation, self._is_graph = activation, is_graph
         self._channels = channels
         self._values = activation.view.seen.values
         self._visible = with_ids(activation.view, visible)
@@ -429,7 +431,8 @@ class Step:
         if not any(message.id for message in several):
             return several
         seen = {message.id: message for message in self.messages}
-        return [self._activation.output.owned(each, seen.get(each.id)) for each in several]
+        owned, is_said = self._activation.output.owned, self._is_graph
+        return [owned(each, seen.get(each.id), is_said=is_said) for each in several]
 
     def _write_values(self, values: Mapping[str, object]) -> None:
         self._shared.append(values)

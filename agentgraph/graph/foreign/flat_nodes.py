@@ -101,6 +101,7 @@ class FlatNode(TalkNode):
             self._channels,
             activation.view.visible(activation.view.history),
             keeps_edits=self.keeps_state,
+            is_graph=True,
         )
 
     def reading(self, step: Step, steps: int = 0, writes: Sequence[Write] = ()) -> Read:
@@ -383,7 +384,7 @@ class InnerGraphNode(FlatNode):
     ) -> BaseMessage:
         if not self.says_messages or not message.id:
             return with_id(message, str(uuid4()))
-        return activation.output.owned(message, seen.get(message.id), is_beside=True)
+        return activation.output.owned(message, seen.get(message.id), is_said=True, is_beside=True)
 
     def _new_messages(
         self, activation: Activation, step: Step, writes: Sequence[Write]

@@ -178,10 +178,10 @@ class Output:
         key = message.id or ""
         was = None
         if key:
-            was = (None if is_reply else self.own_message(key)) or self.current_message(key)
+            was = (None if is_reply else self.own_message(key, giver)) or self.current_message(key)
         owner: Owner = "other" if is_seen else "nobody"
         if was is not None:
-            owner = self._owner(was)
+            owner = self._owner(was, giver)
             if was.id != key:
                 message = message.model_copy(update={"id": was.id})
         name = self._node_context.place.home.name
@@ -198,19 +198,26 @@ class Output:
         )
 
     def owned(
-        self, message: BaseMessage, seen: BaseMessage | None, *, is_beside: bool = False
+        self,
+        message: BaseMessage,
+        seen: BaseMessage | None,
+        *,
+        is_said: bool = False,
+        is_beside: bool = False,
     ) -> BaseMessage:
         """Return a message of an update, under another id if it must not have its own.
 
         Args:
             message: The message.
             seen: The message with its id that the agent sees; None if it sees none.
+            is_said: Whether it is said if the agent sees none; else it is for the agent alone if the
+                history has one.
             is_beside: Whether others of the agent may be said concurrently.
         """
         key = message.id
         if not key or isinstance(message, RemoveMessage) or key in self._own_ids:
             return message
-        was = seen or self.own_message(key)
+        was = seen or self.own_message(key, "hook") or (None if is_said else self.current_message(key))
         if was is not None and not gives_way(message, was, self._answered(was)):
             return message if was.id == key else message.model_copy(update={"id": was.id})
         if was is None and not (is_beside or self.is_taken(key)):
@@ -242,13 +249,14 @@ class Output:
         self._unsaid[message_id] -= 1
         return True
 
-    def own_message(self, message_id: str) -> BaseMessage | None:
+    def own_message(self, message_id: str, giver: Giver = "function") -> BaseMessage | None:
         """Return the agent's own message that has an id, or that came with it; None without one."""
         was = self.current_message(message_id)
-        if was is not None and self._owner(was) in _OWN:
+        if was is not None and self._owner(was, giver) in _OWN:
             return was
         for each in reversed([*self._view.written_here, *self.messages]):
-            if each.response_metadata.get(PROVIDER_ID) == message_id and self._owner(each) in _OWN:
+            came_with = each.response_metadata.get(PROVIDER_ID)
+            if came_with == message_id and self._owner(each, giver) in _OWN:
                 return self.current_message(each.id)
         return None
 
@@ -256,7 +264,7 @@ class Output:
         """Return the ids of the calls of a message that have results."""
         return answered_in(was, [*self._view.state.messages, *self.messages]) if was else set()
 
-    def _owner(self, was: BaseMessage) -> Owner:
+    def _owner(self, was: BaseMessage, giver: Giver) -> Owner:
         """Return whose a message of the history is."""
         at = address_of(was)
         if at is None or is_steered(was):
@@ -266,8 +274,9 @@ class Output:
         place, paths = self._node_context.place, self._node_context.paths
         if agent_of(was, paths.inner_names) != place.home.name:
             return "other"
-        if not any(each.id == was.id for each in (*self._view.written_here, *self.messages)):
-            return "other"  # it was said in a lane around this one, which others may change too
+        mine = (*self._view.written_here, *self.messages)
+        if giver != "hook" and not any(each.id == was.id for each in mine):
+            return "other"  # it was said in a lane around this one, where others may take its id too
         here = [*self.messages, *self._view.said_before()]
         return "here" if any(each.id == was.id for each in here) else "earlier"
 
