@@ -1,10 +1,11 @@
 """The ids of replies: providers reuse them, and still each reply is one message of the thread."""
 
+import threading
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
-from helpers import Drive, Sync, chat, fresh, scripted
+from helpers import Drive, chat, fresh, middleware, says, scripted
 from langchain.agents import create_agent
 from langchain_core.caches import InMemoryCache
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
@@ -27,7 +28,7 @@ PLACES: dict[str, tuple[Callable[[list[ag.Agent]], ag.Agent], int]] = {
     "loop": (lambda agents: ag.loop("s", agents, max_iterations=2), 4),
     "branches": (lambda agents: ag.parallel("s", agents), 2),
     "branches of branches": (
-        lambda agents: ag.parallel("s", [ag.parallel("i", agents), ag.function_agent("c", str)]),
+        lambda agents: ag.parallel("s", [ag.parallel("i", agents), says("c")]),
         3,
     ),
     "items": (
@@ -167,8 +168,6 @@ def test_an_own_message_is_replaced_by_the_id_that_its_agent_gave_it(drive: Driv
 
 
 def test_the_chunks_of_a_branch_that_lost_are_discarded(drive: Drive) -> None:
-    import threading
-
     won, spoke = threading.Event(), threading.Event()
 
     def slow(ctx: ag.Context) -> Any:
@@ -192,8 +191,6 @@ def test_the_chunks_of_a_branch_that_lost_are_discarded(drive: Drive) -> None:
 
 
 def test_a_reply_that_middleware_replaces_is_discarded_and_the_message_is_another(drive: Drive) -> None:
-    from helpers import middleware
-
     def louder(request: Any) -> Any:
         response = yield request
         said = response.result[0]
@@ -224,4 +221,3 @@ def test_a_server_reads_which_replies_are_lost() -> None:
     graph: Any = ag.compile_agent(tree)
     parts = graph.stream({"messages": ["Go."]}, stream_mode=ag.STREAM_MODES, subgraphs=True)
     assert sorted(held(ag.translate(tree, parts)).values()) == ["class 3", "class 3"]
-    assert Sync
