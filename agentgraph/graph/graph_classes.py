@@ -286,11 +286,18 @@ class RootGraph(Graph):
         return {**config, "configurable": configurable}, guarded
 
     def _counting(self, config: RunnableConfig | None) -> RunnableConfig | None:
-        """Return a config with a new ledger of what the run spends, if anything is counted."""
+        """Return a config with a new ledger of what the run spends, if anything is counted.
+
+        A tree inside another one has its own, by default with the limits of that: what it spends counts
+        for the agent that runs it too, which hears of the calls of models.
+        """
         configurable = (config or {}).get("configurable") or {}
         given: Limits | None = configurable.get(LIMITS)
         if given is None and not self.is_limited:
-            return config
+            around: Ledger | None = configurable.get(LEDGER)
+            if around is None:
+                return config
+            given = around.limits
         is_saved = isinstance(self.checkpointer, BaseCheckpointSaver)
         if is_saved and not ensure_config(self.config, config)["configurable"]:
             return config  # it names no thread, which LangGraph refuses

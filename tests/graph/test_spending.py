@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 import agentgraph as ag
-from agentgraph.testing import call, calls
+from agentgraph.testing import ScriptedChatModel, call, calls
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 
@@ -175,6 +175,39 @@ def test_a_compiled_tree_that_is_a_node_counts_for_the_agent_that_runs_it(drive:
     list(drive.resume(runner, "t", limits=ag.Limits(model_calls=3)))
     calls = {name: each.model_calls for name, each in runner.thread("t").spent.by_agent.items()}
     assert calls == {"g": 2, "z": 1}
+
+
+@pytest.mark.parametrize("where", ["on the runner", "on the run"])
+@pytest.mark.parametrize("around", ["a lane", "a branch", "an item", "a run", "a tree in it"])
+def test_what_a_compiled_tree_spent_before_it_failed_is_told(
+    drive: Drive, where: str, around: str
+) -> None:
+    asked: list[str] = []
+
+    def answer(messages: Any) -> str:
+        asked.append("asked")
+        return "Hi."
+
+    model = ScriptedChatModel(responses=answer, counts_tokens=True)
+    rounds = ag.loop("l", [ag.chat_agent("c", model)], max_iterations=9)
+    agent = ag.graph_agent("g", ag.compile_agent(rounds))
+    tree = {
+        "a lane": ag.sequential("s", [agent]),
+        "a branch": ag.parallel("p", [ag.sequential("q", [agent]), says("z")]),
+        "an item": ag.each("e", agent, lambda ctx: [1]),
+        "a run": ag.function_agent("f", lambda ctx: str(ctx.run("g", "Go.")), agents=[agent]),
+        "a tree in it": ag.graph_agent("o", ag.compile_agent(ag.sequential("i", [agent]))),
+    }[around]
+    two = ag.Limits(model_calls=2)
+    runner = ag.Runner(tree, limits=two if where == "on the runner" else None)
+    given = {"limits": two} if where == "on the run" else {}
+    failing(drive.run(runner, "Go.", thread_id="t", **given), ag.LimitError)
+    for limit in (3, 4):
+        assert runner.thread("t").spent.model_calls == len(asked) == limit - 1
+        limits = ag.Limits(model_calls=limit)
+        failing(drive.resume(runner, "t", limits=limits), ag.LimitError)
+    assert runner.thread("t").spent.model_calls == len(asked) == 4
+    assert {"c", "l"}.isdisjoint(runner.thread("t").spent.by_agent)
 
 
 def test_a_model_that_middleware_calls_counts_for_its_agent(drive: Drive) -> None:
