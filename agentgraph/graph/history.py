@@ -39,6 +39,7 @@ from agentgraph.agents.functions import is_awaitable, refuse
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.own import own_list
 from agentgraph.graph.stamps import (
     address_of,
     agent_of,
@@ -116,7 +117,7 @@ def visible(
     entries = [Entry(m, agent_of(m, inner_names), address_of(m), path_of) for m in messages[:before]]
     entries = entries if shorten is None else shorten(entries)
     if callable(policy):
-        seen = chosen_by(policy, policy(entries), my_address)
+        seen = chosen_by(policy, policy(own_list(entries)), my_address)
     else:
         chosen = _chosen(
             policy, _marked(entries, me), me, lambda: _on_the_way_to(my_address, path_of, inner_names)

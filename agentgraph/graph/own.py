@@ -33,15 +33,15 @@ from collections.abc import (
     Sequence,
     ValuesView,
 )
-from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from io import BytesIO
 from operator import is_
 from types import FunctionType, MappingProxyType, NoneType
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, Protocol, SupportsIndex, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -124,8 +124,7 @@ class OwnList(list[Any]):
         """Reach the next elements at once, after one that was small: that is much faster."""
         run = list.__getitem__(self, slice(begin, begin + _RUN))
         if _are_same(run, self._shared[begin : begin + _RUN]) and _PLAIN.issuperset(map(type, run)):
-            with suppress(_NotPlain):
-                list.__setitem__(self, slice(begin, begin + len(run)), _plain_copy(run))
+            list.__setitem__(self, slice(begin, begin + len(run)), private(run))
 
     def __reversed__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self) - 1, -1, -1))
@@ -350,22 +349,6 @@ def _small(value: Any, room: list[int], memo: dict[int, Any]) -> Any:
     }
 
 
-def detached(value: V) -> V:
-    """Return a value without objects that others may change; lists and dicts are plain ones."""
-    copied: V = _copied_whole(value, takes_shared=True)
-    return copied
-
-
-def private(value: V) -> V:
-    """Return a copy of which nothing is shared, in plain lists and dicts.
-
-    It is for code that is passed a whole value, and may change it: a graph, or a tool whose arguments
-    pydantic copies without our methods.
-    """
-    copied: V = _copied_whole(value, takes_shared=False)
-    return copied
-
-
 class _NotPlain(Exception):
     """Raised where data has an object of a class that is not one of Python's own."""
 
@@ -377,24 +360,30 @@ class _PlainPickler(pickle.Pickler):
         raise _NotPlain
 
 
-def _plain_copy(value: object) -> Any:
-    """Return a copy of plain data.
-
-    Raises:
-        _NotPlain: It has other objects.
-    """
+def _copied_whole(value: Any, *, takes_shared: bool) -> Any:
     file = BytesIO()
-    _PlainPickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
-    return pickle.loads(file.getbuffer())
-
-
-def _copied_whole(value: object, *, takes_shared: bool) -> Any:
     try:
-        return _plain_copy(value)
-    except _NotPlain:
+        _PlainPickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+        return pickle.loads(file.getbuffer())
+    except (_NotPlain, pickle.PicklingError):
         return _detached(value, {}, takes_shared=takes_shared)
     except RecursionError:  # no saver can save it
         return value
+
+
+class _Copying(Protocol):
+    def __call__(self, value: V, /) -> V: ...
+
+
+detached: _Copying = partial(_copied_whole, takes_shared=True)
+"""Returns a value without objects that others may change; lists and dicts are plain ones."""
+
+private: _Copying = partial(_copied_whole, takes_shared=False)
+"""Returns a copy of which nothing is shared, in plain lists and dicts.
+
+It is for code that is passed a whole value, and may change it: a graph, or a tool whose arguments
+pydantic copies without our methods.
+"""
 
 
 def _detached(value: Any, memo: dict[int, Any], *, takes_shared: bool) -> Any:

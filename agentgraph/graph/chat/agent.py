@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from functools import cached_property, wraps
 from typing import Any, cast
 
+import langchain.agents.middleware
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
@@ -15,7 +17,7 @@ from agentgraph.agents.agents import AgentTool, ChatAgent, Middleware, agent_too
 from agentgraph.agents.budgets import Summarized, Trimmed
 from agentgraph.agents.context import Context
 from agentgraph.agents.functions import may_give_command
-from agentgraph.agents.middleware import Mode, any_has, mode_fault
+from agentgraph.agents.middleware import Mode, any_has, has, mode_fault
 from agentgraph.agents.templates import fill, is_filled, with_text
 from agentgraph.agents.tools import (
     Passed,
@@ -140,6 +142,15 @@ class BuiltAgent:
             is_open=is_open,
         )
 
+    def shares_state(self, method: str) -> bool:
+        """Return whether the middleware with a method, or of a hook's node, gets the state itself.
+
+        LangChain's own middleware does: it changes nothing in place, and copies cost time.
+        """
+        name, _, hook = method.rpartition(".")
+        several = [each for each in self.middleware if has(each, hook) and name in ("", each.name)]
+        return all(map(_changes_nothing, several))
+
     def continue_at(
         self, activation: Activation, node: str, step: Step | None, **changes: object
     ) -> None:
@@ -250,6 +261,13 @@ class BuiltAgent:
             text = fill(instruction, values, self.agent.name)
             instruction = SystemMessage(text) if text or self._transfers else None
         return with_text(instruction, self._transfers) if self._transfers else instruction
+
+
+def _changes_nothing(middleware: object) -> bool:
+    """Return whether a middleware is LangChain's own, and passes the state to no function of a user."""
+    kind = type(middleware)
+    is_own = getattr(langchain.agents.middleware, kind.__name__, None) is kind
+    return is_own and kind is not HumanInTheLoopMiddleware
 
 
 def _may_command(tool: object) -> bool:

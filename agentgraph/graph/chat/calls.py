@@ -184,8 +184,8 @@ def open_calls(view: View) -> list[OpenCall]:
             error: Any = None
             if call.get("type") == "invalid_tool_call":
                 error = call.get("error") or "they are not valid JSON"
-            named = {**call, "name": now.get(str(call["name"]), call["name"])} if now else call
-            calls.append(OpenCall(cast(ToolCall, named), number, error))
+            named: Any = {**call, "name": now.get(str(call["name"]), call["name"])} if now else call
+            calls.append(OpenCall(named, number, error))
     return calls
 
 

@@ -165,6 +165,12 @@ def injects_state(node: ToolNode, tool: str) -> bool:
     return injected is not None and bool(injected.state or injected.runtime)
 
 
+def injected_fields(node: ToolNode, tool: str) -> Mapping[str, str | None]:
+    """Return the keys of the state that a tool gets by `InjectedState`, by parameter; None for all."""
+    injected = node._injected_args.get(tool)
+    return injected.state if injected is not None else {}
+
+
 def _changed(
     execute: Callable[[ModelRequest], object], change: Callable[[ModelRequest], ModelRequest]
 ) -> Callable[[ModelRequest], object]:

@@ -64,6 +64,7 @@ from agentgraph.graph.nodes.context import ActivationContext
 from agentgraph.graph.nodes.replies import Replies, stream_handlers
 from agentgraph.graph.nodes.stopping import Contained, stoppable
 from agentgraph.graph.open_types import AnyRunnable
+from agentgraph.graph.own import detached, own_list
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.leaf_faults import toolless
@@ -352,7 +353,8 @@ class Asking:
     def _hooked(
         self, hook: Callable[..., object], messages: list[BaseMessage]
     ) -> Calls[list[BaseMessage]]:
-        arguments = (self.context, messages) if takes_two(hook) else (messages,)
+        seen = own_list(messages)
+        arguments = (self.context, seen) if takes_two(hook) else (seen,)
         result = yield from asked(self.context.address, "model_input", hook, *arguments)
         is_list = isinstance(result, Sequence) and not isinstance(result, str)
         if not is_list or not all(isinstance(each, BaseMessage) for each in result):
@@ -360,7 +362,7 @@ class Asking:
                 f"{self.activation.address}: model_input returned {shown(result)}; return the list of "
                 "messages that the model is to be sent"
             )
-        return list(result)
+        return detached(seen) if result is seen else list(result)
 
     def _fault(self, reply: AIMessage, wanted: Wanted) -> str | None:
         """Return why a reply does not fit the wanted answer, as a sentence; None if it fits.

@@ -1,6 +1,7 @@
 """The nodes of a chat agent that ask its model and run the hooks of its middleware."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import takewhile
 from uuid import uuid4
 
@@ -86,6 +87,7 @@ class ModelNode(ChatNode):
         super().__init__(built, retry=policy("retry"), timeout=policy("timeout"))
         self.node = built.flat.nodes["model"].bound if built.takes_node else None
         self._tools, self._bound = [*built.tools, *provider_tools(self.agent)], BoundModels()
+        self._shares_state = built.shares_state("wrap_model_call")
 
     def talk(self, activation: Activation) -> Calls[None]:
         """Ask the model, again if its reply does not fit."""
@@ -139,13 +141,14 @@ class ModelNode(ChatNode):
             self._take(asking, [reply], [])
             return
         config = step.config()
+        state = step.state(is_shared=self._shares_state)
         with asked_in(asking), in_config(config):
-            replied, *others = yield invoked(self.node, step.state(), config)
+            replied, *others = yield invoked(self.node, state, config)
         if asking.fatal is not None:
             raise asking.fatal  # whatever middleware made of it
         step.say_sent()
         step.answer = replied.update.get("structured_response")
-        self._take(asking, _new(replied.update["messages"], seen), others)
+        self._take(asking, _new(replied.update["messages"], state["messages"]), others)
 
     def _offered(self, asking: Asking) -> Sequence[object]:
         """Return the tools that the model is offered."""
@@ -277,6 +280,7 @@ class HookNode(ChatNode):
         self.name = built.node_context.place.nodes.hook(hook)
         node = built.flat.nodes[hook]
         self.runnable, self.policies["trace_policy"] = node.bound, node.trace_policy
+        self._shares_state = built.shares_state(hook)
 
     def talk(self, activation: Activation) -> Calls[None]:
         """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
@@ -290,7 +294,8 @@ class HookNode(ChatNode):
         config = step.config()
         try:
             with in_config(config):
-                returned = yield invoked(self.runnable, step.state(), config)
+                state = step.state(is_shared=self._shares_state)
+                returned = yield invoked(self.runnable, state, config)
                 if returned is not None and type(returned) is not dict:
                     returned = yield from self._update(activation, returned)
         except GraphInterrupt as paused:
@@ -300,8 +305,9 @@ class HookNode(ChatNode):
             raise
         step.merge(returned)
         step.say()
+        shared_state = partial(step.state, is_shared=True)
         try:
-            to = self.built.flat.route(self.hook, step.state, activation.config)
+            to = self.built.flat.route(self.hook, shared_state, activation.config)
         except KeyError as error:
             raise InvalidOutputError(
                 f"{activation.address}: the hook {self.hook!r} gave jump_to={step.jump_to!r}; name it "

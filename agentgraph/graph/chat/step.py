@@ -45,6 +45,7 @@ from agentgraph.graph.history import paired
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.open_types import Channel
+from agentgraph.graph.own import LEAVES, detached, own, own_list
 from agentgraph.graph.state import Record, change_between, is_remove_all, with_id
 from agentgraph.graph.values import copied, first_values, is_same
 from agentgraph.safe_repr import shown
@@ -153,6 +154,8 @@ class Channels:
         own: The channels that only the agent has, by name.
         shared: The names of the declared values of the run.
         defaults: The initial values of the channels that have one, by name.
+        unsaved: The names of its channels that are never saved. They may hold resources, such as a
+            process, which are not copied.
     """
 
     def __init__(
@@ -173,6 +176,7 @@ class Channels:
         mine = frozenset(channels).difference(others)
         self.own = {name: channels[name] for name in sorted(mine - self.shared)}
         self.defaults = first_values({name: channels[name] for name in mine})
+        self.unsaved = frozenset(n for n, c in self.own.items() if isinstance(c, UntrackedValue))
 
 
 class Step:
@@ -231,19 +235,24 @@ class Step:
         self.jump_to: str | None = None
 
     def state(
-        self, values: dict[str, object] | None = None, updates: Sequence[Mapping[str, object]] = ()
-    ) -> dict[str, object]:
+        self,
+        values: Mapping[str, object] | None = None,
+        updates: Sequence[Mapping[str, object]] = (),
+        *,
+        is_shared: bool = False,
+    ) -> dict[str, Any]:
         """Return the state for LangChain's nodes, with each value of the run under its name.
 
         Args:
             values: The values of the run; None for those that the node sees.
             updates: Updates of tool calls that are merged first.
+            is_shared: Whether it is for code that changes nothing in place, and is not copied.
         """
-        values = dict(self._values) if values is None else values
+        values = dict(self._values if values is None else values)
         if updates:
             after = self.copied()
             after.merge_calls(updates)
-            return after.state(values)
+            return after.state(values, is_shared=is_shared)
         state = {**values, **self.own}
         for name, value in self._channels.defaults.items():
             if name not in state:
@@ -252,7 +261,12 @@ class Step:
             state["jump_to"] = self.jump_to
         if self.answer is not None:
             state["structured_response"] = self.answer
-        return {**state, "values": values, "messages": list(self.messages)}
+        if is_shared:
+            return {**state, "values": values, "messages": list(self.messages)}
+        for name, value in state.items():
+            if type(value) not in LEAVES and name not in self._channels.unsaved:
+                state[name] = own(value)
+        return {**state, "values": own(values), "messages": own_list(self.messages)}
 
     def copied(self) -> "Step":
         """Return a copy, to merge updates that do not count yet."""
@@ -267,7 +281,9 @@ class Step:
         Args:
             every: The channels without values.
         """
-        values = {"messages": list(self.messages), **self.own}
+        unsaved = self._channels.unsaved
+        mine = {name: value if name in unsaved else own(value) for name, value in self.own.items()}
+        values = {"messages": own_list(self.messages), **mine}
         return {
             name: _filled(channel, values[name]) if name in values else channel.copy()
             for name, channel in every.items()
@@ -411,6 +427,7 @@ class Step:
         return {k: v for k, v in written.items() if isinstance(channels[k], EphemeralValue)}
 
     def _merge_messages(self, value: object) -> None:
+        value = detached(value)
         if isinstance(value, Overwrite):
             value = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *value.value]
         value = self._owned(value)
@@ -439,6 +456,8 @@ class Step:
         self._values = self._activation.node_context.reducers.applied(self._values, values)
 
     def _reduce(self, key: str, values: Sequence[object]) -> None:
+        if not LEAVES.issuperset(map(type, values)) and key not in self._channels.unsaved:
+            values = detached([*values])
         channel = _channel(self._channels.own, self.own, key)
         channel.update(values)
         if not isinstance(channel, UntrackedValue):

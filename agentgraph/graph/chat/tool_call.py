@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol, cast
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -62,6 +62,7 @@ from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_o
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.tasks import request_of, task_of
 from agentgraph.graph.open_types import Saver
+from agentgraph.graph.own import detached
 from agentgraph.graph.read_back import UnsavableError
 from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.graph.state import Position, TaskResult, with_id
@@ -279,9 +280,13 @@ class RunningCall:
         """The history visible to it, with the values as they are now."""
         return self.seen.with_new((), self.writes) if self.writes else self.seen
 
-    def state(self) -> dict[str, Any]:
-        """Return the state as tools see it; the list of messages is a copy."""
-        state: dict[str, Any] = self.step().state(dict(self.current.values), self.updates)
+    def state(self, *, is_shared: bool = False) -> dict[str, Any]:
+        """Return the state as tools see it.
+
+        Args:
+            is_shared: As in `Step.state`.
+        """
+        state = self.step().state(self.current.values, self.updates, is_shared=is_shared)
         if self.opened.call["name"] == FORWARD:
             state["messages"] = [self._as_said(message) for message in state["messages"]]
         return state
@@ -297,7 +302,7 @@ class RunningCall:
 
     def read(self, fresh: bool) -> dict[str, object]:
         """Return the state as it is now, or before the call."""
-        return self.state() if fresh else self.step().state(dict(self.seen.values))
+        return self.state() if fresh else self.step().state(self.seen.values)
 
     def send(self, update: Mapping[str, object]) -> None:
         """Apply an update written to LangGraph's channels; if the tool runs again, it is kept."""
@@ -323,8 +328,9 @@ class RunningCall:
         """Take the actions out of what a tool returned, and return the rest for LangChain."""
         call_id = self.opened.call["id"]
         if isinstance(returned, ToolMessage) and returned.tool_call_id == call_id:
-            return returned
-        items = returned if isinstance(returned, list) else [returned]
+            is_plain = returned.artifact is None and type(returned.content) is str
+            return returned if is_plain else detached(returned)
+        items = detached(returned if isinstance(returned, list) else [returned])
         handed = [*map(self._handed_over, items)]
         rest = [item for item in map(self._take, handed) if item is not None]
         if len(rest) == 1 and isinstance(rest[0], ToolMessage) and rest[0].tool_call_id != call_id:
@@ -338,7 +344,7 @@ class RunningCall:
         if values:
             whose = f" of the tool {self.opened.call['name']!r}"
             try:
-                saved = self.activation.output.saved_values(values, whose)
+                saved = self.activation.output.saved_values(detached(dict(values)), whose)
             except InvalidOutputError as error:
                 self._unsaved = self._unsaved or error
             else:
@@ -399,7 +405,8 @@ class RunningCall:
         as a summary is. That of a handoff is for the next agent.
         """
         has_ids = any(message.id for message in several)
-        known = {each.id: each for each in self.state()["messages"]} if has_ids else {}
+        seen = self.state(is_shared=True)["messages"] if has_ids else ()
+        known = {each.id: each for each in seen}
         messages = [with_id(self._named(message), str(uuid4())) for message in several]
         changed = [each for each in messages if not is_same(known.get(each.id), each)]
         is_edit = any(each.id in known or isinstance(each, RemoveMessage) for each in changed)
@@ -559,7 +566,8 @@ class RunningCall:
         """
         if not isinstance(item, Command) or item.graph != Command.PARENT:
             return item
-        update = handed_on(item, self.state)
+        shared_state = partial(self.state, is_shared=True)
+        update = handed_on(item, shared_state)
         if item.goto == END:
             return self._ended(update)
         if not item.goto:
@@ -576,12 +584,12 @@ class RunningCall:
                 return refused
             elif sent is not None:
                 call_id = self.opened.call["id"]
-                self._acts["task"] = task_sent(self.activation, sent, self.state(), call_id)
+                self._acts["task"] = task_sent(self.activation, sent, shared_state(), call_id)
         except ValueError as error:
             self._fault = str(error)
             return item
         messages = convert_to_messages(update.get("messages", []))
-        new = new_messages(messages, self.state()["messages"]) if messages else []
+        new = new_messages(messages, shared_state()["messages"]) if messages else []
         results = [message for message in new if isinstance(message, ToolMessage)]
         result = results[-1] if results else self.message(f"Transferred to {target}.")
         others = [message for message in messages if message is not result]

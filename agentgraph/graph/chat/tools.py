@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from inspect import unwrap
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from langchain_core.messages import BaseMessage, ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -48,7 +48,13 @@ from agentgraph.agents.tools import (
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent, guarded, steers
 from agentgraph.graph.chat.calls import before_calls, last_message, open_calls
-from agentgraph.graph.chat.laid_flat import arun_call, edited_calls, injects_state, run_call
+from agentgraph.graph.chat.laid_flat import (
+    arun_call,
+    edited_calls,
+    injected_fields,
+    injects_state,
+    run_call,
+)
 from agentgraph.graph.chat.nodes import ChatNode
 from agentgraph.graph.chat.output import reply_of, write_value
 from agentgraph.graph.chat.step import Step, own_state
@@ -81,6 +87,7 @@ from agentgraph.graph.nodes.stopping import (
 )
 from agentgraph.graph.nodes.tasks import request_of
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.own import private
 from agentgraph.graph.state import ChatEnding, Progress, TaskResult
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
@@ -119,6 +126,8 @@ class CallRunner:
         by_name = self._tool_node.tools_by_name
         self._acting = {name: ActingTool(tool, agent) for name, tool in by_name.items()}
         self._see_state = {name for name in by_name if injects_state(self._tool_node, name)}
+        self._fields = {name: _validated(self._tool_node, name) for name in self._see_state}
+        self._shares_state = built.shares_state("wrap_tool_call")
 
     def reads_state(self, calls: Sequence[RunningCall]) -> bool:
         """Return whether a tool or middleware reads the agent's state in one of several calls."""
@@ -154,7 +163,7 @@ class CallRunner:
         node, call = self._tool_node, running.opened.call
         came, failed = None, None
         try:
-            arguments = (node, call, self._runtime(running))
+            arguments = (node, private(call), self._runtime(running))
             came = yield Call(partial(run_off_loop, run_call), self._arun_call, arguments)
         except Exception as error:
             failed = error
@@ -297,9 +306,13 @@ class CallRunner:
     def _runtime(self, running: RunningCall) -> ToolRuntime:
         """Return the `ToolRuntime`, with the state only if something reads it: it is costly."""
         call, runtime = running.opened.call, get_runtime()
-        is_seen = self._built.wraps_tools or call["name"] in self._see_state
+        reads_state = call["name"] in self._see_state
+        is_seen = self._built.wraps_tools or reads_state
+        state = running.state(is_shared=self._shares_state and not reads_state) if is_seen else {}
+        if reads_state:
+            state = _injected(state, self._fields[call["name"]])
         return ToolRuntime(
-            state=running.state() if is_seen else {},
+            state=state,
             context=runtime.context,
             config=get_config(),
             stream_writer=runtime.stream_writer,
@@ -521,6 +534,28 @@ def _without_place() -> Iterator[None]:
         var_child_runnable_config.reset(token)
 
 
+def _validated(node: ToolNode, name: str) -> list[str | None]:
+    """Return the keys of the state that a tool gets as pydantic copies them; None for all of it.
+
+    Of a state that may be any dict pydantic copies nothing inside it.
+    """
+    fields, hints = injected_fields(node, name), hints_of(node.tools_by_name[name])
+    return [key for each, key in fields.items() if key is not None or not _is_open(hints.get(each))]
+
+
+def _is_open(hint: object) -> bool:
+    """Return whether a type is a dict of anything."""
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return kind is dict or (get_origin(kind) is dict and get_args(kind)[1] in (Any, object))
+
+
+def _injected(state: dict[str, Any], fields: Sequence[str | None]) -> dict[str, Any]:
+    """Return the state with own values in plain lists and dicts where pydantic copies them."""
+    if None in fields:
+        return private(state)
+    return {**state, **{field: private(state[field]) for field in fields if field in state}}
+
+
 def context_parameters(tool: BaseTool) -> tuple[str, ...]:
     """Return the names of the parameters of a tool that are annotated with `Context`.
 
@@ -531,10 +566,14 @@ def context_parameters(tool: BaseTool) -> tuple[str, ...]:
     >>> context_parameters(tool(count))
     ('ctx',)
     """
+    hints = hints_of(tool).items()
+    return tuple(name for name, hint in hints if name != "return" and _has_context(hint))
+
+
+def hints_of(tool: BaseTool) -> dict[str, object]:
+    """Return the types of the parameters of a tool."""
     hints = get_type_hints(unwrap(function_of(tool)), include_extras=True)
-    fields = tool.get_input_schema().__annotations__
-    annotated = {**fields, **hints}
-    return tuple(name for name, hint in annotated.items() if name != "return" and _has_context(hint))
+    return {**tool.get_input_schema().__annotations__, **hints}
 
 
 def _has_context(hint: object) -> bool:

@@ -34,6 +34,7 @@ from agentgraph.graph.internals import (
     local_read,
 )
 from agentgraph.graph.open_types import Channel
+from agentgraph.graph.own import private
 
 Write = tuple[str, Any]
 """The name of a channel, and what was written to it."""
@@ -87,7 +88,7 @@ class FlatGraph:
         """Return what a node gets: the channels that its schema names, in the form of that schema."""
         node = self.nodes[name]
         values = read(node.channels)
-        return node.mapper(values) if node.mapper else values
+        return node.mapper(private(values)) if node.mapper else values
 
     def final(self, read: Read) -> object:
         """Return the output of the graph."""

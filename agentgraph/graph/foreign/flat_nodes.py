@@ -49,6 +49,7 @@ from agentgraph.graph.nodes.schedule import (
     tasks_call,
 )
 from agentgraph.graph.nodes.stopping import Contained, inner_stop, is_cancelled
+from agentgraph.graph.own import private
 from agentgraph.graph.stamps import GRAPH_AGENT
 from agentgraph.graph.state import Position, Progress, TaskResult, with_id
 from agentgraph.graph.sync_async import Call, Calls
@@ -121,7 +122,7 @@ class FlatNode(TalkNode):
         """
         writes: list[Write] = []
         read = self.reading(step, activation.view.progress.get("steps", 0), writes)
-        node_input = packet[0] if packet else self._input(read)
+        node_input = private(packet[0]) if packet else self._input(read)
         configured = self.graph.configured(self.inner, config, read, writes)
         try:
             yield Call(self._invoke, self._ainvoke, (node_input, configured))
@@ -192,7 +193,7 @@ class FlatNode(TalkNode):
     def end(self, activation: Activation, step: Step) -> Calls[None]:
         """Say what `output` returns, and end the agent."""
         if self.agent.output is not None:
-            final = self.graph.final(self.reading(step))
+            final = private(self.graph.final(self.reading(step)))
             output = yield from asked(activation.address, "output", self.agent.output, final)
             take_output(activation, output)
         self.end_here(activation, step)

@@ -359,7 +359,7 @@ class GraphNode(LeafNode):
             if end_by_command(activation, ran.handoff, inner):
                 return
         elif self.agent.output is not None:
-            final = output_of(self.agent.graph, ran.final)
+            final = private(output_of(self.agent.graph, ran.final))
             output = yield from asked(activation.address, "output", self.agent.output, final)
             take_output(activation, output)
             text = activation.output.last_text()

@@ -121,14 +121,14 @@ class View:
     def ask_history(self) -> Calls[None]:
         """Ask the function of `history`, so that async runs await it before its messages are read."""
         fn = cast(Callable[[list[Entry]], object], history_function(self.history))
-        entries: list[Entry] = []
+        entries: list[list[Entry]] = []
 
         def noted(several: list[Entry]) -> list[BaseMessage]:
-            entries.extend(several)
+            entries.append(several)
             return []
 
         self.visible(noted)
-        came = yield from asked(self.address, "history", fn, entries)
+        came = yield from asked(self.address, "history", fn, *entries)
         messages = chosen_by(fn, came, self.address)
         self.history = with_function(self.history, lambda _: messages)
 
