@@ -7,6 +7,7 @@ overwrites the others. In a process a table holds the locks. A saver whose datab
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Hashable
 from concurrent.futures import Executor, Future
@@ -22,6 +23,17 @@ from agentgraph.threads.config import checked_id, is_collecting, is_within
 _guard = threading.RLock()  # reentrant: the garbage collector may close a run in any thread
 _locks: "WeakValueDictionary[tuple[Hashable, str], ThreadLock]" = WeakValueDictionary()
 """The locks, by the database (or the saver's `id` if it has none) and the thread's id."""
+
+
+def _forget() -> None:
+    """Have no locks in a process that was forked from that of the runs; shared locks stay taken."""
+    global _guard
+    _guard = threading.RLock()
+    _locks.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 class SharedLock(Protocol):

@@ -44,6 +44,7 @@ from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_err
 from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
 from agentgraph.threads.config import is_collecting, is_within, outside
+from agentgraph.threads.forked import OfProcess
 from agentgraph.threads.live.following import AsyncFollow
 from agentgraph.threads.live.loop_end import kept
 from agentgraph.threads.live.under_way import UnderWay
@@ -274,6 +275,7 @@ class Run(Iterator[AgentEvent]):
         self.thread_id = execution.thread_id
         self._turn = threading.RLock()  # in a `with` block, so that no signal comes between
         self._reader: int | None = None  # the thread that has the turn
+        self._owner = OfProcess()
         self._lock = lock
 
     def __next__(self) -> AgentEvent:
@@ -281,10 +283,12 @@ class Run(Iterator[AgentEvent]):
 
         Raises:
             Exception: An agent failed; raised after its error event.
-            AgentGraphError: Another thread, or the run itself, asks for an event already.
+            AgentGraphError: Another thread, or the run itself, asks for an event already; or the run is
+                one of the process from which this one was forked.
         """
         if self._reader is not None or self._execution.is_closed:
             self._refuse()
+        self._owner.check(self.thread_id)
         with self._turn:
             try:
                 self._reader = threading.get_ident()
@@ -307,7 +311,7 @@ class Run(Iterator[AgentEvent]):
         Another thread that waits for an event finds the iterator at its end. A run that is closed by
         its own code, or by a signal handler while an event is awaited, ends after this call.
         """
-        if not self._lock.released.done():
+        if not (self._lock.released.done() or self._owner.is_foreign):
             self._stop()
             if self._reader == threading.get_ident() or is_within(self._execution.control):
                 self._finish_beside()
@@ -316,6 +320,9 @@ class Run(Iterator[AgentEvent]):
 
     def __del__(self) -> None:
         if not hasattr(self, "_lock") or self._lock.released.done():
+            return
+        if self._owner.is_foreign:
+            self._owner.keep(self._execution)
             return
         self._stop()
         if (is_collecting() or is_within(self._execution.control)) and not sys.is_finalizing():

@@ -24,6 +24,7 @@ loop that runs them.
 import asyncio
 import concurrent.futures
 import contextvars
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -428,6 +429,16 @@ T = TypeVar("T")
 
 _THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
 """Runs the sync functions of async runs; large, so that all branches can wait at the same time."""
+
+
+def _begin_anew() -> None:
+    """Have threads in a process that was forked: it has none of the other's."""
+    global _THREADS
+    _THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 async def run_in_thread(fn: Callable[..., T], *arguments: object) -> T:

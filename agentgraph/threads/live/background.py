@@ -18,6 +18,7 @@ from weakref import WeakSet
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import apart
+from agentgraph.threads.forked import OfProcess
 from agentgraph.threads.live.following import Follow
 from agentgraph.threads.runs import AsyncRun, Run
 
@@ -52,6 +53,7 @@ class Background:
         self._runs: dict[Run | Follow, threading.Thread] = {}
         self._changed = threading.Condition()
         self._tasks: dict[asyncio.Task[None], AsyncRun] = {}
+        self._owner = OfProcess()
 
     @property
     def is_idle(self) -> bool:
@@ -60,6 +62,7 @@ class Background:
 
     def add(self, run: Run | Follow) -> None:
         """Have a run read in a thread, when it is its turn."""
+        self._leave_foreign()
         _stop_at_exit(self)
         name = "agentgraph-start"
         work = partial(apart().run, self._work, run)
@@ -70,6 +73,7 @@ class Background:
 
     def aadd(self, run: AsyncRun) -> None:
         """Have a run read in a task of the event loop, when it is its turn."""
+        self._leave_foreign()
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         task = loop.create_task(self._awork(run, turn), context=apart())
@@ -79,6 +83,7 @@ class Background:
 
     def close(self) -> None:
         """Stop the runs in threads, and wait until none is left but one that calls this."""
+        self._leave_foreign()
         here = threading.current_thread()
         with self._changed:
             runs = {run: thread for run, thread in self._runs.items() if thread is not here}
@@ -92,6 +97,7 @@ class Background:
 
     async def aclose(self) -> None:
         """Stop the runs in tasks of this event loop, and wait until none is left."""
+        self._leave_foreign()
         loop = asyncio.get_running_loop()
         mine = {task: run for task, run in self._tasks.items() if task.get_loop() is loop}
         for run in mine.values():
@@ -100,6 +106,13 @@ class Background:
             else:
                 self._stop(run.thread_id)
         await asyncio.gather(*mine, return_exceptions=True)
+
+    def _leave_foreign(self) -> None:
+        """Have no runs in a process that was forked from theirs."""
+        if self._owner.is_foreign:
+            self._owner.keep((self._runs, self._tasks, self._waiting))
+            self._owner, self._changed, self._running = OfProcess(), threading.Condition(), 0
+            self._runs, self._tasks, self._waiting = {}, {}, deque()
 
     def _enter(self, begin: Callable[[], None]) -> None:
         """Call `begin` when a place is free."""

@@ -26,6 +26,7 @@ from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import begun_thread, position_of
 from agentgraph.threads.config import await_outside, call_outside
+from agentgraph.threads.forked import OfProcess
 from agentgraph.threads.live.listening import SECONDS, Feed, Listener, Nothing, Told
 from agentgraph.threads.live.requests import is_wanted
 from agentgraph.threads.live.under_way import UnderWay, run_under_way
@@ -168,13 +169,16 @@ class Follow(Iterator[AgentEvent]):
     def __init__(self, thread_id: str, following: Following) -> None:
         self.thread_id, self._following = thread_id, following
         self._turn, self._is_closed = threading.Lock(), False
+        self._owner = OfProcess()
 
     def __next__(self) -> AgentEvent:
         """Return the next event.
 
         Raises:
             SaverError: The saver cannot be read.
+            AgentGraphError: It is one of the process from which this one was forked.
         """
+        self._owner.check(self.thread_id)
         with self._turn:
             while not self._is_closed:
                 event: Told = call_outside(cast(Any, run_calls), self._following)
@@ -188,7 +192,7 @@ class Follow(Iterator[AgentEvent]):
     def close(self) -> None:
         """Follow no longer."""
         self._is_closed = True
-        if self._turn.acquire(blocking=False):
+        if not self._owner.is_foreign and self._turn.acquire(blocking=False):
             try:
                 self._following.close()
             finally:

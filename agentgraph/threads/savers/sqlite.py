@@ -1,13 +1,16 @@
 """LangGraph's SQLite savers, opened so that they are fast, share a file well, and are read strictly."""
 
 import asyncio
+import ctypes
 import os
 import sqlite3
+import threading
 from collections.abc import Generator, Iterable
 from contextlib import closing, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Self, TypeVar
+from weakref import WeakSet
 
 import aiosqlite
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -22,7 +25,9 @@ from agentgraph.threads.savers.file_locks import FileLocks
 from agentgraph.threads.savers.threaded import AsyncInThreads
 
 _BUSY_SECONDS = 30.0
-_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+_FORK_SECONDS = 1.0
+_SYNCHRONOUS = "PRAGMA synchronous=NORMAL;"
+_PRAGMAS = f"PRAGMA journal_mode=WAL; {_SYNCHRONOUS}"
 _NAMESPACES = (
     "SELECT DISTINCT checkpoint_ns FROM checkpoints WHERE thread_id = ? AND checkpoint_id >= ?"
 )
@@ -54,6 +59,16 @@ class _SqliteSaver(SqliteSaver):
     def close(self) -> None:
         """Close the file."""
         self.conn.close()
+
+    def open_anew(self) -> None:
+        """Open the file in a process that was forked: SQLite's connections belong to one process."""
+        before, self.lock = self.conn, threading.Lock()
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(before))  # to close it is not for this process
+        if self.path is not None:
+            with suppress(sqlite3.Error):  # where it was closed, or cannot be opened, calls say so
+                before.total_changes  # noqa: B018
+                self.conn = _connected(self.path)
+                self.conn.execute(_SYNCHRONOUS)
 
     def namespaces_since(self, thread_id: str, since: str) -> list[str]:
         """Return the namespaces of a thread that have checkpoints with an id or later ones."""
@@ -204,9 +219,7 @@ S = TypeVar("S", bound=_SqliteSaver)
 def _opened(kind: type[S], path: str | PathLike[str], allow: Iterable[type | str]) -> S:
     name, serializer, connection = _named(path), StrictSerializer(allowed_types(allow)), None
     try:
-        connection = sqlite3.connect(
-            name, timeout=_BUSY_SECONDS, check_same_thread=False, factory=_Connection
-        )
+        connection = _connected(name)
         connection.executescript(_PRAGMAS)
     except sqlite3.Error as error:
         if connection is not None:
@@ -215,7 +228,39 @@ def _opened(kind: type[S], path: str | PathLike[str], allow: Iterable[type | str
     saver = kind(connection, serde=serializer)
     saver.path = _file(name)
     saver.thread_locks = FileLocks(saver.path) if saver.path else None
+    _open.add(saver)
     return saver
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    return sqlite3.connect(name, timeout=_BUSY_SECONDS, check_same_thread=False, factory=_Connection)
+
+
+_open: "WeakSet[_SqliteSaver]" = WeakSet()
+"""The savers of this process."""
+
+
+_held: list[_SqliteSaver] = []
+"""The savers that no thread uses while this process forks: SQLite's own locks would stay taken."""
+
+
+def _before_fork() -> None:
+    _held[:] = [saver for saver in [*_open] if saver.lock.acquire(timeout=_FORK_SECONDS)]
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop().lock.release()
+
+
+def _open_all_anew() -> None:
+    _held.clear()
+    for saver in [*_open]:
+        saver.open_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_open_all_anew)
 
 
 def async_sqlite_saver(

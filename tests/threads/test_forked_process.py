@@ -1,0 +1,25 @@
+"""A process that forks while a run is open: the run stays that of the first one, and nothing hangs."""
+
+from ast import literal_eval
+from pathlib import Path
+
+import pytest
+from commands import Commands
+from forked_process import ACTS
+
+PROGRAM = Path(__file__).with_name("forked_process.py")
+ON_A_FILE = {"the same thread", "another runner"}
+"""In memory a forked process has a copy of the threads, which nothing locks."""
+
+
+@pytest.mark.parametrize(
+    ("act", "place"),
+    [(act, place) for act in ACTS for place in ("SQLite", "memory")[: 1 + (act not in ON_A_FILE)]],
+)
+def test_a_forked_process_leaves_the_run_alone(program: Commands, act: str, place: str) -> None:
+    ended = program.start(str(PROGRAM), str(program.folder), act, place).wait()
+    assert ended.code == 0, ended.err
+    *said, code, rest = ended.lines
+    assert (said, code) == ([ACTS[act][1]] if act != "exit" else [], "ended with 0")
+    texts, _, status = rest.rpartition(" ")
+    assert (sorted(literal_eval(texts)), status) == (["b", "c", "d", "z"], "done")
