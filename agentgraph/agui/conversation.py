@@ -2,11 +2,15 @@
 
 A client has messages of its own, and adds those that are streamed. To take some back, AG-UI has only a
 snapshot of all that remain; so they are kept here.
+
+A client knows a call by its id alone, while some providers give one id again and again. So a call whose
+id another message has is told under one of our own, and its result names that.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import count
 
 from ag_ui.core import (
     AssistantMessage,
@@ -124,6 +128,41 @@ class Conversation:
         """Add a message of the client, or replace the one with its id."""
         self._messages[message.id] = message
 
+    def call_id(self, message_id: str, label: str, before: Container[str] = ()) -> str:
+        """Return the id under which a call is told.
+
+        Args:
+            message_id: The id of its message.
+            label: The id that the provider gave it.
+            before: The ids under which earlier calls of the message are told.
+        """
+        others = (each for key, each in self._messages.items() if key != message_id)
+        if label not in before and not any(label in _call_ids(each) for each in others):
+            return label
+        own = f"{label}-{message_id}"
+        several = (f"{own}-{n}" if n else own for n in count())
+        return next(each for each in several if each not in before)
+
+    def told_call(self, label: str, address: str, *, is_open: bool = False) -> str:
+        """Return the id under which the last call with a provider's id was told at an address.
+
+        Args:
+            label: The id that the provider gave it.
+            address: The address of the agent; of a graph laid flat, of one of its nodes.
+            is_open: Whether calls that have a result are passed over.
+        """
+        answered = {*map(_answered_by, self._messages.values())} if is_open else set()
+        around = address.rpartition("/")[0]
+        found: dict[bool, str] = {}
+        for key, message in self._messages.items():
+            at = _address_of(message)
+            if at is None or (at != address and at.rpartition("/")[0] != around):
+                continue
+            own = (i for i in _call_ids(message) if i == label or i.startswith(f"{label}-{key}"))
+            if open_ones := [i for i in own if i not in answered]:
+                found[at == address] = open_ones[0]
+        return found.get(True) or found.get(False) or label
+
     def remove(self, void: AbstractSet[str]) -> bool:
         """Remove the messages whose id or step is void, and return whether there were any.
 
@@ -164,6 +203,28 @@ def _is_blank(message: Message | Told) -> bool:
     if isinstance(message, Told):
         return message.role == "reasoning" and not message.text
     return isinstance(message, ReasoningMessage) and not message.content
+
+
+def _call_ids(message: Message | Told) -> Collection[str]:
+    return message.calls if isinstance(message, Told) else [call.id for call in _calls(message)]
+
+
+def _answered_by(message: Message | Told) -> str:
+    """Return the id of the call whose result a message is; empty if it is none."""
+    if isinstance(message, Told):
+        return message.answers
+    return message.tool_call_id if isinstance(message, ToolMessage) else ""
+
+
+def _address_of(message: Message | Told) -> str | None:
+    """Return where a message was said, as its metadata or that of its calls says."""
+    owners: list[Message | Told | ToolCall] = [message]
+    owners += [] if isinstance(message, Told) else _calls(message)
+    for each in owners:
+        ours = (each.metadata or {}).get(OURS)
+        if isinstance(ours, dict) and isinstance(at := ours.get("address"), str):
+            return at
+    return None
 
 
 def _calls(message: Message) -> Sequence[ToolCall]:

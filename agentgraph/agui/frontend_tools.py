@@ -26,7 +26,8 @@ from agentgraph.safe_repr import as_json
 RUN_INPUT = "ag_ui"
 """The key of the run's input in `config["configurable"]`."""
 _CALLS = "ag_ui_calls"
-"""The key of the ids of calls of the front end's tools, in the `response_metadata` of a message."""
+"""The key of the names of the front end's tools that a message calls, in its `response_metadata`; in
+threads of earlier versions of the ids of the calls."""
 _PARTS: TypeAdapter[list[ContentPart]] = TypeAdapter(list[ContentPart])
 
 _Request = ModelRequest[Any]
@@ -136,18 +137,18 @@ def _marked(response: _Response, tools: Sequence[_Tool]) -> _Response:
 def _mark(messages: Sequence[object], names: set[str]) -> None:
     for message in messages:
         if isinstance(message, AIMessage):
-            calls = [call["id"] for call in message.tool_calls if call["name"] in names]
-            if calls:
-                message.response_metadata = {**message.response_metadata, _CALLS: calls}
+            called = {call["name"] for call in message.tool_calls if call["name"] in names}
+            if called:
+                message.response_metadata = {**message.response_metadata, _CALLS: sorted(called)}
 
 
 def _is_of_frontend(request: ToolCallRequest) -> bool:
-    called = request.tool_call["id"]
-    return any(
-        called in message.response_metadata.get(_CALLS, ())
-        for message in reversed(request.state["messages"])
-        if isinstance(message, AIMessage)
-    )
+    name, called = request.tool_call["name"], request.tool_call["id"]
+    for message in reversed(request.state["messages"]):
+        if isinstance(message, AIMessage) and any(each["id"] == called for each in message.tool_calls):
+            known = message.response_metadata.get(_CALLS, ())
+            return name in known or called in known
+    return False
 
 
 def _result(request: ToolCallRequest) -> ToolMessage:

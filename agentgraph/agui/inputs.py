@@ -20,6 +20,7 @@ from ag_ui.core import (
 from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.types import Overwrite
 
+from agentgraph.agui.conversation import Conversation
 from agentgraph.agui.plain import plain, plain_text
 from agentgraph.agui.questions import cancelled, frontend_answer, frontend_call
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
@@ -116,7 +117,12 @@ def news(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]) -> 
     messages = _new_messages(run_input, thread.messages.keys())
     by_id = {question.id: question for question in thread.questions}
     entries = _entries(run_input, by_id)
-    calls = {call["id"]: q.id for q in thread.questions if (call := frontend_call(q.value))}
+    told = Conversation(run_input.messages)
+    calls = {
+        told.told_call(call["id"], question.address): question.id
+        for question in thread.questions
+        if (call := frontend_call(question.value))
+    }
     answers: dict[str, object] = {
         calls[message.tool_call_id]: frontend_answer(message)
         for message in run_input.messages

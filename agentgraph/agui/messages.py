@@ -124,7 +124,7 @@ class Messages:
             for thought in _thoughts(message):
                 yield from self._think(event, thought)
         opened = self._of(event)
-        calls = _calls(event.id, message)
+        calls = self._calls_of(event.id, message)
         text, before = plain_text(message.text), opened.told.text
         is_more = text.startswith(before) and text != before
         if is_more or not (opened.has_text or calls):
@@ -152,7 +152,7 @@ class Messages:
         if event.id in self._conversation:
             return
         told = Told(event.id, "tool", event.agent_name, metadata_of(event))
-        told.answers = message.tool_call_id
+        told.answers = self._conversation.told_call(message.tool_call_id, event.address, is_open=True)
         told.metadata[OURS]["status"] = message.status
         told.content = _content(message)
         self._conversation.add(told)
@@ -216,9 +216,10 @@ class Messages:
         is_first = (index not in opened.by_index) if index is not None else bool(call_id)
         if is_first:
             opened.last = None
-            if call_id and name:
-                yield from self._begin_call(event, str(call_id), str(name))
-                opened.last = opened.calls[str(call_id)]
+            known = call_id and self._conversation.call_id(event.id, str(call_id))
+            if known and name and known not in opened.calls:
+                yield from self._begin_call(event, known, str(name))
+                opened.last = opened.calls[known]
             if index is not None:
                 opened.by_index[index] = opened.last
         call = opened.by_index[index] if index is not None else opened.last
@@ -247,6 +248,18 @@ class Messages:
             timestamp=time_of(event),
             metadata=opened.told.metadata,
         )
+
+    def _calls_of(self, message_id: str, message: AIMessage) -> list[tuple[str, str, str]]:
+        """Return the id under which each call of a message is told, its name and its arguments."""
+        several: dict[str, tuple[str, str, str]] = {}
+        for label, name, arguments in _calls(message_id, message):
+            told = self._conversation.call_id(message_id, label, several)
+            several[told] = told, name, arguments
+        return [*several.values()]
+
+    def told_call(self, label: str, address: str) -> str:
+        """Return the id under which the last call with a provider's id was told at an address."""
+        return self._conversation.told_call(label, address)
 
     def _close(self, message_id: str) -> Events:
         yield from self._stop_thinking(message_id)

@@ -103,8 +103,8 @@ class Translator:
             interrupts = [self._interrupt(*each) for each in questions]
             outcome = RunFinishedInterruptOutcome(interrupts=interrupts)
         elif self._asked:
-            calls = (frontend_call(question.value) for _, question in self._asked.values())
-            ids = [call["id"] for call in calls if call]
+            asked = [(question, frontend_call(question.value)) for _, question in self._asked.values()]
+            ids = [self._messages.told_call(call["id"], q.address) for q, call in asked if call]
             outcome = RunFinishedSuccessOutcome(pending_tool_call_ids=ids)
         yield RunFinishedEvent(
             thread_id=self._input.thread_id,
@@ -187,7 +187,11 @@ class Translator:
         yield from map(_finished, self._steps.ended())
 
     def _interrupt(self, event: AgentEvent, question: Question) -> Interrupt:
-        return as_interrupt(question, self._calls.get(event.address, ()))
+        interrupt = as_interrupt(question, self._calls.get(event.address, ()))
+        if interrupt.tool_call_id:
+            told = self._messages.told_call(interrupt.tool_call_id, event.address)
+            interrupt = interrupt.model_copy(update={"tool_call_id": told})
+        return interrupt
 
     def _usage_of_run(self) -> list[TokenUsage] | None:
         return aggregate_token_usage(self._usage) or None

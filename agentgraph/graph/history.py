@@ -233,7 +233,7 @@ def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     everything = list(messages)
     if _is_paired(everything):
         return everything
-    answers = _answers(everything)
+    answers = answers_in(everything)
     answering = {at for indexes in answers.values() for at in indexes}
     result: list[BaseMessage] = []
     for index, message in enumerate(everything):
@@ -272,12 +272,15 @@ def in_call_order(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     >>> [message.text for message in in_call_order([AIMessage("", tool_calls=calls), early, late])]
     ['', 'a ended.', 'b ended.']
     """
-    ordered, calls = list(messages), dict[str, tuple[int, int]]()
+    ordered, calls = list(messages), dict[str, deque[tuple[int, int]]]()
     results: dict[int, list[tuple[int, int]]] = {}
     for index, message in enumerate(ordered):
-        calls |= {call_id(call): (index, number) for number, call in enumerate(calls_of(message))}
-        if isinstance(message, ToolMessage) and message.tool_call_id in calls:
-            asking, number = calls[message.tool_call_id]
+        calls |= {call_id(call): deque[tuple[int, int]]() for call in calls_of(message)}
+        for number, call in enumerate(calls_of(message)):
+            calls[call_id(call)].append((index, number))
+        if isinstance(message, ToolMessage) and (several := calls.get(message.tool_call_id)):
+            # of calls that have one id each has a result, in their order; the last may have more
+            asking, number = several.popleft() if len(several) > 1 else several[0]
             results.setdefault(asking, []).append((number, index))
     for pairs in results.values():
         moved = [ordered[index] for _, index in sorted(pairs)]
@@ -300,7 +303,17 @@ def call_id(call: ToolCall | InvalidToolCall) -> str:
     return call["id"] or ""
 
 
-def _answers(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
+def unanswered(messages: Sequence[BaseMessage]) -> dict[int, ToolCall | InvalidToolCall]:
+    """Return the calls that have no result, each by its number among all calls."""
+    every = ((i, at) for i, results in answers_in(messages).items() for at in enumerate(results))
+    return {
+        number: calls_of(messages[index])[place]
+        for number, (index, (place, result)) in enumerate(every)
+        if result is None
+    }
+
+
+def answers_in(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
     """Return for each message with calls the index of the result of each, None where it is missing."""
     answers: dict[int, list[int | None]] = {}
     waiting: dict[str, deque[tuple[int, int]]] = {}
@@ -379,7 +392,7 @@ def _marked(entries: list[Entry], me: str) -> list[Entry]:
     messages, marked = [entry.message for entry in entries], list(entries)
     if not any(isinstance(each, ToolMessage) and each.additional_kwargs for each in messages):
         return entries
-    for index, indexes in _answers(messages).items():
+    for index, indexes in answers_in(messages).items():
         entry = entries[index]
         transfers = {at for at in indexes if at is not None and _is_transfer(messages[at])}
         is_others, hidden = entry.agent_name not in (None, me), set(transfers)

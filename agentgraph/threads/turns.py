@@ -42,7 +42,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.agents.agents import EachAgent
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError, ThreadError
 from agentgraph.graph.graph_classes import Admitted, unstamped
-from agentgraph.graph.history import call_id, calls_of, in_call_order
+from agentgraph.graph.history import call_id, calls_of, in_call_order, unanswered
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.nodes.each import joining
 from agentgraph.graph.own import detached
@@ -279,7 +279,7 @@ def _of_calls(
         messages += result["messages"] if result else [_unfinished(calls[number], at)]
     messages = folded(messages)
     before = _before_inner(place, at, lane_messages)
-    messages += [_unfinished(call, at) for call in _unanswered([*before, *messages]).values() if at]
+    messages += [_unfinished(call, at) for call in unanswered([*before, *messages]).values() if at]
     return _joined(map(_written, results.values()))._replace(
         messages=in_call_order(messages), middleware=[]
     )
@@ -411,7 +411,8 @@ def _open_calls(
     if last is None:
         return {}
     results = [each for each in messages[last:] if isinstance(each, ToolMessage)]
-    return _unanswered([messages[last], *results], (position.get("chat") or {}).get("tool_calls", 0))
+    first = (position.get("chat") or {}).get("tool_calls", 0)
+    return {first + number: call for number, call in unanswered([messages[last], *results]).items()}
 
 
 def _before_inner(
@@ -421,13 +422,6 @@ def _before_inner(
     if place is not None and place.kind.is_inner:
         home = at.rpartition("/")[0]
         yield from (each for each in messages if (address_of(each) or "").rpartition("/")[0] == home)
-
-
-def _unanswered(messages: Sequence[BaseMessage], first: int = 0) -> dict[int, object]:
-    """Return the calls without results, by number; `first` is the number of the first call."""
-    answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
-    calls = enumerate((call for message in messages for call in calls_of(message)), first)
-    return {number: call for number, call in calls if call_id(call) not in answered}
 
 
 def _unfinished(call: Any, at: str) -> BaseMessage:

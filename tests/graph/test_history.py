@@ -22,7 +22,9 @@ from agentgraph.graph.history import (
     NO_RESULT,
     REQUEST,
     calls_of,
+    in_call_order,
     paired,
+    unanswered,
     unchanged,
     visible,
 )
@@ -334,3 +336,15 @@ def test_whatever_an_agent_sees_of_any_mix_a_model_takes_it(
         cut = trimmed(budget, history=policy, token_counter=len)
         assert pairing_faults(seen(messages, at, cut)) == []
     assert messages == before
+
+
+def test_results_of_calls_under_one_id_are_in_the_order_of_these() -> None:
+    made = AIMessage("", tool_calls=[call("f", each) for each in ("x", "y", "x")])
+    late = [ToolMessage(text, tool_call_id=of) for text, of in (("1", "y"), ("2", "x"), ("3", "x"))]
+    assert [each.text for each in in_call_order([made, *late])] == ["", "2", "1", "3"]
+    assert {n: c["id"] for n, c in unanswered([made, *late[:2], made]).items()} == {
+        2: "x",
+        3: "x",
+        4: "y",
+        5: "x",
+    }

@@ -42,7 +42,7 @@ from agentgraph.graph.foreign.message_log import MessageLog, as_messages, remove
 from agentgraph.graph.foreign.remote_graph import RemoteRun, is_remote
 from agentgraph.graph.foreign.stoppable_graph import AnyGraph, stoppable_graph
 from agentgraph.graph.graph_classes import RootGraph
-from agentgraph.graph.history import paired
+from agentgraph.graph.history import answers_in, paired
 from agentgraph.graph.internals import (
     DEFAULT_RECURSION_LIMIT,
     DURABILITY,
@@ -165,8 +165,10 @@ class KeptState:
 
 def open_results(earlier: Sequence[BaseMessage], messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     """Return results for the calls in kept messages that have none, there or in given messages."""
-    there = {each.id for each in earlier}
-    answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+    there, given = {each.id for each in earlier}, [*messages]
+    own = {at for results in answers_in(given).values() for at in results}  # of calls in these
+    rest = (each for at, each in enumerate(given) if at not in own)
+    answered = {each.tool_call_id for each in rest if isinstance(each, ToolMessage)}
     added = (each for each in paired(earlier) if isinstance(each, ToolMessage))
     return [each for each in added if each.id not in there and each.tool_call_id not in answered]
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_of
-from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.history import answers_in, call_id, calls_of
 from agentgraph.graph.internals import INTERRUPT, RESUME, RETURN
 from agentgraph.graph.stamps import Entry, Note, moment_of
 from agentgraph.graph.task_ids import joined
@@ -68,13 +68,10 @@ class Asked:
 def tool_runs(found: Found, said: Sequence[BaseMessage], status: ActivationStatus) -> list[ToolRun]:
     """Return the calls of tools in what a chat agent said, or the agents that a function ran."""
     runs: list[ToolRun] = []
-    for index, message in enumerate(said):
-        for call in calls_of(message):
-            rest = said[index + 1 :]
-            results = (
-                m for m in rest if isinstance(m, ToolMessage) and m.tool_call_id == call_id(call)
-            )
-            result = next(results, None)
+    for index, results in answers_in(said).items():
+        message = said[index]
+        for call, at in zip(calls_of(message), results, strict=True):
+            result = None if at is None else cast(ToolMessage, said[at])
             args: object = call["args"]
             runs.append(
                 ToolRun(

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from helpers import Disk, Drive, Sync, driven, lines, shapes
+from langchain.agents import create_agent
+from langchain.agents.middleware import ToolCallLimitMiddleware
 from langchain_core.messages import AIMessage, BaseMessage
 
 import agentgraph as ag
@@ -159,3 +161,64 @@ def test_agents_as_tools_with_one_id_have_an_address_and_a_result_each(drive: Dr
         ("did z", False),
     ]
     assert pairing_faults(model.inputs[-1]) == []
+
+
+def looking(*fails: str) -> tuple[ScriptedChatModel, Callable[[str], str]]:
+    """Return a model that calls in three rounds under one id, and a tool that fails of some."""
+
+    def look(x: str) -> str:
+        """Look."""
+        if x in fails:
+            raise RuntimeError(f"no {x}")
+        return f"saw {x}"
+
+    def reply(messages: Sequence[BaseMessage]) -> Any:
+        assert pairing_faults(messages) == []
+        asked = max(i for i, each in enumerate(messages) if each.text in ("Go.", "And?"))
+        made = sum(isinstance(each, AIMessage) and bool(each.tool_calls) for each in messages[asked:])
+        if made >= 3 or messages[asked].text == "And?":
+            return "done"
+        return calls(call("look", "f:0", x="abc"[made]))
+
+    return ScriptedChatModel(responses=reply), look
+
+
+KINDS = ["chat", "middleware", "nested", "flat"]
+
+
+def looker(kind: str, model: Any, look: Any) -> ag.Agent:
+    if kind in ("nested", "flat"):
+        return ag.graph_agent("c", create_agent(model, [look]), flat=kind == "flat")
+    middleware = [ToolCallLimitMiddleware(run_limit=9)] if kind == "middleware" else []
+    return ag.chat_agent("c", model, tools=[look], middleware=middleware, on_tool_error="raise")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_turn_that_is_given_up_keeps_each_result_with_its_call(
+    drive: Drive, disk: Disk, kind: str
+) -> None:
+    model, look = looking("b")
+    tree = ag.sequential("s", [looker(kind, model, look)])
+    with pytest.raises(RuntimeError, match="no b"):
+        disk.run(tree)
+    disk.run(tree, "And?")
+    with ag.Runner(tree, checkpointer=disk.path) as runner:
+        messages = runner.thread("t").messages
+    assert pairing_faults(messages) == []
+    assert [each.text for each in messages if each.type == "tool"] == [
+        "saw a",
+        "The call was not finished.",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["chat", "middleware", "nested"])
+def test_reports_have_the_result_of_each_call(drive: Drive, kind: str) -> None:
+    model, look = looking()
+    runner = ag.Runner(ag.sequential("s", [looker(kind, model, look)]))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    runs = runner.activation("t", "s/c").tools
+    expected = [("look", {"x": x}, f"saw {x}", "done") for x in "abc"]
+    assert [(run.name, run.args, run.result, run.status) for run in runs] == expected
+    bars = [bar for bar in runner.timeline("t").bars if bar.kind == "tool"]
+    seen = [] if kind == "nested" else [f"saw {x}" for x in "abc"]
+    assert [bar.text for bar in bars] == seen
