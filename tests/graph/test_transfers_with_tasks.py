@@ -1,11 +1,13 @@
 """What a transfer asks of its target: a payload in the form of LangGraph's guide, or arguments."""
 
+import asyncio
 import operator
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import pytest
 from helpers import (
+    Async,
     Disk,
     Drive,
     Session,
@@ -147,6 +149,9 @@ TARGETS: dict[str, tuple[Callable[[], ag.Agent], str]] = {
     ),
     "input": (lambda: listens(history="input"), SEEN),
     "own": (lambda: listens(history="own"), SEEN),
+    "path": (lambda: listens(history="path"), SEEN),
+    "last": (lambda: listens(history="last"), SEEN),
+    "chosen": (lambda: listens(history=lambda entries: [each.message for each in entries]), SEEN),
     "checked": (lambda: ag.validated(listens(), lambda text: None), SEEN),
     "swarm": (lambda: ag.swarm("bob", [listens("carl"), says("dora")]), SEEN),
 }
@@ -322,6 +327,8 @@ def test_the_next_turn_and_the_next_agent_see_no_task(disk: Disk) -> None:
 class Values(TypedDict, total=False):
     notes: Annotated[list[str], operator.add]
     topic: str
+    marks: tuple[int, ...]
+    loose: Any
 
 
 def test_what_a_target_writes_joins_the_run_and_is_seen_by_itself(drive: Drive) -> None:
@@ -345,6 +352,49 @@ def test_what_a_target_writes_joins_the_run_and_is_seen_by_itself(drive: Drive) 
         "topic": "wasps",
         "team_active": "bob",
     }
+
+
+@pytest.mark.parametrize("kind", ["payload", "arguments"])
+def test_values_of_a_task_have_one_type_before_and_after_a_pause(disk: Disk, kind: str) -> None:
+    seen: list[Any] = []
+
+    def bob(ctx: ag.Context) -> str | ag.Ask:
+        seen.append((ctx.values["marks"], ctx.values["loose"]))
+        return "Done." if ctx.answered else ag.Ask("?")
+
+    if kind == "payload":
+        first = alice(sends(payload=lambda state: {"marks": (1, 2), "loose": (3,)}))
+        target: Any = ag.function_agent("bob", bob)
+    else:
+        schema = {"type": "object", "properties": {"marks": {}, "loose": {}}, "title": "Marks"}
+        first = chat("alice", calls(call("transfer_to_bob", marks=[1, 2], loose=[3])))
+        target = ag.handoff(ag.function_agent("bob", bob), args_schema=schema)
+    with ag.Runner(ag.swarm("team", [first, target]), checkpointer=disk.path, values=Values) as runner:
+        if disk.drive is Async:
+            asyncio.run(runner.ainvoke("Go.", thread_id="t"))
+            asyncio.run(runner.ainvoke(thread_id="t", answers="yes"))
+        else:
+            runner.invoke("Go.", thread_id="t")
+            runner.invoke(thread_id="t", answers="yes")
+    assert seen == [((1, 2), [3])] * 2
+
+
+def test_what_a_target_changes_in_place_changes_nothing(drive: Drive) -> None:
+    sent, seen = {"messages": [HumanMessage(TASK)], "topics": ["bees"]}, []
+
+    def bob(ctx: ag.Context) -> str | ag.Ask:
+        seen.append([[*ctx.values["topics"]], texts(ctx.messages)])
+        ctx.values["topics"].append("spoilt")
+        ctx.messages[0].content = "spoilt"
+        sent["topics"].append("spoilt")
+        sent["messages"][0].content = "spoilt"
+        return "Done." if ctx.answered else ag.Ask("?")
+
+    tree = ag.swarm("team", [alice(sends(payload=lambda state: sent)), ag.function_agent("bob", bob)])
+    runner = ag.Runner(tree)
+    list(drive.run(runner, "Go.", thread_id="t"))
+    list(drive.resume(runner, "t", "yes"))
+    assert seen == [[["bees"], [SEEN]]] * 2
 
 
 def test_the_whole_state_with_a_message_more_is_the_history_and_the_message(drive: Drive) -> None:

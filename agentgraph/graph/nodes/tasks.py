@@ -18,6 +18,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from agentgraph.graph.history import REQUEST
 from agentgraph.graph.nodes.context import RunState
+from agentgraph.graph.own import detached
 from agentgraph.graph.state import Position, Task, with_id
 from agentgraph.graph.values import Reducers, Write, is_same
 from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, way_to
@@ -53,10 +54,11 @@ def task_of(
     """
     known = {message.id: message for message in seen.messages if message.id}
     new = {k: v for k, v in values.items() if not (k in seen.values and is_same(v, seen.values[k]))}
-    task = Task(values=new)
+    task = Task(values=detached(new))
     if messages is not None:
         task["messages"] = [
-            str(each.id) if is_same(known.get(str(each.id)), each) else each for each in messages
+            str(each.id) if is_same(known.get(str(each.id)), each) else detached(each)
+            for each in messages
         ]
     if is_added:
         task["is_added"] = True
