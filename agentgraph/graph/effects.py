@@ -10,9 +10,10 @@ Some rules hold in all rows, for they look at the messages themselves:
 - Only words can be taken back: messages of the user, and of a model without calls. What ran stays.
 - Only a human message rewrites one of the user.
 - A message that differs from the one that is there only by our stamps changes nothing.
-- A message takes the place of one of its own type only, and never that of one whose calls have results
-  that would lose their call. A reply of a model takes no place at all: its id is a label. Such messages
-  are what they would be without an id, and if they are said, they get one of their own.
+- A message takes the place of one of its own type only, a result that of the same call, and none takes
+  that of a message whose calls have results that would lose their call. A reply of a model takes no
+  place at all: its id is a label. Such messages are what they would be without an id, and if they are
+  said, they get one of their own.
 
 Pure: only messages go in and out.
 """
@@ -143,6 +144,8 @@ def gives_way(message: BaseMessage, was: BaseMessage, answered: Collection[str] 
     """
     if isinstance(message, RemoveMessage):
         return False
+    if isinstance(message, ToolMessage) and isinstance(was, ToolMessage):
+        return message.tool_call_id != was.tool_call_id
     return message.type != was.type or not {*map(call_id, calls_of(message))}.issuperset(answered)
 
 

@@ -11,6 +11,7 @@ from langchain_core.caches import InMemoryCache
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command
 from reply_ids import LEAVES, STYLES, Reused, check, held
 
 import agentgraph as ag
@@ -144,6 +145,34 @@ def test_a_call_and_its_result_pair_whatever_their_ids(
     check(events, list(runner.events("t")), history)
     one = ["ai", "tool", "ai"]
     assert [each.type for each in history[1:]] == (one * 2 if where == "branch" else one)
+
+
+@tool
+def commands(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Return a result and words under ids that other calls use too."""
+    result = ToolMessage("seen", tool_call_id=tool_call_id, id="same")
+    return Command(update={"messages": [result, AIMessage("Words.", id="words")]})
+
+
+@pytest.mark.parametrize("in_parallel", [True, False])
+@pytest.mark.parametrize("where", ["root", "branch"])
+@pytest.mark.parametrize("used", [same_id, commands], ids=lambda each: each.name)
+def test_results_of_several_calls_under_one_id_are_all_kept(
+    drive: Drive, used: Any, where: str, in_parallel: bool
+) -> None:
+    def agent(name: str) -> ag.Agent:
+        rounds = [calls(call(used.name, "1"), call(used.name, "2")), calls(call(used.name, "3"))]
+        return chat(name, *rounds, "Done.", tools=[used], parallel_tools=in_parallel)
+
+    tree = ag.parallel("p", [agent("a"), agent("b")]) if where == "branch" else agent("a")
+    runner = ag.Runner(tree)
+    events = list(drive.run(runner, "Go.", thread_id="t"))
+    history = runner.thread("t").messages
+    check(events, list(runner.events("t")), history)
+    agents = 2 if where == "branch" else 1
+    assert [each.text for each in history].count("seen") == 3 * agents
+    words = 2 * agents if used is commands else 0  # the third time they are there already
+    assert [each.text for each in history].count("Words.") == words
 
 
 def test_a_message_of_another_author_is_never_replaced(drive: Drive) -> None:

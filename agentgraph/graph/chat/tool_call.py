@@ -378,7 +378,8 @@ class RunningCall:
         """Add what LangGraph's `ToolNode` returned: messages, and commands that update the state."""
         for each in result if isinstance(result, list) else [result]:
             if not isinstance(each, Command):
-                self._messages.append(self.activation.output.stamped(self._named(each)))
+                said = self.activation.output.stamped(self._named(each), is_beside=self._is_beside)
+                self._messages.append(said)
             elif each.goto or each.graph:
                 fault = f"{self._fault}; " if self._fault else ""
                 raise InvalidOutputError(
@@ -407,7 +408,7 @@ class RunningCall:
         has_ids = any(message.id for message in several)
         seen = self.state(is_shared=True)["messages"] if has_ids else ()
         known = {each.id: each for each in seen}
-        messages = [with_id(self._named(message), str(uuid4())) for message in several]
+        messages = [self._owned(message, known.get(message.id)) for message in several]
         changed = [each for each in messages if not is_same(known.get(each.id), each)]
         is_edit = any(each.id in known or isinstance(each, RemoveMessage) for each in changed)
         hands_over = not self._acts.keys().isdisjoint(("transfer_to", "leaving"))
@@ -496,6 +497,16 @@ class RunningCall:
             failed = {"number": self.opened.number, "failed": as_data(error)}
             arguments = (step_config(self.activation.config), [(_FAILED, failed)], str(uuid4()))
             yield Call(saver.put_writes, saver.aput_writes, arguments)
+
+    def _owned(self, message: BaseMessage, seen: BaseMessage | None) -> BaseMessage:
+        """Return a message of an update with an id, which no other call may give too."""
+        owned, named = self.activation.output.owned, with_id(self._named(message), str(uuid4()))
+        return owned(named, seen, is_beside=self._is_beside) if message.id else named
+
+    @property
+    def _is_beside(self) -> bool:
+        """Whether other calls of the message may say something."""
+        return self.emitter is not self.activation.output.emitter
 
     def result(self, capabilities: Capabilities) -> TaskResult:
         """Return the result of the call.
