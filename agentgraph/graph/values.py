@@ -41,6 +41,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
+from agentgraph.agents.functions import discard, is_async
 from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
 from agentgraph.graph.declared import (
     Declared,
@@ -389,7 +390,11 @@ class Reducers:
             channel.update([copied(value)])
         except Exception as error:
             raise ReducerError(name, shown(value), shown_error(error)) from error
-        return channel.get()
+        merged: object = channel.get()
+        if hasattr(type(merged), "__await__"):
+            discard(merged)
+            raise ReducerError(name, shown(value), f"it returned {shown(merged)}, and is never awaited")
+        return merged
 
 
 def _plain_write(value: object) -> object:
@@ -436,6 +441,12 @@ def declared(schema: object) -> Reducers:
         f"{_INSTEAD.get(type(channel), 'use Annotated[type, reducer], or the type alone')}"
         for name, channel in channels.items()
         if not (_merges(channel) or type(channel) is LastValue)
+    ]
+    faults += [
+        f"values: the reducer {shown(_reducer_of(channel))} of the field {name!r} is async; pass a "
+        "sync function"
+        for name, channel in channels.items()
+        if is_async(_reducer_of(channel))
     ]
     if faults:
         raise InvalidAgentError(faults)

@@ -5,12 +5,13 @@
 
 import asyncio
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import asked_functions
 import pytest
-from asked_functions import EXEMPT, KNOWN, SLOTS, UNKNOWN, Fn, Slot, plain
-from helpers import driven, lines
+from asked_functions import EXEMPT, KNOWN, SLOTS, UNKNOWN, Awaited, Fn, Slot, plain
+from helpers import Drive, driven, failing, lines
+from typing_extensions import TypedDict
 
 import agentgraph as ag
 
@@ -85,3 +86,22 @@ def test_a_sync_run_refuses_what_must_be_awaited(name: str) -> None:
             list(runner(slot, kind(fn)).run("Go.", thread_id="t"))
         assert f"{slot.named}=" in str(caught.value).replace(", =", "=")
         assert slot.agent in re.split(r"\W+", "\n".join([str(caught.value), *caught.value.__notes__]))
+
+
+def test_a_reducer_stays_sync(drive: Drive) -> None:
+    async def known(old: Any, new: Any) -> Any:
+        return new
+
+    def declaring(reducer: Fn) -> Any:
+        return TypedDict("State", {"log": Annotated[Any, reducer]})  # type: ignore[misc]
+
+    agent = ag.function_agent("f", lambda ctx: [ag.SetValues(log=["a"]), ag.SetValues(log=["b"])])
+    with pytest.raises(ag.InvalidAgentError) as refused:
+        ag.Runner(agent, values=declaring(known))
+    assert str(refused.value) == (
+        f"values: the reducer {known!r} of the field 'log' is async; pass a sync function"
+    )
+    for reducer in (lambda old, new: known(old, new), lambda old, new: Awaited(new)):
+        runner = ag.Runner(agent, values=declaring(reducer))
+        _, error = failing(drive.run(runner, "Go.", thread_id="t"), ag.ReducerError)
+        assert "the reducer of the value 'log' failed on ['b']: it returned <" in str(error)
