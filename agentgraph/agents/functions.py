@@ -28,6 +28,7 @@ Fn = Callable[..., Any]
 """A function of a user's."""
 T = TypeVar("T")
 
+_OF_LOOPS = ("ensure_future", "create_task", "create_future", "get_running_loop", "get_event_loop")
 _AWAITED = (Awaitable, Coroutine)
 _SEVERAL = (list, tuple)
 """The collections in which a function or a tool may return several items."""
@@ -169,6 +170,18 @@ def names_writer(fn: Fn) -> bool:
     (True, False)
     """
     return _names(fn, "stream_writer")
+
+
+def names_loop(fn: Fn) -> bool:
+    """Return whether the code of `fn` names what works only where an event loop runs.
+
+    >>> import asyncio
+    >>> names_loop(lambda ctx: asyncio.ensure_future(ctx)), names_loop(lambda ctx: "done")
+    (True, False)
+    """
+    own = (fn, getattr(fn, "__func__", fn), type(fn).__call__)
+    codes = [each.__code__ for each in own if isinstance(each, types.FunctionType)]
+    return any(_is_in_code(code, word) for code in codes for word in _OF_LOOPS)
 
 
 def names_interrupt(fn: Fn) -> bool:

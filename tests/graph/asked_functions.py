@@ -1,5 +1,6 @@
 """Each option that takes a function, with a tree that asks it; and the kinds of functions."""
 
+import asyncio
 import collections.abc
 import functools
 import inspect
@@ -99,9 +100,23 @@ def no_coroutine(fn: Fn) -> Fn:
     return lambda *given: Awaited(fn(*given))
 
 
+def future(fn: Fn) -> Fn:
+    """Return a function that gives a task of the event loop; in a sync run it has none to give."""
+    inner = coroutine(fn)
+
+    def asked(*given: Any) -> Any:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return inner(*given)
+        return asyncio.ensure_future(inner(*given))
+
+    return asked
+
+
 KNOWN = (coroutine, partial, called_object, partial_of_object)
 """The kinds that are known to be async before they are called."""
-UNKNOWN = (decorated, no_coroutine)
+UNKNOWN = (decorated, no_coroutine, future)
 """The kinds of which that shows when they have returned."""
 
 

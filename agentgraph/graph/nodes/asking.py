@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from agentgraph.agents.agents import Source
 from agentgraph.agents.context import Context
-from agentgraph.agents.functions import is_async, is_awaitable, refuse
+from agentgraph.agents.functions import is_async, is_awaitable, names_loop, refuse
 from agentgraph.errors import AgentGraphError, MissingValueError
 from agentgraph.graph.failures import mark_of_run
 from agentgraph.graph.nodes.stopping import run_in_thread, stoppable
@@ -153,5 +153,7 @@ def look_up(
 
 
 async def _off_loop(source: Callable[[Context], object], context: Context) -> object:
-    """Call a function in a thread, or on the event loop if it only makes a coroutine there."""
-    return source(context) if is_async(source) else await run_in_thread(source, context)
+    """Call a function in a thread; on the event loop if it makes a coroutine or a future there."""
+    if is_async(source) or names_loop(source):
+        return source(context)
+    return await run_in_thread(source, context)
