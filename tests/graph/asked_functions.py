@@ -401,6 +401,34 @@ def supervised(made: Any = None, **options: Any) -> ag.Agent:
     return ag.supervisor("c", ScriptedChatModel(responses=reply), [says("w")], **options)
 
 
+def called(tree: ag.Agent) -> ag.Agent:
+    """Return a chat agent with a tree as its tool."""
+
+    def reply(messages: list[BaseMessage]) -> Any:
+        return "end" if messages[-1].type == "tool" else calls(call(tree.name, request="Go."))
+
+    model = ScriptedChatModel(responses=reply)
+    return ag.chat_agent("caller", model, tools=[ag.agent_tool(tree, description="d")])
+
+
+def run_by_function(tree: ag.Agent) -> ag.Agent:
+    async def fn(ctx: ag.Context) -> str:
+        return str(await ctx.run(tree.name, "Go."))
+
+    return ag.function_agent("runs", fn, agents=[tree])
+
+
+INSIDE: dict[str, Callable[[ag.Agent], ag.Agent]] = {
+    "branch": lambda tree: ag.parallel("around", [tree]),
+    "step": lambda tree: ag.workflow("around", [tree]),
+    "item": lambda tree: ag.each("around", tree, lambda ctx: ["i"]),
+    "loop": lambda tree: ag.loop("around", [tree], max_iterations=1),
+    "tool": called,
+    "run": run_by_function,
+}
+"""What may be around a tree."""
+
+
 EXEMPT: dict[str, str] = {}
 """The options that take a function and are not asked, with the reason."""
 

@@ -5,11 +5,26 @@
 
 import asyncio
 import re
+from collections.abc import Callable
+from itertools import cycle
+from pathlib import Path
 from typing import Annotated, Any
 
 import asked_functions
 import pytest
-from asked_functions import EXEMPT, KNOWN, SLOTS, UNKNOWN, Awaited, Fn, Slot, plain
+from asked_functions import (
+    EXEMPT,
+    INSIDE,
+    KNOWN,
+    SLOTS,
+    UNKNOWN,
+    Awaited,
+    Fn,
+    Slot,
+    coroutine,
+    decorated,
+    plain,
+)
 from helpers import Drive, driven, failing, lines
 from typing_extensions import TypedDict
 
@@ -53,6 +68,23 @@ def test_an_async_run_awaits_what_any_function_returns(name: str) -> None:
             assert (kind.__name__, len(ran)) == (kind.__name__, count)
 
     asyncio.run(tried())
+
+
+@pytest.mark.parametrize(("name", "around"), [*zip(SLOTS, cycle(INSIDE), strict=False)])
+def test_functions_inside_other_agents_are_awaited(tmp_path: Path, name: str, around: str) -> None:
+    slot = SLOTS[name]
+
+    def heard_from(kind: Callable[[Fn], Fn]) -> list[str]:
+        tree = INSIDE[around](slot.tree(kind(answering(slot, []))))
+        path = str(tmp_path / f"{kind.__name__}.db")
+        with ag.Runner(tree, checkpointer=path, **slot.options) as made:
+            said = list(driven(made.arun("Go.", thread_id="t")))
+            assert [each.cursor for each in made.events("t")] == [each.cursor for each in said]
+        return lines(said)
+
+    expected = heard_from(plain)
+    assert heard_from(coroutine) == expected
+    assert heard_from(decorated) == expected
 
 
 @pytest.mark.parametrize("name", [name for name in SLOTS if "retry" in name])
