@@ -286,6 +286,19 @@ def test_a_call_is_edited_before_it_runs(started: Start) -> None:
     assert "saw bees" not in thread.texts()
 
 
+def test_a_call_whose_result_is_there_stays(started: Start) -> None:
+    _, tree = asking()
+    thread = started(tree)
+    asked, result, answer = thread.events()[:3]
+    bare = AIMessage("No call.", id=asked.id)
+    with pytest.raises(ag.AgentGraphError, match=r"lacks the call '1', whose result is there"):
+        thread.go("rewind", thread.id, answer.step, messages=[bare])
+    assert isinstance(asked.message, AIMessage)
+    said = asked.message.model_copy(update={"content": "I look."})
+    thread.go("rewind", thread.id, answer.step, messages=[said])
+    assert thread.texts()[1:3] == ["I look.", result.text]
+
+
 def test_an_answer_of_a_person_and_a_message_of_the_user_are_edited(started: Start) -> None:
     thread = started(ag.sequential("s", [ag.human("h", "Well?"), saw("z")]))
     thread.go("resume", thread.id, "Yes.")

@@ -20,6 +20,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.stamps import (
     STAMP,
     Note,
@@ -119,6 +120,7 @@ def edits_of(
             added.append(with_id(message, str(uuid4())))
         elif not _is_same(message, was.message):
             _check_like(saver, message, was.message)
+            _check_calls(saver, message, was.message, there.values())
             number += 2  # the number between is that of what makes the old one void
             began = line.new_id(str(was.saved.checkpoint["id"]))
             step = step_name(began, next_node(was.saved) or "")
@@ -184,6 +186,20 @@ def _check_like(saver: ThreadSaver, message: BaseMessage, was: BaseMessage) -> N
         f"thread {shown(saver.thread_id)}: messages= has {shown(message)} under the id of a {kind}; "
         "pass the message that is there, with other content"
     )
+
+
+def _check_calls(
+    saver: ThreadSaver, message: BaseMessage, was: BaseMessage, there: Iterable[_There]
+) -> None:
+    """Refuse a message that lacks a call whose result is there: providers refuse such a history."""
+    results = (each.message for each in there if isinstance(each.message, ToolMessage))
+    answered = {each.tool_call_id for each in results}
+    lost = {call_id(each) for each in calls_of(was)} & answered - {*map(call_id, calls_of(message))}
+    if lost:
+        raise AgentGraphError(
+            f"thread {shown(saver.thread_id)}: the message {shown(message.id)} in messages= lacks the "
+            f"call {shown(min(lost))}, whose result is there; keep it, or go back to before the result"
+        )
 
 
 def _check_not_later(saver: ThreadSaver, target: Target, message: BaseMessage) -> None:

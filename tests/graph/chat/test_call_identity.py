@@ -222,3 +222,29 @@ def test_reports_have_the_result_of_each_call(drive: Drive, kind: str) -> None:
     bars = [bar for bar in runner.timeline("t").bars if bar.kind == "tool"]
     seen = [] if kind == "nested" else [f"saw {x}" for x in "abc"]
     assert [bar.text for bar in bars] == seen
+
+
+@pytest.mark.parametrize("how", ["beside", "in sequence", "in rounds"])
+def test_a_call_that_ended_does_not_run_again_and_one_that_failed_keeps_its_key(
+    disk: Disk, how: str
+) -> None:
+    failed: list[str] = []
+
+    def pay(to: str, ctx: ag.Context) -> str:
+        """Pay."""
+        PAID.append((to, ctx.address, ctx.idempotency_key))
+        if to == "b" and not failed:
+            failed.append(ctx.idempotency_key)
+            raise RuntimeError("cut off")
+        return f"paid {to}"
+
+    replies = [made("a"), made("b")] if how == "in rounds" else [made("a", "b")]
+    model = ScriptedChatModel(responses=rounds(*replies))
+    options: Any = {"parallel_tools": how != "in sequence", "on_tool_error": "raise"}
+    tree = ag.chat_agent("c", model, tools=[pay], **options)
+    with pytest.raises(RuntimeError, match="cut off"):
+        disk.run(tree)
+    disk.resume(tree)
+    assert sorted(to for to, _, _ in PAID) == ["a", "b", "b"]
+    assert {key for to, _, key in PAID if to == "b"} == {*failed}
+    assert len({*keys()}) == 2
