@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import test_answers
+import test_edited_words
 import test_going_back
 import test_inner_trees
 import test_late_results
@@ -64,6 +65,17 @@ def those_of(module: Any) -> dict[str, Any]:
 
 CHOSEN = [pair for module in MODULES for pair in those_of(module).items()][::EVERY]
 globals().update(CHOSEN)
+
+
+@pytest.mark.parametrize("form", ["around a branch", "in a step"])
+def test_words_are_edited_and_brought_back(drive: Drive, databases: Databases, form: str) -> None:
+    make, said_at, at = test_edited_words.FORMS[form]
+    thread = test_edited_words.Thread(make(), drive, databases.make())
+    step = thread.at(at).step
+    thread.edit(said_at, at)
+    assert "[b] said: B!" in thread.at(at).text
+    thread.go("rewind", thread.id, step)
+    assert thread.at(said_at).text == "B"
 
 
 def test_all_names_are_told_apart() -> None:
