@@ -49,6 +49,7 @@ from agentgraph.graph.nodes.schedule import (
     tasks_call,
 )
 from agentgraph.graph.nodes.stopping import Contained, inner_stop, is_cancelled
+from agentgraph.graph.nodes.view import inside
 from agentgraph.graph.own import private
 from agentgraph.graph.stamps import GRAPH_AGENT
 from agentgraph.graph.state import Position, Progress, TaskResult, with_id
@@ -401,6 +402,7 @@ class InnerGraphNode(FlatNode):
     ) -> RunnableConfig:
         """Return a config whose models are heard, as the agent's if it says their messages."""
         config = replies.config(config)
+        config["configurable"] = inside(config["configurable"], activation.view)
         if not self.says_messages:
             return config
         metadata = {GRAPH_AGENT: activation.address, **config.get("metadata", {}), **activation.mark}

@@ -63,6 +63,7 @@ from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.replies import Replies
 from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stopping import stoppable
+from agentgraph.graph.nodes.view import inside
 from agentgraph.graph.own import private
 from agentgraph.graph.saved_first import save_result
 from agentgraph.graph.saving import arose_in_saving, has_saver
@@ -346,6 +347,8 @@ class GraphNode(LeafNode):
         bound = given_bound(activation.config)
         if bound is not None and not isinstance(self.agent.graph, RootGraph):
             config["max_concurrency"] = bound
+        if not is_remote(self.agent.graph):
+            config["configurable"] = inside(config["configurable"], activation.view)
         if ran.kept is not None:
             config["configurable"] = ran.kept.configurable(config["configurable"])
         if getattr(self.agent.graph, "checkpointer", None) is False:

@@ -351,6 +351,10 @@ class _Values(OwnDict):
         raise MissingValueError(self.place.home.name, str(name), there, at)
 
 
+AROUND = "agentgraph_around"
+"""The key in the `configurable` of a config for the turns and addresses of the graph agents around."""
+
+
 class NamedCall(Protocol):
     """A tool call that a context is made for."""
 
@@ -459,6 +463,7 @@ class ActivationContext(Context[Any]):
         thread = configurable.get("thread_id") or configurable.get("checkpoint_ns")
         call = self.call.identity() if self.call is not None else ""
         named = [thread, self._turn, without_attempts(self.address), call]
+        named += configurable.get(AROUND, ())
         return str(uuid5(NAMESPACE_URL, as_json(named, in_ascii=True)))
 
     @property

@@ -5,7 +5,7 @@ is in its `Output`, and is visible after its node has ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -15,12 +15,12 @@ from agentgraph.agents.budgets import history_function, with_function
 from agentgraph.agents.context import Entry
 from agentgraph.graph.history import PathReader, chosen_by, visible
 from agentgraph.graph.nodes.asking import asked
-from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
+from agentgraph.graph.nodes.context import AROUND, ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.tasks import with_tasks
 from agentgraph.graph.stamps import STAMP, address_of, stamp_in
 from agentgraph.graph.state import LaneState, Progress, Record, Task
 from agentgraph.graph.sync_async import Calls
-from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, hops_at
+from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, hops_at, without_attempts
 
 
 class View:
@@ -186,3 +186,10 @@ class View:
                 break
             count += 1
         return count
+
+
+def inside(configurable: Mapping[str, Any], view: View) -> dict[str, Any]:
+    """Return the `configurable` of a graph that an agent runs: a tree in it knows where that is."""
+    around = configurable.get(AROUND, ())
+    at = without_attempts(view.address)
+    return {**configurable, AROUND: [*around, view.state.clock.turn, at]}

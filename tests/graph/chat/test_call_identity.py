@@ -224,6 +224,52 @@ def test_reports_have_the_result_of_each_call(drive: Drive, kind: str) -> None:
     assert [bar.text for bar in bars] == seen
 
 
+def nested(**options: Any) -> ag.Agent:
+    """Return a tree in a tree, which pays by a function and by a tool."""
+
+    def paying(ctx: ag.Context) -> str:
+        return pay("x", ctx)
+
+    inner = ag.sequential("inner", [ag.function_agent("f", paying), payer(made("a"))])
+    return ag.graph_agent("g", ag.compile_agent(inner), history="input", **options)
+
+
+def twice_nested() -> ag.Agent:
+    inner = ag.compile_agent(ag.function_agent("f", lambda ctx: pay("x", ctx)))
+    middle = ag.compile_agent(ag.loop("m", [ag.graph_agent("g", inner)], max_iterations=2))
+    return ag.loop("l", [ag.graph_agent("o", middle)], max_iterations=2)
+
+
+def nested_as_a_tool() -> ag.Agent:
+    def reply(messages: Sequence[BaseMessage]) -> AIMessage | str:
+        return "end" if messages[-1].type == "tool" else calls(call("g", "1", request="Go."))
+
+    inner = ag.agent_tool(nested(description="pays"))
+    return ag.chat_agent("o", ScriptedChatModel(responses=reply), tools=[inner])
+
+
+NESTED: dict[str, tuple[Callable[[], ag.Agent], int]] = {
+    "in a loop": (lambda: ag.loop("l", [nested()], max_iterations=2), 4),
+    "in a nested loop": (twice_nested, 4),
+    "as a tool": (nested_as_a_tool, 2),
+    "in branches": (lambda: ag.each("e", nested(), lambda ctx: [1, 2]), 4),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_trees_in_trees_have_keys_of_their_own_too(drive: Drive, disk: Disk, kind: str) -> None:
+    make, count = NESTED[kind]
+    tree = make()
+    disk.run(tree)
+    before = {*PAID}
+    with ag.Runner(tree, checkpointer=disk.path) as runner:
+        assert go_back(drive, runner, tree.name) == before
+    PAID.clear()
+    disk.run(tree)
+    assert len(before) == len({*PAID}) == count
+    assert {key for *_, key in before}.isdisjoint(keys())
+
+
 @pytest.mark.parametrize("how", ["beside", "in sequence", "in rounds"])
 def test_a_call_that_ended_does_not_run_again_and_one_that_failed_keeps_its_key(
     disk: Disk, how: str
