@@ -35,6 +35,7 @@ from agentgraph.errors import SaverError
 from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import arose_in_saving
+from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.strict import UnreadableError
 from agentgraph.safe_repr import reason
 
@@ -298,7 +299,7 @@ class GuardedSaver(Saver):
 
     def _raised(self, error: Exception, *, writes: bool) -> BaseException:
         """Return what to raise for an exception of the saver; that of the serializer stays."""
-        if writes and arose_in_saving(error):
+        if (writes and arose_in_saving(error)) or is_of_a_handler(error, owner=self.inner):
             return error
         named = error
         if not isinstance(named, SaverError):

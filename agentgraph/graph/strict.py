@@ -38,6 +38,7 @@ from langgraph.types import Send
 from pydantic import BaseModel
 
 from agentgraph.graph.internals import SAFE_MSGPACK_TYPES, DeltaSnapshot
+from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.safe_repr import reason, shown
 
 Key = tuple[str, str]
@@ -117,6 +118,8 @@ class StrictSerializer(JsonPlusSerializer):
         try:
             return "msgpack", ormsgpack.packb(obj, default=self._part, option=_PACKING)
         except Exception as error:
+            if is_of_a_handler(error):
+                raise
             raise _cause(error) from error
 
     def loads_typed(self, data: tuple[str, bytes]) -> object:
@@ -180,6 +183,8 @@ class StrictSerializer(JsonPlusSerializer):
         try:
             return ormsgpack.unpackb(packed, ext_hook=self._rebuilt, option=ormsgpack.OPT_NON_STR_KEYS)
         except Exception as error:
+            if is_of_a_handler(error):
+                raise
             cause = _cause(error)
             if isinstance(cause, UnreadableError):
                 raise cause from None
@@ -222,6 +227,8 @@ class StrictSerializer(JsonPlusSerializer):
         try:
             return _built(code, kind, data)
         except Exception as error:
+            if is_of_a_handler(error):
+                raise
             raise UnreadableError(
                 f"an object of {module}.{name} cannot be rebuilt from what is stored ({reason(error)})",
                 "if the class has changed, let it take what it took before",

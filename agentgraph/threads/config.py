@@ -44,6 +44,7 @@ from agentgraph.graph.internals import (
 from agentgraph.graph.nodes.replies import LISTENING, Replies
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.read_back import cannot_be_encoded
+from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.safe_repr import reason, shown
 
 _OF_CHECKPOINTS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
@@ -226,6 +227,8 @@ def context_as(schema: Any, context: object) -> object:
     try:
         return coerce_context(schema, context)
     except Exception as error:
+        if is_of_a_handler(error, owner=error):
+            raise
         why = validation_faults(error) if isinstance(error, ValidationError) else reason(error)
         raise AgentGraphError(
             f"context={shown(context)} does not fit {schema.__name__} ({why}); pass a "

@@ -19,6 +19,7 @@ from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.nodes.spending import LIMITS
 from agentgraph.graph.open_types import Graph, Saver
+from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import nearest, shown
@@ -436,6 +437,8 @@ class Engine:
         except AgentGraphError:
             raise
         except SENSELESS as error:
+            if is_of_a_handler(error):
+                raise
             raise saver_error(unfit(error), self.saver, thread.thread_id) from error
 
 

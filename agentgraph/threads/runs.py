@@ -41,6 +41,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
+from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
 from agentgraph.threads.config import is_collecting, is_within, outside
@@ -170,10 +171,13 @@ class Execution:
                 self.heard_until = None  # as after a kill: no call can be made
             raise
         finally:
-            with suppress(Exception):  # without the marks the next run reads and replays more
+            try:
                 yield from self._save_voids()
                 yield from save_heard(self._thread, self.heard_until, is_stopped=self._has_stopped)
                 yield from self.under_way.mark_requests(self._thread)
+            except Exception as error:  # without the marks the next run reads and replays more
+                if is_of_a_handler(error, owner=self._thread.saver):
+                    raise
 
     def _streamed(self) -> RunGenerator:
         on, thread, feed = self._continuation, self._thread, self._feed

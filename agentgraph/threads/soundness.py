@@ -17,6 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict, TypeIs
 
 from agentgraph.graph.internals import INTERRUPT, RETURN
+from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import Position
 from agentgraph.graph.strict import UnreadableError
@@ -107,6 +108,8 @@ def check_sound(tree: Tree, saved: CheckpointTuple) -> None:
     try:
         datetime.fromisoformat(saved.checkpoint["ts"])
     except ValueError as error:
+        if is_of_a_handler(error):
+            raise
         raise UnreadableError(f"malformed: the time of a checkpoint ({error})") from error
     if not tree.is_foreign(parts_of(namespace_of(saved))):
         for channel, value in [*saved.checkpoint["channel_values"].items(), *_writes(saved)]:
@@ -177,6 +180,10 @@ def _check(form: object, value: object, what: str) -> None:
     try:
         _adapter(form).validate_python(value, strict=True)
     except ValidationError as error:
+        causes = [each.get("ctx", {}).get("error") for each in error.errors(include_url=False)]
+        for cause in causes:
+            if isinstance(cause, Exception) and is_of_a_handler(cause):
+                raise cause from None
         first = error.errors(include_url=False, include_input=False)[0]
         at = ".".join(map(str, first["loc"]))
         raise UnreadableError(

@@ -19,6 +19,7 @@ from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.saving import list_checkpoints, name_fault, saved_input
+from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
@@ -202,6 +203,8 @@ class ThreadSaver:
         try:
             return (yield from namespaces_since(self.saver, self.thread_id, since))
         except Exception as error:
+            if is_of_a_handler(error, owner=self.saver):
+                raise
             raise saver_error(error, self.saver, self.thread_id) from error
 
     def put_write(
@@ -261,6 +264,8 @@ class ThreadSaver:
         except AgentGraphError:
             raise
         except Exception as error:
+            if is_of_a_handler(error, owner=self.saver):
+                raise
             raise saver_error(error, self.saver, self.thread_id) from error
         return result
 

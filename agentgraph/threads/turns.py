@@ -46,6 +46,7 @@ from agentgraph.graph.history import call_id, calls_of, in_call_order, unanswere
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.nodes.each import joining
 from agentgraph.graph.own import detached
+from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.state import Changes, Position, collected, folded, is_remove_all, with_id
 from agentgraph.graph.sync_async import Calls
@@ -104,6 +105,8 @@ def as_input(messages: Input, values: Mapping[str, object] | None) -> Admitted:
     try:
         converted = convert_to_messages(messages if several else [messages])  # type: ignore[list-item]
     except Exception as error:
+        if is_of_a_handler(error):
+            raise
         raise AgentGraphError(
             f"{shown(messages)} cannot be read as messages ({reason(error)}); pass a text, a LangChain "
             "message, or a list of messages"

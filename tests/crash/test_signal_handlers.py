@@ -6,7 +6,9 @@ and none is left to luck.
 """
 
 import gc
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,17 +17,38 @@ from typing import Any
 import pytest
 from campaign import EXAMPLES, ended, shown
 from helpers import says
+from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
-from agentgraph.threads import engine, locks, runs
+from agentgraph.graph import guarded_saver
+from agentgraph.threads import (
+    checkpoints,
+    engine,
+    locks,
+    pending,
+    replay,
+    reports,
+    runs,
+    soundness,
+    thread_saver,
+    turns,
+)
 
 FILES = {module.__file__ for module in (engine, locks, runs)}
+READING = FILES | {
+    module.__file__
+    for module in (checkpoints, guarded_saver, pending, replay, reports, soundness, thread_saver, turns)
+}
 STEP = 1 if EXAMPLES else 19
 """Each place is tried; without examples, each thirteenth one."""
 
 
 class HandlerError(BaseException):
     """What the signal handler raises."""
+
+
+class HandlerValueError(HandlerError, ValueError):
+    """The same, but also an error that checks of files and inputs expect."""
 
 
 class Handler:
@@ -36,16 +59,21 @@ class Handler:
         is_lost: Whether what it raised came into a `__del__`, which Python does not let it leave.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(
+        self, number: int, error: type[HandlerError] = HandlerError, files: set[Any] = FILES
+    ) -> None:
         self.left, self.raised, self.is_lost = number, False, False
+        self.error, self.files = error, files
 
     def __call__(self, frame: Any, event: str, _: Any) -> None:
-        if event not in ("call", "c_return") or frame.f_code.co_filename not in FILES:
+        if event not in ("call", "c_return") or frame.f_code.co_filename not in self.files:
             return
+        if self.files is READING and frame.f_code.co_name == "<genexpr>":
+            return  # it may just be closed: then what is raised is lost
         self.left -= 1
         if self.left == 0:
             self.raised, self.is_lost = True, any(name == "__del__" for name in names(frame))
-            raise HandlerError
+            raise self.error
 
     def met_in(self, act: Callable[[ag.Runner], None], runner: ag.Runner) -> bool:
         """Do something, and return whether the handler raised meanwhile."""
@@ -131,3 +159,67 @@ def test_a_thread_is_free_after_a_signal_handler_raised(
             break
         number, places = number + STEP, places + 1
     assert places > 3
+
+
+def resume(runner: ag.Runner) -> None:
+    list(runner.run("Go.", thread_id="t"))
+    list(runner.events("t"))
+    list(runner.resume("t", "yes"))
+
+
+def delete(runner: ag.Runner) -> None:
+    list(runner.run("Go.", thread_id="t"))
+    with closing(runner.run("Go.", thread_id="other")) as run:
+        next(run)
+        runner.delete("t")
+
+
+@pytest.mark.parametrize("saver", ["memory", "file"])
+@pytest.mark.parametrize("act", [resume, delete, look])
+def test_what_a_signal_handler_raises_is_not_blamed_on_the_file_or_the_input(
+    act: Callable[[ag.Runner], None], saver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+    number, places = 1, 0
+    while True:
+        path = tmp_path / f"{number}.db" if saver == "file" else None
+        with ag.Runner(
+            ag.sequential("s", [says("a"), ag.human("h", "?")]), checkpointer=path
+        ) as runner:
+            if not Handler(number, HandlerValueError, READING).met_in(act, runner):
+                break
+        number, places = number + (7 if EXAMPLES else 97), places + 1
+    assert places > 3
+
+
+@pytest.mark.parametrize("moment", ["reading", "saving", "the input"])
+def test_what_a_real_signal_handler_raises_comes_out(moment: str, tmp_path: Path) -> None:
+    def handle(*_: object) -> None:
+        raise HandlerValueError
+
+    class Saver(InMemorySaver):
+        def get_tuple(self, config: Any) -> Any:
+            if moment == "reading":
+                signal.raise_signal(signal.SIGUSR1)
+            return super().get_tuple(config)
+
+        def put(self, *args: Any) -> Any:
+            if moment == "saving" and threading.current_thread() is threading.main_thread():
+                signal.raise_signal(signal.SIGUSR1)
+            return super().put(*args)
+
+    class Words(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            signal.raise_signal(signal.SIGUSR1)
+            return super().__iter__()
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        runner = ag.Runner(says("a"), checkpointer=Saver())
+        words: Any = Words(["Go."]) if moment == "the input" else "Go."
+        with pytest.raises(HandlerValueError):
+            if moment == "saving":
+                runner.copy("t", "other") if runner.invoke(words, thread_id="t") else None
+            runner.invoke(words, thread_id="t")
+    finally:
+        signal.signal(signal.SIGUSR1, before)

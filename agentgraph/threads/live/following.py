@@ -20,6 +20,7 @@ from typing import Any, Self, cast
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
+from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import cursor_of, number_in
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
@@ -48,7 +49,9 @@ def check_follow(saver: ThreadSaver, after: str | None) -> Calls[None]:
         yield from begun_thread(saver)
     try:
         number_in("0" if after is None else after)
-    except (AttributeError, ValueError):
+    except (AttributeError, ValueError) as error:
+        if is_of_a_handler(error):
+            raise
         raise AgentGraphError(
             f"after={shown(after)} is no cursor; pass the `cursor` of an event of this thread, or None "
             "for all events"
