@@ -26,6 +26,8 @@ from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from inspect import signature
 from threading import Lock
+from traceback import walk_tb
+from types import FrameType
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -64,6 +66,8 @@ _SQL_WAYS_OUT = {
 """What to do about PostgreSQL's errors, by their SQLSTATE."""
 _LOST = ("server closed", "terminating connection", "connection is lost", "connection failed")
 _CLOSED = ("closed", "no active connection")
+_NO_LISTING = (NotImplementedError, ValueError, TypeError, LookupError, AttributeError)
+"""What savers raise that list the checkpoints of one thread only."""
 
 
 class SaverFailure(BaseException):
@@ -345,12 +349,37 @@ def saver_error(error: BaseException, saver: Saver, thread_id: str | None = None
     database: str | None = getattr(saver, "database", None)
     at = f", the file {path}," if path else f", the database {database}," if database else ""
     whose = f"thread {thread_id!r}: its saver" if thread_id else "the saver"
+    named = f"{whose} {type(saver).__name__.lstrip('_')}{at}"
+    if (lack := _lack(error)) is not None:
+        return SaverError(f"{named} {lack}", thread_id=thread_id or None, path=path)
     return SaverError(
-        f"{whose} {type(saver).__name__.lstrip('_')}{at} failed with {type(error).__name__}: "
+        f"{named} failed with {type(error).__name__}: "
         f"{reason(error)}; {way_out(error)}; what was saved before is kept",
         thread_id=thread_id or None,
         path=path,
     )
+
+
+def _lack(error: BaseException) -> str | None:
+    """Return what a saver does not offer at all, and what to do; None if it only failed."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    said = str(error).strip().partition("\n")[0]
+    why = f" ({said})" if said else ""
+    if isinstance(error, _NO_LISTING) and any(map(_lists_all, frames)):
+        return (
+            f"does not list threads{why}; keep the ids of threads yourself, or use a saver that lists "
+            "them, such as ag.sqlite_saver(path)"
+        )
+    if isinstance(error, NotImplementedError):
+        method = frames[-1].f_code.co_name if frames else "this call"
+        return f"does not offer {method}{why}; use a saver that does, such as ag.sqlite_saver(path)"
+    return None
+
+
+def _lists_all(frame: FrameType) -> bool:
+    """Return whether a frame is that of a saver that is asked for the checkpoints of all threads."""
+    is_list = frame.f_code.co_name in ("list", "alist")
+    return is_list and frame.f_locals.get("config", frame) is None
 
 
 def way_out(error: BaseException) -> str:

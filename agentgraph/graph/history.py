@@ -137,17 +137,21 @@ def last_of_workers(tree: Tree, place: Place) -> Callable[[list[Entry]], list[En
     """Return the `shorten` of `visible` for the agent at a place; None where others see all.
 
     It leaves of each visit to a worker that only the last message is seen of (`output_mode`), except
-    for agents in that worker.
+    for agents in that worker. What its own workers say belongs to the visit.
     """
     terse = tree.terse.difference(way_to(place))
     if not terse:
         return None
 
-    def visit(entry: Entry) -> str | None:
+    def visit(entry: Entry) -> tuple[object, ...] | None:
         activation = parse_address(tree, entry.address) if entry.address else None
-        way = way_to(activation[0]) if activation else []
-        depth = next((i for i, each in enumerate(way, 1) if each in terse), None)
-        return "/".join(str(entry.address).split("/")[:depth]) if depth else None
+        if activation is None:
+            return None
+        worker = next((each for each in way_to(activation[0]) if each in terse), None)
+        if worker is None:
+            return None
+        counters = zip(worker.counts, activation[1], strict=False)
+        return worker, *(counter for count, counter in counters if count.kind != "hops")
 
     def shorten(entries: list[Entry]) -> list[Entry]:
         visits = groupby(entries, visit)

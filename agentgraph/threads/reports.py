@@ -23,7 +23,7 @@ from agentgraph.errors import (
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.nodes.spending import Counts
-from agentgraph.graph.stamps import address_of, is_steered, number_of, speaker_at
+from agentgraph.graph.stamps import address_of, number_of, speaker_at
 from agentgraph.graph.state import Position, clock_in, with_changes
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Reducers
@@ -50,6 +50,7 @@ from agentgraph.threads.late_calls import LateCall, open_calls
 from agentgraph.threads.live.under_way import runs_on, waiting_on
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import Gone, last_answer, replayed
+from agentgraph.threads.said import said_in
 from agentgraph.threads.spent import Spent, counts_at, spent_in
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.places import Tree
@@ -112,6 +113,7 @@ class Result:
     counts: Counts = field(default_factory=dict, repr=False)
     error: Any = None
     is_stopped: bool = False
+    _tree: Tree | None = field(default=None, repr=False, compare=False)
 
     @property
     def status(self) -> Literal["done", "paused", "failed", "stopped"]:
@@ -125,19 +127,20 @@ class Result:
 
     @property
     def message(self) -> BaseMessage | None:
-        """The last message that an agent said; None if there was none."""
+        """The last message that an agent said; None if there was none.
+
+        Of branches, steps, items or calls that ran concurrently it is that of the last one as declared.
+        """
         return next((each.message for each in self._said()), None)
 
     @property
     def text(self) -> str:
-        """The last text that an agent said; empty if there was none."""
+        """The last text that an agent said, in the order of `message`; empty if there was none."""
         return next((each.text for each in self._said() if each.text), "")
 
     def _said(self) -> Iterator[AgentEvent]:
         """Yield the events of messages of agents, the last first."""
-        for each in reversed(self.events):
-            if each.message is not None and not is_steered(each.message):
-                yield each
+        return reversed(said_in(self._tree, self.events) if self._tree else [])
 
     @property
     def usage(self) -> Usage:
@@ -172,6 +175,7 @@ def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Calls[Result]:
         output,
         counts,
         is_stopped=is_stopped,
+        _tree=saver.tree,
     )
 
 

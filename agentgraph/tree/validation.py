@@ -290,7 +290,8 @@ def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[st
             if key not in merged:
                 yield (
                     f"all items write the output_key {shown(key)}; collect their results with "
-                    f"each(..., output_key=...), or declare a reducer for {shown(key)} in values="
+                    f"each(..., output_key=...), declare a reducer for {shown(key)} in values=, or "
+                    "keep it in each item by Annotated[..., ag.LOCAL]"
                 )
     what, concurrent = side_by_side(agent)
     writers: dict[str, dict[int, str]] = {}
@@ -301,7 +302,8 @@ def _shared_keys(agent: Leaf | Composite, merged: Container[str]) -> Iterator[st
         if len(names) > 1 and key not in merged:
             yield (
                 f"the {what} {' and '.join(names.values())} write the same output_key {shown(key)}; "
-                f"give each its own key, or declare a reducer for {shown(key)} in values="
+                f"give each its own key, declare a reducer for {shown(key)} in values=, or keep it in "
+                "each by Annotated[..., ag.LOCAL]"
             )
 
 

@@ -121,7 +121,8 @@ S: 3 {NO_AGENT}"""
         (
             helped(keeps("a"), keeps("b")),
             "w_with_helpers/w_helpers: the branches 'a' and 'b' write the same output_key 'found'; "
-            "give each its own key, or declare a reducer for 'found' in values=",
+            "give each its own key, declare a reducer for 'found' in values=, or keep it in each by "
+            "Annotated[..., ag.LOCAL]",
         ),
     ],
     ids=lambda given: given.splitlines()[0].partition(" at 0x")[0] if isinstance(given, str) else "",

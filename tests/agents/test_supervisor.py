@@ -149,3 +149,26 @@ def test_its_tokens_are_streamed_under_its_name(drive: Drive) -> None:
     partial = [(event.address, event.text) for event in events if event.partial and event.text]
     assert {address for address, _ in partial} == {"S[2]"}
     assert "".join(text for _, text in partial) == "All done."
+
+
+def test_the_last_message_of_a_supervisor_is_all_that_is_seen_of_its_own_workers(drive: Drive) -> None:
+    def boss(name: str, workers: list[Any], *says: Any) -> Any:
+        modes: dict[str, Any] = {"mode": "handoff", "output_mode": "last"}
+        model = scripted(*says)
+        models[name] = model
+        return ag.supervisor(name, model, workers, description=name, **modes)
+
+    models: dict[str, Any] = {}
+    worker = ag.function_agent("w", lambda ctx: ["DRAFT", "FINAL"], description="w")
+    low = boss("low", [worker], naming("handoff", "w"), "low 1", naming("handoff", "w"), "low 2")
+    mid = boss("mid", [low], naming("handoff", "low"), "mid 1", naming("handoff", "low"), "mid 2")
+    top = boss("top", [mid], naming("handoff", "mid"), naming("handoff", "mid"), "Done.")
+    list(drive.run(ag.Runner(top), "Go.", thread_id="t"))
+    assert texts(models["top"].inputs[-1], system=False) == [
+        "human: Go.",
+        "human: [mid] said: mid 1",
+        "human: [mid] said: mid 2",
+    ]
+    assert texts(models["mid"].inputs[1], system=False) == ["human: Go.", "human: [low] said: low 1"]
+    assert "human: [w] said: FINAL" in texts(models["low"].inputs[1])
+    assert "human: [w] said: DRAFT" not in texts(models["low"].inputs[1])

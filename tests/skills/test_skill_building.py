@@ -69,7 +69,7 @@ def test_branches_may_share_an_output_key_that_is_declared_where_it_is_compiled(
     """
     models = {name: ScriptedChatModel(responses=[f"{name}. "]) for name in ("style", "facts")}
     checks = skill(text, **{**GIVEN, "models": models})
-    with pytest.raises(ag.InvalidAgentError, match=r"or declare a reducer for 'notes' in values="):
+    with pytest.raises(ag.InvalidAgentError, match=r"declare a reducer for 'notes' in values="):
         ag.Runner(checks)
     runner = ag.Runner(checks, values=TypedDict("Values", {"notes": Annotated[str, operator.add]}))
     list(runner.run("Go.", thread_id="t"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from helpers import Drive, Sync, asks, collect, fresh, says
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
@@ -233,4 +234,40 @@ def test_any_other_error_of_a_saver_carries_the_thread_and_the_file(tmp_path: Pa
     assert (error.thread_id, error.path) == ("monday", str(tmp_path / "x.db"))
     assert str(error).endswith(
         "disk I/O error; try again when the saver works; what was saved before is kept"
+    )
+
+
+class Lacking(InMemorySaver):
+    """A saver that deletes nothing, and lists the checkpoints of one thread only."""
+
+    def delete_thread(self, thread_id: str) -> None:
+        raise NotImplementedError
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        raise NotImplementedError("not offered here")
+
+    def list(self, config: Any, **bounds: Any) -> Any:
+        if config is None:
+            raise ValueError("Runnable config must contain thread_id")
+        return super().list(config, **bounds)
+
+
+def test_what_a_saver_does_not_offer_is_reported_as_that() -> None:
+    saver = Lacking()
+    runner = ag.Runner(says("a"), checkpointer=saver)
+    runner.invoke("Go.", thread_id="t")
+    advice = "use a saver that does, such as ag.sqlite_saver(path)"
+    with pytest.raises(ag.SaverError) as caught:
+        runner.delete("t")
+    assert str(caught.value) == f"thread 't': its saver Lacking does not offer delete_thread; {advice}"
+    with pytest.raises(ag.SaverError, match=r"does not offer adelete_thread \(not offered here\); use"):
+        asyncio.run(runner.adelete("t"))
+
+
+def test_a_saver_that_lists_no_threads_is_reported_as_that() -> None:
+    with pytest.raises(ValueError, match="must contain thread_id") as caught:
+        Lacking().list(None)
+    assert str(saver_error(caught.value, Lacking())) == (
+        "the saver Lacking does not list threads (Runnable config must contain thread_id); keep the "
+        "ids of threads yourself, or use a saver that lists them, such as ag.sqlite_saver(path)"
     )

@@ -1,0 +1,60 @@
+"""The messages of agents in the order of the tree: what an agent said last does not depend on time.
+
+Events are in the order of time. Of branches, steps, items and calls that ran concurrently the last as
+declared has the last word, as in the history.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from agentgraph.events.events import AgentEvent
+from agentgraph.graph.history import in_call_order
+from agentgraph.graph.stamps import is_steered
+from agentgraph.threads.checkpoints import order_of
+from agentgraph.tree.addresses import parse_address, way_to
+from agentgraph.tree.places import Tree
+
+
+def said_in(tree: Tree, events: Sequence[AgentEvent]) -> list[AgentEvent]:
+    """Return the events of messages of agents that were not discarded, in the order of the tree."""
+    void = {name for each in events if each.action for name in each.action.discarded}
+    said = [
+        each
+        for each in events
+        if each.message is not None
+        and not is_steered(each.message)
+        and not (void and (each.id in void or each.step in void) and _is_void(each, events))
+    ]
+    if any(tree.lanes(place) for place in tree.places):
+        begun: dict[str, int] = {}
+        keys = {id(each): [*_key(tree, each, begun, n)] for n, each in enumerate(said)}
+        said.sort(key=lambda each: keys[id(each)])
+    by_message = {id(each.message): each for each in said}
+    messages = [each.message for each in said if each.message is not None]
+    return [by_message[id(message)] for message in in_call_order(messages)]
+
+
+def _is_void(event: AgentEvent, events: Sequence[AgentEvent]) -> bool:
+    """Return whether an event is discarded by a later one."""
+    at = next(n for n, each in enumerate(events) if each is event)
+    later = (each.action.discarded for each in events[at + 1 :] if each.action)
+    return any(event.id in names or event.step in names for names in later)
+
+
+def _key(tree: Tree, event: AgentEvent, begun: dict[str, int], number: int) -> Iterator[int]:
+    """Yield the key by which an event is sorted: its lanes from the outside in, then its number.
+
+    Each lane is two numbers: when what runs it began, and its order there.
+
+    Args:
+        tree: The tree.
+        event: The event.
+        begun: The numbers of the first events inside what runs lanes, by its address.
+        number: The number of the event.
+    """
+    activation = parse_address(tree, event.address)
+    parts = event.address.split("/")
+    for depth, place in enumerate(way_to(activation[0]) if activation else ()):
+        if depth and place.starts_lane:
+            yield begun.setdefault("/".join(parts[:depth]), number)
+            yield order_of(place, event.address)
+    yield number
