@@ -144,6 +144,7 @@ class Translator:
         waiting: Mapping[str, AgentEvent] | None = None,
         paths: RunPaths | None = None,
         typed: Callable[[Mapping[str, object]], dict[str, object]] = dict,
+        former: Callable[[Moment], RunPaths] | None = None,
     ) -> None:
         """Make a translator for one run.
 
@@ -155,10 +156,12 @@ class Translator:
             waiting: The pending questions of the step that continues, by their ids.
             paths: The run paths of the tree, if earlier runs have computed some.
             typed: Gives values that an agent wrote their declared types, if a saver has them.
+            former: Returns the run paths at a moment, if other trees have run on the thread.
         """
         self._tree, self._thread_id, self._node, self._typed = tree, thread_id, node, typed
         self._paths = paths or RunPaths(tree)
-        self._chains = Chains() if self._paths.has_chains else None
+        self._chains = Chains() if self._paths.has_chains or former is not None else None
+        self._former = former
         self._begun: dict[str, dict[str, None]] = {}
         self._failed: dict[str, Failure] = {}
         self._asked = dict(waiting or {})
@@ -247,9 +250,9 @@ class Translator:
         if self._chains is not None:
             self._chains.completed(turn, place, cursor)
 
-    def _learn_names(self, at: str, turn: int, *names: Sequence[str]) -> None:
+    def _learn_names(self, at: str, turn: int, *names: Sequence[str], tree: Tree | None = None) -> None:
         """Learn the last names of the transfers that led to an address."""
-        if activation := parse_address(self._tree, at):
+        if activation := parse_address(tree or self._tree, at):
             self.learn(turn, activation[0], with_names(*activation, names))
 
     def event(self, entry: Entry) -> AgentEvent:
@@ -265,7 +268,8 @@ class Translator:
         else:
             at, what = address_of(entry) or "", {"output": Output(message=entry)}
             if self._chains is not None and moment and (names := transferred_in(entry)):
-                self._learn_names(at, moment.turn, names)
+                tree = None if self._former is None else self._former(moment).tree
+                self._learn_names(at, moment.turn, names, tree=tree)
         cursor = self._next_cursor() if moment is None else cursor_of(moment.number)
         return self._event(at or root_address(self._tree), entry.id or "", moment, cursor, **what)
 
@@ -417,7 +421,8 @@ class Translator:
         self, at: str, event_id: str, moment: Moment | None, cursor: str, **what: Any
     ) -> AgentEvent:
         turn, step, time = (moment.turn, moment.step, moment.time) if moment else (None, None, None)
-        name, path = speaker_at(at), self._paths.of(at, turn, self._chains)
+        paths = self._paths if self._former is None or moment is None else self._former(moment)
+        name, path = speaker_at(at), paths.of(at, turn, self._chains)
         return AgentEvent(
             agent_name=name,
             run_path=RunPath((RunStep(name),)) if path is None else path,

@@ -1,7 +1,7 @@
 """Checks that a thread can go on with the runner's tree, where another tree ran it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import NamedTuple, cast
 
@@ -10,7 +10,8 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.errors import TreeChangedError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, TRIGGER, recast_checkpoint_ns
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
-from agentgraph.graph.stamps import note_of, number_of
+from agentgraph.graph.stamps import Moment, note_of, number_of
+from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
@@ -26,6 +27,7 @@ from agentgraph.threads.checkpoints import (
     leading_checkpoints,
     namespace_of,
     next_node,
+    notes_at,
     parts_of,
     position_of,
     root_id,
@@ -41,7 +43,9 @@ from agentgraph.tree.changes import (
     nodes_in,
     obstacles,
 )
+from agentgraph.tree.former_trees import former_tree
 from agentgraph.tree.places import Tree
+from agentgraph.tree.run_paths import RunPaths
 
 _KEEPS_NOTHING = {ERROR, NOTES, LOSSES}
 """The channels that a step may write which has to run again whole."""
@@ -225,6 +229,43 @@ def is_of(tree: Tree, saved: CheckpointTuple) -> bool:
         return fingerprint_of(changed) == tree.fingerprint
     position = position_of(saved)
     return position is not None and position["tree"] == tree.fingerprint
+
+
+def former_paths(
+    paths: RunPaths, every: Iterable[CheckpointTuple]
+) -> Callable[[Moment], RunPaths] | None:
+    """Return what returns the run paths of the tree that ran at a moment; None if one tree ran all.
+
+    Args:
+        paths: The run paths of the runner's tree.
+        every: The checkpoints of the thread, or of its last steps: what ran before is not known then.
+    """
+    roots = [saved for saved in every if not namespace_of(saved)]
+    if all(is_of(paths.tree, saved) for saved in roots if begins_turn(saved)):
+        return None
+    known: dict[str, RunPaths] = {paths.tree.fingerprint: paths}
+    since: list[tuple[tuple[int, int], RunPaths]] = []
+
+    def add(turn: int, number: int, outline: Outline) -> None:
+        fingerprint = fingerprint_of(outline)
+        if fingerprint not in known:
+            known[fingerprint] = RunPaths(former_tree(outline))
+        since.append(((turn, number), known[fingerprint]))
+
+    for saved in roots:
+        position = position_of(saved)
+        if position is not None and begins_turn(saved) and "outline" in position:
+            add(clock_in(position)[0], 0, position["outline"])
+        for note in notes_at(saved):
+            if note.kind == CHANGED and note.moment is not None:
+                add(note.moment.turn, note.moment.number, cast(Outline, note.data))
+    since.sort(key=lambda each: each[0])
+
+    def at(moment: Moment) -> RunPaths:
+        before = [each for when, each in since if when <= (moment.turn, moment.number)]
+        return before[-1] if before else paths
+
+    return at
 
 
 def _changed_at(saved: CheckpointTuple) -> Outline | None:

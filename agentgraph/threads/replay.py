@@ -71,7 +71,7 @@ from agentgraph.graph.stamps import (
 )
 from agentgraph.graph.state import Position, clock_in
 from agentgraph.graph.sync_async import Calls
-from agentgraph.threads.changed_trees import is_of, open_thread, read_thread
+from agentgraph.threads.changed_trees import former_paths, is_of, open_thread, read_thread
 from agentgraph.threads.checkpoints import (
     CHANGED,
     REWOUND,
@@ -82,6 +82,7 @@ from agentgraph.threads.checkpoints import (
     error_in,
     is_foreign,
     is_stop,
+    keeps_state,
     known_line,
     leading_checkpoints,
     namespace_of,
@@ -121,7 +122,7 @@ def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEve
         ThreadError: The thread has no such line; or as `read_thread` does.
     """
     yield from read_thread(saver)
-    every = yield from lane_checkpoints(saver) if line is None else checkpoints_of_line(saver, line)
+    every = yield from _told_checkpoints(saver) if line is None else checkpoints_of_line(saver, line)
     return [*_events_of(entries_of(saver.tree, every), saver, every)]
 
 
@@ -162,10 +163,10 @@ def _of_steps_since(saver: ThreadSaver, after: str | None) -> Calls[list[Checkpo
 
         roots = yield from root_line(saver, is_last)
         if roots:
-            every = yield from lane_checkpoints(saver, str(roots[-1].checkpoint["id"]))
+            every = yield from _told_checkpoints(saver, str(roots[-1].checkpoint["id"]))
             if not any(_is_replay_after(note, after) for each in every for note in notes_at(each)):
                 return every
-    return (yield from lane_checkpoints(saver))
+    return (yield from _told_checkpoints(saver))
 
 
 def _is_replay_after(note: Note, after: str) -> bool:
@@ -258,15 +259,19 @@ def _events_of(
     entries: Iterable[Entry], saver: ThreadSaver, every: Iterable[CheckpointTuple]
 ) -> Iterator[AgentEvent]:
     """Yield the events of entries in order; the positions of checkpoints say where transfers led."""
-    tree = saver.tree
+    tree, several = saver.tree, [*every]
+    former = former_paths(saver.paths, several)
     typed = saver.reducers.all_typed
-    translator = Translator(tree, saver.thread_id, paths=saver.paths, typed=typed)
-    ends = [each for each in _ends(every) if "clock" in each] if tree.has_transfers else []
+    translator = Translator(tree, saver.thread_id, paths=saver.paths, typed=typed, former=former)
+    has_chains = tree.has_transfers or former is not None
+    ends = [each for each in _ends(several) if "clock" in each] if has_chains else []
     positions = deque(sorted(ends, key=clock_in))
     for entry in entries:
         moment = moment_of(entry)
         while positions and moment and clock_in(positions[0]) < (moment.turn, moment.number):
-            _learn(translator, tree, positions.popleft())
+            position = positions.popleft()
+            there = tree if former is None else former(Moment(*clock_in(position), "")).tree
+            _learn(translator, there, position)
         yield translator.event(entry)
 
 
@@ -318,9 +323,31 @@ def lane_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[Checkpoi
 
 
 def checkpoints_of_line(saver: ThreadSaver, head: str) -> Calls[list[CheckpointTuple]]:
-    """Return the checkpoints of the tree's lanes on one of the thread's lines."""
+    """Return the checkpoints of the lanes on one of the thread's lines, also of other trees."""
     every = known_line(saver, head, (yield from saver.checkpoints()))
-    return [each for each in every if not is_foreign(saver.tree, each)]
+    return _lanes_of_any_tree(saver.tree, every)
+
+
+def _told_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple]]:
+    """Return what `lane_checkpoints` does, and those of lanes of other trees that ran the thread."""
+    return _lanes_of_any_tree(saver.tree, (yield from leading_checkpoints(saver, since)))
+
+
+def _lanes_of_any_tree(tree: Tree, every: Sequence[CheckpointTuple]) -> list[CheckpointTuple]:
+    """Return the checkpoints of lanes: those of the tree, and of the trees that ran the root before."""
+    lanes = [each for each in every if not is_foreign(tree, each)]
+    if len(lanes) == len(every):
+        return lanes
+    roots = (position_of(each) for each in every if not namespace_of(each))
+    former = {each["tree"] for each in roots if each is not None} - {tree.fingerprint}
+    known = {id(each) for each in lanes}
+    return [each for each in every if id(each) in known or _is_lane_of(former, each)]
+
+
+def _is_lane_of(former: Collection[str], saved: CheckpointTuple) -> bool:
+    """Return whether a checkpoint is that of a lane of a tree that has one of some fingerprints."""
+    position = position_of(saved) if former and not keeps_state(namespace_of(saved)) else None
+    return position is not None and position["tree"] in former
 
 
 def entries_of(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:

@@ -74,7 +74,7 @@ def fingerprint_of(outline: Outline) -> str:
 
 def names_in(outline: Outline) -> set[str]:
     """Return the names of the agents in a tree."""
-    return {_name(outline)}.union(*map(names_in, outline["inside"]))
+    return {name_of(outline)}.union(*map(names_in, outline["inside"]))
 
 
 def nodes_in(outline: Outline) -> set[str]:
@@ -92,6 +92,11 @@ def graph_nodes_in(outline: Outline) -> set[str]:
     return {*nodes}.union(*map(graph_nodes_in, outline["inside"]))
 
 
+def is_called(outline: Outline) -> bool:
+    """Return whether an agent is called as a tool, or by a function."""
+    return outline["label"].startswith(("tool ", "run "))
+
+
 def node_at(outline: Outline, address: str) -> str | None:
     """Return the node of the place that an address names; None if the tree has none.
 
@@ -101,10 +106,10 @@ def node_at(outline: Outline, address: str) -> str | None:
     'writer'
     """
     first, *rest = (_COUNTERS.sub("", part) for part in address.split("/"))
-    here: Outline | None = outline if _name(outline) == first else None
+    here: Outline | None = outline if name_of(outline) == first else None
     for part in rest:
         name, _, nth = part.partition("#")
-        same = [each for each in (here["inside"] if here else ()) if _name(each) == name]
+        same = [each for each in (here["inside"] if here else ()) if name_of(each) == name]
         here = next(iter(same[int(nth or 1) - 1 :]), None)
     return here["nodes"][0] if here else None
 
@@ -152,7 +157,7 @@ class _Comparison:
         is_strict = self._has_run(old) or self._here.isdisjoint(old["nodes"])
         if not self._has_run(old) and not self._is_next(old):
             return
-        if _name(old) != _name(new) or (is_strict and _what(old) != _what(new)):
+        if name_of(old) != name_of(new) or (is_strict and _what(old) != _what(new)):
             yield self._lost(old, around)
         elif old["nodes"][0] != new["nodes"][0]:
             yield f"{_what(old)} shares its name with another agent in only one of the trees"
@@ -179,7 +184,7 @@ class _Comparison:
 
     def _inside(self, old: Outline, new: Outline) -> Iterator[str]:
         """Yield what keeps the places inside a new place from taking those of an old one."""
-        was, now, around = old["inside"], new["inside"], _name(old)
+        was, now, around = old["inside"], new["inside"], name_of(old)
         match old["kind"] if old["kind"] == new["kind"] else "":
             case "sequential" | "loop":
                 yield from self._in_order(old, now)
@@ -194,7 +199,7 @@ class _Comparison:
                         yield self._lost(one, around)
 
     def _in_order(self, old: Outline, now: Sequence[Outline]) -> Iterator[str]:
-        was, around = old["inside"], _name(old)
+        was, around = old["inside"], name_of(old)
         ran = [n for n, each in enumerate(was, 1) if self._has_run(each) or self._is_next(each)]
         if old["kind"] == "loop" and self._has_run(was[-1]) and len(now) > len(was):
             yield f"{_what(now[len(was)])} is new in {around}, whose last agent has begun"
@@ -216,7 +221,7 @@ class _Comparison:
 
     def _may_be(self, old: Outline, new: Outline) -> bool:
         """Return whether an agent of another kind may run in the place of one that has not begun."""
-        return not self._has_run(old) and _name(old) == _name(new)
+        return not self._has_run(old) and name_of(old) == name_of(new)
 
     def _lost(self, old: Outline, around: str) -> str:
         """Return in words that a place is not where it was."""
@@ -253,14 +258,15 @@ def _what(outline: Outline) -> str:
     return outline["label"].partition(" (")[0]
 
 
-def _name(outline: Outline) -> str:
+def name_of(outline: Outline) -> str:
+    """Return the name of the agent at a place."""
     return _what(outline).rpartition(" ")[2]
 
 
 def _counters(outline: Outline) -> tuple[bool, bool, bool]:
     """Return which counters a place has, and whether it is a node: those of a cursor depend on it."""
     kind, inside = outline["kind"], outline["inside"]
-    targets = [each for each in inside if not each["label"].startswith("tool ")]
+    targets = [each for each in inside if not is_called(each)]
     has_hops = kind == "swarm" or (kind == "chat" and bool(targets))
     return outline["repeats"], has_hops, kind in _COMPOSED
 
@@ -269,7 +275,7 @@ def _around(outline: Outline, around: str = "") -> Iterator[tuple[str, str]]:
     """Yield what each place is, with the name of the place around it."""
     yield _what(outline), around
     for each in outline["inside"]:
-        yield from _around(each, _name(outline))
+        yield from _around(each, name_of(outline))
 
 
 def _has(outline: Outline, nodes: Set[str]) -> bool:

@@ -128,18 +128,19 @@ class RunPaths:
 class Chains:
     """The chains of transfers of a thread, as far as they are known: where each transfer led.
 
-    A chain belongs to the activation at which it began: its turn, place and counters.
+    A chain belongs to the activation at which it began: its turn, place and counters. The place is
+    known by its node, which is the same in a tree that has changed.
     """
 
     def __init__(self) -> None:
-        self._chains: dict[tuple[int, Place, Cursor], Hops] = {}
+        self._chains: dict[tuple[int, str, Cursor], Hops] = {}
 
     def completed(self, turn: int, place: Place, cursor: Cursor) -> Cursor:
         """Return a cursor with the names of all hops that are known, and keep those that it names."""
         known: list[object] = []
         for count, counter in zip(place.counts, cursor, strict=False):
             if count.kind == "hops" and counter:
-                key = turn, count.place, tuple(known)
+                key = turn, count.place.node, tuple(known)
                 chain = self._chains.get(key, ())
                 counter = tuple(map(_fuller, counter, chain)) + counter[len(chain) :]
                 is_longer = len(chain) > len(counter) and chain[: len(counter)] == counter
