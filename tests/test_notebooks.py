@@ -187,3 +187,41 @@ def test_in_a_notebook_the_tree_is_one_output_that_is_updated_a_few_times_a_seco
     took = (cell[-1]["header"]["date"] - cell[0]["header"]["date"]).total_seconds()
     assert 2 <= len(kinds) <= 3 + 8 * took
     assert len({message["content"]["transient"]["display_id"] for message in cell}) == 1
+
+
+SYNC_CALLS = [
+    """
+import asyncio, tempfile
+import agentgraph as ag
+path = tempfile.mkdtemp() + "/runs.db"
+tree = ag.sequential("s", [ag.function_agent("a", lambda ctx: "A"), ag.human("h", "Well?")])
+runner = ag.Runner(tree, checkpointer=path)
+print(runner.invoke("Go.", thread_id="t").status)
+""",
+    """
+async with ag.async_sqlite_saver(path) as saver:
+    print((await ag.Runner(tree, checkpointer=saver).ainvoke("Go.", thread_id="u")).status)
+    print(runner.invoke("Go.", thread_id="v").status)
+    run = ag.Runner(tree, checkpointer=saver).arun("Go.", thread_id="w")
+    await anext(run)
+    try:
+        runner.invoke("Go.", thread_id="x")
+    except ag.AgentGraphError as error:
+        print(str(error)[:57])
+    print((await asyncio.to_thread(runner.invoke, "Go.", thread_id="y")).status)
+    await run.aclose()
+""",
+    """print(runner.invoke(thread_id="t", answers="yes").status)""",
+]
+
+
+def test_sync_calls_work_in_a_kernel_but_not_beside_an_async_run_on_their_file(
+    kernel: KernelManager,
+) -> None:
+    cells = [nbformat.v4.new_code_cell(source) for source in SYNC_CALLS]
+    runs = NotebookClient(nbformat.v4.new_notebook(cells=cells), km=kernel, timeout=60)
+    runs.execute()
+    runs.kc.stop_channels()
+    printed = [line for cell in cells for each in cell.outputs for line in each.text.splitlines()]
+    refused = "thread 'x': a sync run on the event loop would block the "
+    assert printed == ["paused", "paused", "paused", refused, "paused", "done"]

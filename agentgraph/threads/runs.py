@@ -41,6 +41,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
+from agentgraph.graph.open_types import Saver
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
@@ -48,7 +49,7 @@ from agentgraph.threads.config import is_collecting, is_within, outside
 from agentgraph.threads.forked import OfProcess
 from agentgraph.threads.live.following import AsyncFollow
 from agentgraph.threads.live.loop_end import kept
-from agentgraph.threads.live.under_way import UnderWay
+from agentgraph.threads.live.under_way import UnderWay, check_loop
 from agentgraph.threads.locks import ThreadLock
 from agentgraph.threads.replay import Continuation, learn_of, save_heard, void_note
 from agentgraph.threads.soundness import is_met_by_langgraph, unfit
@@ -117,6 +118,11 @@ class Execution:
     def thread_id(self) -> str:
         """The thread."""
         return self._thread.thread_id
+
+    @property
+    def saver(self) -> Saver:
+        """The saver of the thread."""
+        return self._thread.saver
 
     def begin(self, stream: object, on: Continuation, answers: Sequence[TaskWrite] = ()) -> None:
         """Begin it.
@@ -279,7 +285,7 @@ class Run(Iterator[AgentEvent]):
         self.thread_id = execution.thread_id
         self._turn = threading.RLock()  # in a `with` block, so that no signal comes between
         self._reader: int | None = None  # the thread that has the turn
-        self._owner = OfProcess()
+        self._owner, self._has_begun = OfProcess(), False
         self._lock = lock
 
     def __next__(self) -> AgentEvent:
@@ -288,11 +294,14 @@ class Run(Iterator[AgentEvent]):
         Raises:
             Exception: An agent failed; raised after its error event.
             AgentGraphError: Another thread, or the run itself, asks for an event already; or the run is
-                one of the process from which this one was forked.
+                one of the process from which this one was forked; or this thread runs the event loop
+                of an async run on the same file.
         """
         if self._reader is not None or self._execution.is_closed:
             self._refuse()
         self._owner.check(self.thread_id)
+        if not self._has_begun:
+            self._begin()
         with self._turn:
             try:
                 self._reader = threading.get_ident()
@@ -339,6 +348,15 @@ class Run(Iterator[AgentEvent]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _begin(self) -> None:
+        """Refuse to block an event loop for which the run would wait."""
+        self._has_begun = True
+        try:
+            check_loop(self._execution.saver, self.thread_id)
+        except AgentGraphError:
+            self.close()
+            raise
 
     def _refuse(self) -> NoReturn:
         if self._execution.is_closed:

@@ -8,11 +8,13 @@ from contextlib import suppress
 
 from langchain_core.messages import BaseMessage
 
+from agentgraph.errors import AgentGraphError
 from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.stamps import now
 from agentgraph.graph.sync_async import Calls, arun_calls
+from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import begun_input, leading_checkpoints
 from agentgraph.threads.live.listening import Feed
 from agentgraph.threads.live.requests import (
@@ -39,6 +41,27 @@ def runs_on(saver: Saver) -> "dict[str, UnderWay]":
     """Return the runs of this process on the threads of a saver, by thread; the newest first."""
     runs = {key: each for key, each in holders_on(saver).items() if isinstance(each, UnderWay)}
     return dict(sorted(runs.items(), key=lambda item: item[1].began, reverse=True))
+
+
+def check_loop(saver: Saver, thread_id: str) -> None:
+    """Refuse a sync run that would wait for an async one which needs the event loop of this thread.
+
+    A saver on an event loop holds its file between two awaits; others wait for it, and block the loop.
+
+    Raises:
+        AgentGraphError: An async run on this event loop uses the same file, by a saver on the loop.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    for other, run in runs_on(saver).items():
+        if run.thread is not None and getattr(run.thread.saver, "loop", None) is loop:
+            raise AgentGraphError(
+                f"thread {shown(thread_id)}: a sync run on the event loop would block the async run on "
+                f"thread {shown(other)}, for which it waits: both use one file; await arun() or "
+                "ainvoke(), or call it in a thread: await asyncio.to_thread(runner.invoke, ...)"
+            )
 
 
 class UnderWay:
