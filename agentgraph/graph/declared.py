@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from agentgraph.agents.signals import Local
-from agentgraph.graph.typed import TypedHint, make_typed_dict
+from agentgraph.graph.typed import TypedHint, alike, make_typed_dict
 from agentgraph.safe_repr import reason, shown
 
 if TYPE_CHECKING:
@@ -51,6 +51,16 @@ class Declared:
         except Exception as error:
             return reason(error)
         return None
+
+    def union_fault(self) -> str | None:
+        """Return which members of a union are not told apart when a saver is read, or None."""
+        if (two := alike(self.hint)) is None:
+            return None
+        one, other = (f"`{each.__name__ if type(each) is type else each}`" for each in two)
+        return (
+            f"the field {self.name!r} is declared as a union of {one} and {other}, which a saver "
+            "stores alike, so that they are not told apart when it is read; declare one of them"
+        )
 
     def fault(self, value: object) -> str | None:
         """Return why a value does not fit; None if it fits.

@@ -14,10 +14,13 @@ fields of a dataclass as they are. The rules:
 import sys
 import types
 from collections import Counter, OrderedDict, abc, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time
+from enum import Enum
 from functools import cache, cached_property
+from itertools import combinations
 from typing import (
     Annotated,
     Any,
@@ -30,6 +33,7 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+from uuid import UUID
 
 from pydantic import (
     BaseModel,
@@ -260,3 +264,98 @@ def _hints_of(kind: object) -> Mapping[str, Any]:
         return get_type_hints(kind, include_extras=True)
     except Exception:  # a name that cannot be found from here
         return {}
+
+
+_ARRAYS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
+"""Types whose values are saved as lists."""
+_NAMED_KEYS = (UUID, date, datetime, time, str)
+"""Types of keys that are saved as texts."""
+
+
+def alike(hint: object) -> tuple[object, object] | None:
+    """Return two members of a union that a saver stores alike, so that nothing can tell them apart.
+
+    >>> alike(dict[str, tuple[int, ...] | list[int]]), alike(tuple[int, ...] | list[str] | None)
+    ((tuple[int, ...], list[int]), (tuple[int, ...], list[str]))
+    >>> alike(tuple[int, int] | list[str]), alike(list[int] | set[int] | str | None)
+    (None, None)
+    """
+    for union in hints_in(hint):
+        members = get_args(union) if get_origin(union) in (Union, types.UnionType) else ()
+        for one, other in combinations(members, 2):
+            if _are_alike(_inner(one), _inner(other)):
+                return one, other
+    return None
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    """Return whether the same saved data may be a value of either type, and differ as such."""
+    if one == other:
+        return False
+    kinds = get_origin(one) or one, get_origin(other) or other
+    if set(kinds) == {bytes, bytearray}:
+        return True
+    if all(kind in _ARRAYS for kind in kinds):
+        items = _items_of(one), _items_of(other)
+        if tuple in kinds and kinds[0] is not kinds[1]:
+            return _may_agree(*items)
+        return any(_are_alike(a, b) for a, b in zip(*(each[0] for each in items), strict=False))
+    if all(isinstance(kind, type) and issubclass(kind, Mapping) for kind in kinds):
+        keys, values = zip(*(_pair(each) for each in (one, other)), strict=True)
+        return kinds[0] is not kinds[1] or (_are_keys_alike(*keys) and _overlap(*values))
+    return False
+
+
+def _may_agree(one: tuple[Sequence[Any], bool], other: tuple[Sequence[Any], bool]) -> bool:
+    """Return whether two kinds of lists may hold the same: nothing, or items of types that agree."""
+    if one[1] and other[1]:
+        return True  # both may be empty
+    (fixed, _), (rest, is_open) = (other, one) if one[1] else (one, other)
+    many = [rest[0]] * len(fixed) if is_open else [*rest]
+    return len(many) == len(fixed) and all(map(_overlap, fixed, many))
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    """Return whether saved data may be a value of either type."""
+    one, other = _inner(one), _inner(other)
+    if one == other or one in _OPEN or other in _OPEN or {one, other} == {int, float}:
+        return True
+    several = [get_args(each) for each in (one, other)]
+    for each, them, rest in ((one, several[0], other), (other, several[1], one)):
+        if get_origin(each) in (Union, types.UnionType):
+            return any(_overlap(member, rest) for member in them)
+    kinds = get_origin(one) or one, get_origin(other) or other
+    if all(kind in _ARRAYS for kind in kinds):
+        return _may_agree(_items_of(one), _items_of(other))
+    return all(isinstance(kind, type) and issubclass(kind, Mapping) for kind in kinds)
+
+
+def _items_of(hint: Any) -> tuple[Sequence[Any], bool]:
+    """Return the types of the items of a list or tuple, and whether there may be any number."""
+    arguments = get_args(hint)
+    if (get_origin(hint) or hint) is tuple and arguments and Ellipsis not in arguments:
+        return arguments, False
+    return [arguments[0] if arguments else Any], True
+
+
+def _pair(hint: Any) -> tuple[Any, Any]:
+    arguments = get_args(hint)
+    key, *rest = arguments or (Any, Any)
+    return _inner(key), rest[0] if rest else int
+
+
+def _are_keys_alike(one: Any, other: Any) -> bool:
+    forms = [_key_form(each) for each in (one, other)]
+    return one != other and forms[0] == forms[1] is not None
+
+
+def _key_form(hint: Any) -> type | None:
+    if not isinstance(hint, type):
+        return None
+    if issubclass(hint, Enum):
+        return type(next(iter(hint)).value)
+    return str if issubclass(hint, _NAMED_KEYS) else hint
+
+
+def _inner(hint: Any) -> Any:
+    return _inner(get_args(hint)[0]) if get_origin(hint) is Annotated else hint

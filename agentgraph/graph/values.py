@@ -462,6 +462,7 @@ def declared(schema: object) -> Reducers:
         for name, each in fields.items()
         if (why := each.type_fault())
     ]
+    faults += [f"values: {why}" for each in fields.values() if (why := each.union_fault())]
     if faults:
         raise InvalidAgentError(faults)
     return Reducers(merging, fields, frozenset(n for n, each in fields.items() if each.is_local))

@@ -106,12 +106,13 @@ class Threads:
         self.memory: Any = InMemorySaver() if saver == SAVERS[1] else None
         self.runners: dict[int, ag.Runner[Any]] = {}
 
-    def call(self, tree: ag.Agent, method: str, *args: Any, **options: Any) -> Any:
+    def call(self, tree: ag.Agent, method: str, *args: Any, runner: Any = None, **options: Any) -> Any:
+        given = {"values": State, **(runner or {})}
         if self.saver == "SQLite":
-            with ag.Runner(tree, checkpointer=self.path, values=State) as runner:
-                return self._called(runner, method, args, options)
+            with ag.Runner(tree, checkpointer=self.path, **given) as opened:
+                return self._called(opened, method, args, options)
         if id(tree) not in self.runners:
-            self.runners[id(tree)] = ag.Runner(tree, checkpointer=self.memory, values=State)
+            self.runners[id(tree)] = ag.Runner(tree, checkpointer=self.memory, **given)
             self.memory = self.runners[id(tree)].saver
         return self._called(self.runners[id(tree)], method, args, options)
 
