@@ -12,6 +12,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send
 from pydantic import BaseModel
 from test_types_kept import GIVEN, Threads, check, is_async, threads
+from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -226,3 +227,49 @@ def test_messages_of_a_nested_graph_are_plain_at_once(threads: Threads) -> None:
     live, replayed = told(paused, threads.call(tree, "events", "t"))
     assert same(live, [({"at": [1]}, None)])
     assert same(replayed, live)
+
+
+SURROGATE = "a\ud83dz"
+
+
+def run_with_surrogate(ctx: Any) -> Any:
+    return ctx.run("w", SURROGATE)
+
+
+async def arun_with_surrogate(ctx: Any) -> Any:
+    return await ctx.run("w", SURROGATE)
+
+
+@pytest.mark.parametrize("function", [run_with_surrogate, arun_with_surrogate])
+def test_a_request_that_cannot_be_saved_is_refused_where_it_is_made(
+    threads: Threads, function: Any
+) -> None:
+    tree = ag.function_agent("f", function, agents=[asks("w")])
+    with pytest.raises(ag.AgentGraphError, match=r"^f: ctx.run\('w'\): the request .* surrogate"):
+        threads.call(tree, "invoke", "Go.", thread_id="t")
+
+
+@pytest.mark.parametrize("data", [{"n": 10**30}, ["\ud800"]], ids=["a number", "a text"])
+def test_custom_data_of_a_stream_writer_is_refused_where_it_is_written(
+    threads: Threads, data: Any
+) -> None:
+    def write(ctx: Any) -> str:
+        ctx.runtime.stream_writer(data)
+        return "Done."
+
+    tree = ag.function_agent("f", write)
+    with pytest.raises(ag.InvalidOutputError, match=r"^f: custom data cannot be saved \("):
+        threads.call(tree, "invoke", "Go.", thread_id="t")
+
+
+class Alike(TypedDict):
+    it: "list[tuple[int, ...] | list[int]]"
+
+
+def test_members_of_a_union_that_a_saver_stores_alike_are_a_fault_before_the_run() -> None:
+    with pytest.raises(ag.InvalidAgentError) as refused:
+        ag.compile_agent(gives("w"), values=Alike)
+    assert str(refused.value) == (
+        "values: the field 'it' is declared as a union of `tuple[int, ...]` and `list[int]`, which a "
+        "saver stores alike, so that they are not told apart when it is read; declare one of them"
+    )

@@ -104,7 +104,7 @@ class Threads:
         self.saver, self.is_async = saver, is_async
         self.path = folder / "threads.db"
         self.memory: Any = InMemorySaver() if saver == SAVERS[1] else None
-        self.runners: dict[int, ag.Runner[Any]] = {}
+        self.runners: dict[int, ag.Runner] = {}
 
     def call(self, tree: ag.Agent, method: str, *args: Any, runner: Any = None, **options: Any) -> Any:
         given = {"values": State, **(runner or {})}

@@ -33,6 +33,7 @@ from agentgraph.agents.schemas import plain
 from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.internals import RUNTIME
+from agentgraph.graph.saving import as_saved
 from agentgraph.graph.stamps import STAMP, Entry, Moment, Note, address_of, number_of, step_name
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
@@ -237,11 +238,16 @@ class Emitter:
         return [*sorted(emitted, key=number_of), *queued]
 
     def emit_custom(self, data: object) -> None:
-        """Emit data written to LangGraph's stream writer at once, as a `custom` note."""
+        """Emit data written to LangGraph's stream writer at once, as a `custom` note.
+
+        Raises:
+            InvalidOutputError: It cannot be saved.
+        """
         if self._is_over:
             self.writer(data)
             return
-        self.add_note("custom", as_plain(data), note_id=(note_id := str(uuid4())))
+        saved = as_saved(self._config, self._address, "custom data", as_plain(data))
+        self.add_note("custom", saved, note_id=(note_id := str(uuid4())))
         self._custom_data[note_id] = data
         self.flush()
 

@@ -115,7 +115,7 @@ class Views:
             written = _written(spot, is_first=spot is first)
             if namespace_of(spot.saved) or spot.task is not None:
                 writes = [cast(Write, each) for several in written for each in several or ()]
-                state = state.with_new((), writes)
+                state = state.with_new((), state.reducers.loaded(writes))
             else:
                 values = reduce(state.reducers.replayed, written, state.values)
                 state = replace(state, values=values)
