@@ -217,7 +217,8 @@ def as_saved(
     Raises:
         InvalidOutputError: It cannot be saved, or would not come back as it is.
     """
-    serializer = serializer_of(config)
+    saver = config.get("configurable", {}).get(SAVER)
+    serializer = getattr(saver, "serde", None)  # without a call: each step saves something
     if serializer is None:
         return value
     try:
