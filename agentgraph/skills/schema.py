@@ -266,11 +266,11 @@ FORMS: dict[object, object] = {
     Approval: Approve,
     agents.Source: str,
     agents.Source | None: str | None,
-    str | Callable[[Context], str] | None: str | None,
+    agents.InputText | None: str | None,
     Literal["full", "last", "none"] | None: Literal["full", "last", "none"] | None,
     _CASES: "dict[str, AnyCase]",
     Case | None: "AnyCase | None",
-    Callable[[Context], bool] | None: Until | None,
+    agents.Condition | None: Until | None,
     HistoryPolicy: PolicyWord,
     Instruction: str,
     Iterable[Agent]: "list[AnyAgent]",
@@ -292,7 +292,7 @@ FORMS: dict[object, object] = {
 ABOUT: dict[object, str] = {
     "choose": "The name of the value that is the key of a case.",
     "over": "The name of the value that holds the list or the mapping of items.",
-    Callable[[Context], bool] | None: "Ends the loop when a value of the run equals the wanted one: "
+    agents.Condition | None: "Ends the loop when a value of the run equals the wanted one: "
     "{value: approved, is: true}.",
     Iterable[agents.Tool]: "What the model may call: names of tools, and agents.",
     agents.Source | None: "The name of a value: the step runs only if that is true.",
