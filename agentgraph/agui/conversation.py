@@ -143,25 +143,32 @@ class Conversation:
         several = (f"{own}-{n}" if n else own for n in count())
         return next(each for each in several if each not in before)
 
-    def told_call(self, label: str, address: str, *, is_open: bool = False) -> str:
+    def told_call(self, label: str, address: str) -> str:
         """Return the id under which the last call with a provider's id was told at an address.
 
         Args:
             label: The id that the provider gave it.
             address: The address of the agent; of a graph laid flat, of one of its nodes.
-            is_open: Whether calls that have a result are passed over.
         """
-        answered = {*map(_answered_by, self._messages.values())} if is_open else set()
+        return next(iter(self._told_at(label, address)), label)
+
+    def open_call(self, label: str, address: str) -> str | None:
+        """Return that of the last one without a result; None if all have one, as clients bring them."""
+        told = self._told_at(label, address)
+        answered = {*map(_answered_by, self._messages.values())}
+        return next((each for each in told if each not in answered), None if told else label)
+
+    def _told_at(self, label: str, address: str) -> list[str]:
+        """Return the ids under which calls were told: of the last message with such calls first."""
         around = address.rpartition("/")[0]
-        found: dict[bool, str] = {}
-        for key, message in self._messages.items():
+        exact, beside = list[str](), list[str]()
+        for key, message in reversed(self._messages.items()):
             at = _address_of(message)
-            if at is None or (at != address and at.rpartition("/")[0] != around):
-                continue
-            own = (i for i in _call_ids(message) if i == label or i.startswith(f"{label}-{key}"))
-            if open_ones := [i for i in own if i not in answered]:
-                found[at == address] = open_ones[0]
-        return found.get(True) or found.get(False) or label
+            if at is not None and (at == address or at.rpartition("/")[0] == around):
+                own = f"{label}-{key}"
+                ids = [i for i in _call_ids(message) if i == label or i.startswith(own)]
+                (exact if at == address else beside).extend(ids)
+        return exact or beside
 
     def remove(self, void: AbstractSet[str]) -> bool:
         """Remove the messages whose id or step is void, and return whether there were any.

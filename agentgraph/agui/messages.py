@@ -149,10 +149,11 @@ class Messages:
         return True
 
     def _result(self, event: AgentEvent, message: ToolMessage) -> Events:
-        if event.id in self._conversation:
+        answers = self._conversation.open_call(message.tool_call_id, event.address)
+        if event.id in self._conversation or answers is None:
             return
         told = Told(event.id, "tool", event.agent_name, metadata_of(event))
-        told.answers = self._conversation.told_call(message.tool_call_id, event.address, is_open=True)
+        told.answers = answers
         told.metadata[OURS]["status"] = message.status
         told.content = _content(message)
         self._conversation.add(told)
