@@ -16,6 +16,7 @@ import calls
 import growth
 import items
 import pictures
+import reads
 import resumes
 import sequences
 import steps
@@ -30,6 +31,7 @@ GROUPS = {
     "growth": growth,
     "items": items,
     "pictures": pictures,
+    "reads": reads,
     "resumes": resumes,
     "sequences": sequences,
     "trees": trees,

@@ -2,6 +2,8 @@
 
 import asyncio
 import copy
+import cProfile
+import pstats
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -337,3 +339,21 @@ def test_a_change_in_place_is_seen_by_nobody_without_a_saver(work: str, drive: D
     assert "[[0]], True" in result["messages"][-1].text
     assert values == {"seen": [[0]], "big": BIG}
     assert message == _message()
+
+
+def _functions_called(rows: list[Any], count: int) -> int:
+    """Return how many functions run for steps that read one element of a value, and of its length."""
+    reads = f("a", lambda ctx: str(ctx.values["rows"][0]["id"]))
+    graph = ag.compile_agent(ag.loop("l", [reads], max_iterations=count))
+    given = {"messages": ["Go."], "values": {"rows": rows}}
+    with cProfile.Profile() as profile:
+        graph.invoke(given)
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def test_a_step_that_reads_one_element_costs_what_the_element_costs() -> None:
+    _functions_called(BIG[:1], 2)
+    large, small = (
+        _functions_called(rows, 30) - _functions_called(rows, 10) for rows in (BIG * 20, BIG[:1])
+    )
+    assert large < 1.2 * small
