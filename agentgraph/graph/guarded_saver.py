@@ -303,7 +303,7 @@ class GuardedSaver(Saver):
 
     def _raised(self, error: Exception, *, writes: bool) -> BaseException:
         """Return what to raise for an exception of the saver; that of the serializer stays."""
-        if (writes and arose_in_saving(error)) or is_of_a_handler(error, owner=self.inner):
+        if (writes and arose_in_saving(error)) or is_of_a_handler(error):
             return error
         named = error
         if not isinstance(named, SaverError):

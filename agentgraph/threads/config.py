@@ -227,7 +227,7 @@ def context_as(schema: Any, context: object) -> object:
     try:
         return coerce_context(schema, context)
     except Exception as error:
-        if is_of_a_handler(error, owner=error):
+        if is_of_a_handler(error):
             raise
         why = validation_faults(error) if isinstance(error, ValidationError) else reason(error)
         raise AgentGraphError(

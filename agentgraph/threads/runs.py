@@ -182,7 +182,7 @@ class Execution:
                 yield from save_heard(self._thread, self.heard_until, is_stopped=self._has_stopped)
                 yield from self.under_way.mark_requests(self._thread)
             except Exception as error:  # without the marks the next run reads and replays more
-                if is_of_a_handler(error, owner=self._thread.saver):
+                if is_of_a_handler(error):
                     raise
 
     def _streamed(self) -> RunGenerator:

@@ -203,7 +203,7 @@ class ThreadSaver:
         try:
             return (yield from namespaces_since(self.saver, self.thread_id, since))
         except Exception as error:
-            if is_of_a_handler(error, owner=self.saver):
+            if is_of_a_handler(error):
                 raise
             raise saver_error(error, self.saver, self.thread_id) from error
 
@@ -264,7 +264,7 @@ class ThreadSaver:
         except AgentGraphError:
             raise
         except Exception as error:
-            if is_of_a_handler(error, owner=self.saver):
+            if is_of_a_handler(error):
                 raise
             raise saver_error(error, self.saver, self.thread_id) from error
         return result

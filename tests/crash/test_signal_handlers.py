@@ -2,7 +2,7 @@
 
 Python runs them when a function begins, and after a call of one that is written in C. A profile
 function is called at the same places, and what it raises comes out there: so the places can be counted,
-and none is left to luck.
+and none is left to luck. It is the handler of a signal as well, for that is how its code is known.
 """
 
 import gc
@@ -65,7 +65,7 @@ class Handler:
         self.left, self.raised, self.is_lost = number, False, False
         self.error, self.files = error, files
 
-    def __call__(self, frame: Any, event: str, _: Any) -> None:
+    def __call__(self, frame: Any, event: Any, _: Any = None) -> None:
         if event not in ("call", "c_return") or frame.f_code.co_filename not in self.files:
             return
         if self.files is READING and frame.f_code.co_name == "<genexpr>":
@@ -90,6 +90,13 @@ class Handler:
             gc.enable()
         assert came_out == (self.raised and not self.is_lost)
         return self.raised
+
+
+@pytest.fixture(autouse=True)
+def installed() -> Iterator[None]:
+    before = signal.signal(signal.SIGUSR1, Handler(0))
+    yield
+    signal.signal(signal.SIGUSR1, before)
 
 
 def names(frame: Any) -> Iterator[str]:
