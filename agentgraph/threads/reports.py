@@ -50,7 +50,7 @@ from agentgraph.threads.late_calls import LateCall, open_calls
 from agentgraph.threads.live.under_way import runs_on, waiting_on
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import Gone, last_answer, replayed
-from agentgraph.threads.said import said_in
+from agentgraph.threads.said import order_in_tree
 from agentgraph.threads.spent import Spent, counts_at, spent_in
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.places import Tree
@@ -103,6 +103,7 @@ class Result:
         counts: What the turn was counted to have spent of its limits; see `spent`.
         error: The exception with which a variant of `fork_many` failed; `invoke` raises it instead.
         is_stopped: Whether it ended before the turn did, as `Runner.stop` asked for.
+        order: The indexes of the events that are messages of agents, in the order of the tree.
     """
 
     thread_id: str
@@ -113,7 +114,7 @@ class Result:
     counts: Counts = field(default_factory=dict, repr=False)
     error: Any = None
     is_stopped: bool = False
-    _tree: Tree | None = field(default=None, repr=False, compare=False)
+    order: Sequence[int] = field(default=(), repr=False)
 
     @property
     def status(self) -> Literal["done", "paused", "failed", "stopped"]:
@@ -140,7 +141,7 @@ class Result:
 
     def _said(self) -> Iterator[AgentEvent]:
         """Yield the events of messages of agents, the last first."""
-        return reversed(said_in(self._tree, self.events) if self._tree else [])
+        return (self.events[index] for index in reversed(self.order))
 
     @property
     def usage(self) -> Usage:
@@ -175,7 +176,7 @@ def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Calls[Result]:
         output,
         counts,
         is_stopped=is_stopped,
-        _tree=saver.tree,
+        order=order_in_tree(saver.tree, events),
     )
 
 

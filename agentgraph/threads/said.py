@@ -14,8 +14,11 @@ from agentgraph.tree.addresses import parse_address, way_to
 from agentgraph.tree.places import Tree
 
 
-def said_in(tree: Tree, events: Sequence[AgentEvent]) -> list[AgentEvent]:
-    """Return the events of messages of agents that were not discarded, in the order of the tree."""
+def order_in_tree(tree: Tree, events: Sequence[AgentEvent]) -> tuple[int, ...]:
+    """Return the indexes of the events that are messages of agents, in the order of the tree.
+
+    Messages that were discarded are left out.
+    """
     void = {name for each in events if each.action for name in each.action.discarded}
     said = [
         each
@@ -28,9 +31,9 @@ def said_in(tree: Tree, events: Sequence[AgentEvent]) -> list[AgentEvent]:
         begun: dict[str, int] = {}
         keys = {id(each): [*_key(tree, each, begun, n)] for n, each in enumerate(said)}
         said.sort(key=lambda each: keys[id(each)])
-    by_message = {id(each.message): each for each in said}
+    indexes = {id(each.message): index for index, each in enumerate(events)}
     messages = [each.message for each in said if each.message is not None]
-    return [by_message[id(message)] for message in in_call_order(messages)]
+    return tuple(indexes[id(message)] for message in in_call_order(messages))
 
 
 def _is_void(event: AgentEvent, events: Sequence[AgentEvent]) -> bool:
