@@ -271,7 +271,8 @@ class Activation:
             LeftTree: The run leaves the tree.
         """
         output, seen = self.output, self.view.state
-        if self.has_ended or self.meter is not None:
+        is_awaited = self._written is not None  # then what the end refused is saved with its words
+        if not is_awaited and (self.has_ended or self.meter is not None):
             self._raise_what_ended()
         written = output.writes if self._written is None else self._written
         if written and self.node_context.reducers.fields:
