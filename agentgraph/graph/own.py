@@ -72,11 +72,9 @@ class _TooLarge(Exception):
 class OwnList(list[Any]):
     """A list whose elements are shared with another list until they are reached."""
 
-    __slots__ = ("_copies", "_shared")
-
-    _shared: Sequence[Any]
+    _shared: Sequence[Any] = ()
     """The other list; an element is shared while both have the same object at its index."""
-    _copies: dict[int, Any] | None
+    _copies: dict[int, Any] | None = None
     """The copies of elements by their ids, if another own list began with the same elements."""
 
     def _reach(self, index: int, element: object) -> Any:
@@ -199,11 +197,9 @@ class OwnList(list[Any]):
 class OwnDict(dict[Any, Any]):
     """A dict whose values are shared with another dict until they are reached."""
 
-    __slots__ = ("_copies", "_shared")
-
-    _shared: Mapping[Any, Any]
+    _shared: Mapping[Any, Any] = MappingProxyType({})
     """The other dict; a value is shared while both have the same object under its key."""
-    _copies: dict[int, Any] | None
+    _copies: dict[int, Any] | None = None
     """The copies of values by their ids, if another own dict began with the same values."""
 
     def _reach(self, key: object, value: object) -> Any:
@@ -276,7 +272,7 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 def _sharing(made: Any, shared: object) -> Any:
     """Return a new own list or dict, which shares its elements."""
-    made._shared, made._copies = shared, None
+    made._shared = shared
     return made
 
 

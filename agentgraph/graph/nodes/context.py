@@ -340,8 +340,6 @@ def _is_in_lane(place: Place, around: Place) -> bool:
 class _Values(OwnDict):
     """The values that an activation sees; to read a missing one by `[...]` is an error that says so."""
 
-    __slots__ = ("cursor", "place")
-
     place: Place
     cursor: Cursor
 
@@ -390,7 +388,7 @@ class ActivationContext(Context[Any]):
         self._seen: list[BaseMessage] | None = None
         self._visible: list[BaseMessage] | None = None
         values = _Values(state.values)
-        values._shared, values._copies = state.values, None
+        values._shared = state.values
         values.place, values.cursor = place, cursor
         self.values = MappingProxyType(values)
         self.answered, self._address, self.asked = bool(answer), address, asked
