@@ -29,7 +29,8 @@ def page() -> Page:
     odd = [ag.Custom({1: (2, b"3")}), ag.BreakLoop()]
     chat = ag.chat_agent("chat", model, tools=[search])
     boss = ag.human("boss", "Print it?", response_schema={"enum": ["yes"]})
-    tree = ag.sequential("report", [chat, ag.function_agent("odd", lambda ctx: odd), boss])
+    once = ag.loop("once", [ag.function_agent("odd", lambda ctx: odd)], max_iterations=1)
+    tree = ag.sequential("report", [chat, once, boss])
     events = list(ag.Runner(tree).query("Go.", stream=True))
     assert {event.kind for event in events} == {"message", "custom", "break_loop", "interrupted"}
     return Page(latest=events[-1], events=events)

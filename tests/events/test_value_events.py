@@ -124,7 +124,8 @@ def test_events_of_values_have_a_json_form_without_loss() -> None:
     (event,) = runner.query("Go.")
     assert ag.AgentEvent.from_dict(json.loads(json.dumps(event.to_dict()))) == event
     assert event.to_sse().startswith(f"event: values\nid: {event.cursor}\n")
-    (typed,) = ag.Runner(gives("f", ag.SetValues(p=Point(1), q=Model(y=2)))).query("Go.")
+    typed_values = gives("f", ag.SetValues(p=Point(1), q=Model(y=2)))
+    (typed,) = ag.Runner(typed_values, allow=[Point, Model]).query("Go.")
     assert typed.to_dict()["action"]["values"] == {"p": {"x": 1}, "q": {"y": 2}}
 
 

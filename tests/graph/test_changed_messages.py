@@ -157,7 +157,7 @@ class Recording(InMemorySaver):
         return config
 
     def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        is_langgraphs = task_path and writes[0][0] == "__return__"
+        is_langgraphs = "metadata" in config and writes[0][0] == "__return__"
         with self._lock:
             if not (self._is_late and is_langgraphs):
                 super().put_writes(config, writes, task_id, task_path)

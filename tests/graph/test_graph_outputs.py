@@ -71,7 +71,7 @@ def test_faults_of_a_graph_without_messages_and_of_its_output() -> None:
         "a function from the state to what the agent says",
     )
     wrong: Any = 3
-    with pytest.raises(ag.InvalidAgentError, match="output=3 cannot be used; pass a sync function"):
+    with pytest.raises(ag.InvalidAgentError, match="output=3 cannot be used; pass a function"):
         ag.compile_agent(ag.graph_agent("a", inner, output=wrong))
 
 

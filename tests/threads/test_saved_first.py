@@ -105,7 +105,7 @@ tree = ag.workflow("w", [does, ag.step(ag.function_agent("b", fails), depends_on
 
 def late(put):
     def putting(config, writes, task_id, task_path=None):
-        if task_path is not None and writes[0][0] == "__return__":  # LangGraph's own comes too late
+        if "metadata" in config and writes[0][0] == "__return__":  # LangGraph's own comes too late
             return asyncio.sleep(0) if sys.argv[1] == "async" else None
         return put(config, writes, task_id)
 
