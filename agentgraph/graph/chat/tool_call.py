@@ -230,6 +230,7 @@ class RunningCall:
         opened: The call.
         wanted: The name of the tool to run, which differs from the call's if a person edited that.
         emitter: Emits its events. If it is the only call, and runs in the node itself, the node's.
+        is_beside: Whether other calls of the message may say something.
         tool: The name of the tool that ran; middleware may have replaced it.
         control: Stops the lanes that calls run.
         step: Returns the agent's messages and middleware state, for tools that read them.
@@ -253,10 +254,13 @@ class RunningCall:
         emitter: Emitter,
         control: Stop,
         step: Callable[[], Step],
+        *,
+        is_beside: bool,
     ) -> None:
         self.built, self.activation, self.opened = built, activation, opened
         self.wanted, self.tool, self.emitter = wanted, str(opened.call["name"]), emitter
-        self.control, self.step, self.is_passed_over = control, step, False
+        self.control, self.step, self.is_beside = control, step, is_beside
+        self.is_passed_over = False
         self.seen = activation.view.seen
         self.before: list[Mapping[str, object]] = []
         self.updates: list[dict[str, object]] = []
@@ -378,7 +382,7 @@ class RunningCall:
         """Add what LangGraph's `ToolNode` returned: messages, and commands that update the state."""
         for each in result if isinstance(result, list) else [result]:
             if not isinstance(each, Command):
-                said = self.activation.output.stamped(self._named(each), is_beside=self._is_beside)
+                said = self.activation.output.stamped(self._named(each), is_beside=self.is_beside)
                 self._messages.append(said)
             elif each.goto or each.graph:
                 fault = f"{self._fault}; " if self._fault else ""
@@ -501,12 +505,7 @@ class RunningCall:
     def _owned(self, message: BaseMessage, seen: BaseMessage | None) -> BaseMessage:
         """Return a message of an update with an id, which no other call may give too."""
         owned, named = self.activation.output.owned, with_id(self._named(message), str(uuid4()))
-        return owned(named, seen, is_beside=self._is_beside) if message.id else named
-
-    @property
-    def _is_beside(self) -> bool:
-        """Whether other calls of the message may say something."""
-        return self.emitter is not self.activation.output.emitter
+        return owned(named, seen, is_beside=self.is_beside) if message.id else named
 
     def result(self, capabilities: Capabilities) -> TaskResult:
         """Return the result of the call.

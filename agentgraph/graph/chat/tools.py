@@ -683,7 +683,9 @@ class ToolsNode(ChatNode):
             is_alone = len(every) == 1 and wanted not in self.runner.agents
             if built.wraps_tools or not is_alone:
                 emitter = activation.output.new_emitter(is_concurrent=True)
-            running = RunningCall(built, activation, opened, wanted, emitter, control, step)
+            running = RunningCall(
+                built, activation, opened, wanted, emitter, control, step, is_beside=len(every) > 1
+            )
             if wanted in self.runner.handing_over and opened.error is None:
                 if last_transfer is not None:
                     last_transfer.is_passed_over = True
