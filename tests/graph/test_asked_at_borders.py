@@ -88,31 +88,112 @@ def test_an_error_names_the_function_and_the_agent(kind: Any) -> None:
         assert [event.kind for event in events] == ["message", "error"]
 
 
-def test_a_stop_while_a_function_is_awaited_keeps_the_words_before_it() -> None:
-    asked: list[int] = []
-    body = says("w", "one", "two")
+class Waits:
+    """A function that waits for what never comes the first time; then it answers.
 
+    Attributes:
+        begun: Is set once it waits.
+        goes_on: Lets it go on.
+        outcomes: What became of each call.
+    """
+
+    def __init__(self) -> None:
+        self.begun, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.outcomes: list[str] = []
+
+    async def __call__(self, *given: Any) -> bool:
+        try:
+            if not self.begun.is_set():
+                self.begun.set()
+                await asyncio.wait_for(self.goes_on.wait(), 20)  # a fault fails, and does not hang
+        except BaseException as error:
+            self.outcomes.append(type(error).__name__)
+            raise
+        self.outcomes.append("answered")
+        return True
+
+
+ASKING: dict[str, Callable[[Fn], ag.Agent]] = {
+    "until": lambda fn: until(says("w", "one", "two"), fn),
+    "check": lambda fn: ag.validated(says("w", "one", "two"), fn),
+}
+ASKED_BY = pytest.mark.parametrize("asking", ASKING)
+
+
+@ASKED_BY
+@pytest.mark.parametrize("left", ["closed", "cancelled"])
+def test_a_run_that_is_left_cancels_the_function_and_keeps_the_words_before_it(
+    asking: str, left: str
+) -> None:
     async def run() -> list[str]:
-        begun = asyncio.Event()
+        waits = Waits()
+        runner = ag.Runner(ASKING[asking](waits))
+        events = runner.arun("Go.", thread_id="t")
+        heard: list[ag.AgentEvent] = []
 
-        async def ends(ctx: ag.Context) -> bool:
-            asked.append(1)
-            begun.set()
-            if len(asked) == 1:
-                await asyncio.Event().wait()
-            return True
+        async def read() -> None:
+            async for event in events:
+                heard.append(event)
 
-        runner = ag.Runner(until(body, ends))
+        reading = asyncio.create_task(read())
+        await waits.begun.wait()
+        if left == "closed":
+            await events.aclose()
+        else:
+            reading.cancel()
+        await asyncio.wait({reading})
+        thread = await runner.athread("t")
+        assert thread.status == "stopped"
+        assert [each.text for each in thread.messages] == ["Go.", "one"]
+        heard += [event async for event in runner.aresume("t")]
+        said = [each.text for each in unvoided(heard)]
+        assert said == [each.text for each in (await runner.athread("t")).messages[1:]] == ["one"]
+        return waits.outcomes
+
+    assert asyncio.run(run()) == ["CancelledError", "answered"]
+
+
+@ASKED_BY
+def test_a_branch_that_fails_cancels_the_function_and_keeps_the_words_before_it(asking: str) -> None:
+    async def run() -> list[str]:
+        waits = Waits()
+        answers = in_turn(ValueError("failed"), "b")
+
+        async def fn(ctx: ag.Context) -> Any:
+            await waits.begun.wait()
+            return answers()
+
+        runner = ag.Runner(ag.parallel("p", [ASKING[asking](waits), ag.function_agent("b", fn)]))
+        with pytest.raises(ValueError, match="failed"):
+            _ = [event async for event in runner.arun("Go.", thread_id="t")]
+        _ = [event async for event in runner.aresume("t")]
+        thread = await runner.athread("t")
+        assert thread.status == "done"
+        assert [each.text for each in thread.messages] == ["Go.", "one", "b"]
+        return waits.outcomes
+
+    assert asyncio.run(run()) == ["CancelledError", "answered"]
+
+
+@ASKED_BY
+def test_a_stop_of_a_thread_waits_for_the_function_as_for_all_that_is_under_way(asking: str) -> None:
+    async def run() -> list[str]:
+        waits = Waits()
+        runner = ag.Runner(ag.sequential("s", [ASKING[asking](waits), says("z")]))
 
         async def stop() -> None:
-            await begun.wait()
+            await waits.begun.wait()
             await runner.astop("t")
+            for _ in range(10):  # a cancellation would come first
+                await asyncio.sleep(0)
+            waits.goes_on.set()
 
         stopping = asyncio.create_task(stop())
-        said = lines([event async for event in runner.arun("Go.", thread_id="t")])
+        said = [event.text async for event in runner.arun("Go.", thread_id="t")]
         await stopping
+        assert said == ["one"]
         assert (await runner.athread("t")).status == "stopped"
-        return said + lines([event async for event in runner.aresume("t")])
+        assert [event.text async for event in runner.aresume("t")] == ["z"]
+        return waits.outcomes
 
-    assert asyncio.run(run()) == ["l[0]/w: one"]
-    assert len(asked) == 2
+    assert asyncio.run(run()) == ["answered"]
