@@ -271,3 +271,17 @@ def test_a_saver_that_lists_no_threads_is_reported_as_that() -> None:
         "the saver Lacking does not list threads (Runnable config must contain thread_id); keep the "
         "ids of threads yourself, or use a saver that lists them, such as ag.sqlite_saver(path)"
     )
+
+
+def test_a_file_is_closed_once_no_other_thread_reads_it(tmp_path: Path) -> None:
+    saver = ag.sqlite_saver(tmp_path / "t.db")
+    closes = threading.Thread(target=saver.close)
+    with saver.cursor() as cursor:
+        closes.start()
+        closes.join(0.2)
+        assert closes.is_alive()
+        assert cursor.execute("SELECT 1").fetchone() == (1,)
+    closes.join(30)
+    assert not closes.is_alive()
+    with pytest.raises(sqlite3.ProgrammingError):
+        saver.get_tuple({"configurable": {"thread_id": "t"}})

@@ -57,8 +57,13 @@ class _SqliteSaver(SqliteSaver):
     """The locks of its threads, by which runs in all processes know that they share them."""
 
     def close(self) -> None:
-        """Close the file."""
-        self.conn.close()
+        """Close the file once no other thread reads it, because SQLite would crash."""
+        is_free = self.lock.acquire(timeout=_BUSY_SECONDS)
+        try:
+            self.conn.close()
+        finally:
+            if is_free:
+                self.lock.release()
 
     def open_anew(self) -> None:
         """Open the file in a process that was forked: SQLite's connections belong to one process."""
