@@ -192,6 +192,6 @@ def test_a_run_that_failed_says_why_and_goes_on(server: Server, page: Page) -> N
     server.gate(page.thread_id, 1)
     page.click("#resume")
     page.waits_for_status("done")
-    assert page.words == ["Now it works."]
+    page.wait_for(lambda: page.words == ["Now it works."])
     assert page.text("#alert") == ""
     assert page.entries == server.events(page.thread_id)
