@@ -15,6 +15,7 @@ The rules:
   value costs little if it is written again.
 - An object of another class is shared, unless its class defines how it is copied (`__deepcopy__`):
   values may be clients or connections.
+- A value that contains itself, or is too deep to copy, is taken as it is: no saver can save it.
 
 To C code an `OwnList` is a list, whose elements it reads without our methods. So it finds objects of
 the state. That is right for code that only reads, such as a serializer, but a pydantic model would
@@ -286,11 +287,14 @@ def _joined(one: Any, made: Any) -> Any:
 
 def _reached(element: object, copies: dict[int, Any] | None) -> Any:
     """Return the copy of a shared element, which is made once."""
-    if copies is None:
-        return _own(element, {})
-    if id(element) not in copies:
-        copies[id(element)] = _own(element, {})
-    return copies[id(element)]
+    try:
+        if copies is None:
+            return _own(element, {})
+        if id(element) not in copies:
+            copies[id(element)] = _own(element, {})
+        return copies[id(element)]
+    except RecursionError:
+        return element
 
 
 def own_list(elements: list[V]) -> list[V]:
@@ -301,8 +305,11 @@ def own_list(elements: list[V]) -> list[V]:
 
 def own(value: V) -> V:
     """Return a value that may be changed without an effect on the given one."""
-    made: V = _own(value, {})
-    return made
+    try:
+        made: V = _own(value, {})
+        return made
+    except RecursionError:
+        return value
 
 
 def _own(value: Any, memo: dict[int, Any]) -> Any:
@@ -359,11 +366,12 @@ class _PlainPickler(pickle.Pickler):
 def _copied_whole(value: Any, *, takes_shared: bool) -> Any:
     file = BytesIO()
     try:
-        _PlainPickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
-        return pickle.loads(file.getbuffer())
-    except (_NotPlain, pickle.PicklingError):
-        return _detached(value, {}, takes_shared=takes_shared)
-    except RecursionError:  # no saver can save it
+        try:
+            _PlainPickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+            return pickle.loads(file.getbuffer())
+        except (_NotPlain, pickle.PicklingError):
+            return _detached(value, {}, takes_shared=takes_shared)
+    except RecursionError:
         return value
 
 
@@ -433,6 +441,8 @@ def _copied(value: Any, copies: Copies, memo: dict[int, Any]) -> Any:
         return made[1]
     try:
         return _copy(value, copies, memo)
+    except RecursionError:  # to catch it here, at each level, would take for ever
+        raise
     except Exception:  # it cannot be copied
         return value
 

@@ -319,3 +319,15 @@ def test_objects_that_refer_to_each_other_are_copied_once() -> None:
     mine = detached(root)
     assert mine.children[0].parent is mine is not root
     assert own(root).children[0].parent is not root
+
+
+@pytest.mark.parametrize("copied", [own, detached, private])
+@pytest.mark.parametrize("around", [lambda it: [it, it], lambda it: (it, it), lambda it: {"a": it}])
+def test_a_value_that_contains_itself_is_taken_as_it_is(copied: Any, around: Any) -> None:
+    value: list[Any] = []
+    value.append(around(value))
+    both = {"messages": [HumanMessage("Go.")], "v": value}
+    for each in (value, both):
+        mine = copied(each)
+        assert isinstance(mine, list | dict)
+    assert private(both)["v"] is value
