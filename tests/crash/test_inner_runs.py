@@ -17,6 +17,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 
+ON_THE_LOOP = {
+    *("blocking coroutine", "input of a graph", "output of a graph", "instruction", "model_input"),
+    *("history", "until", "each, key", "each, input", "check", "approve"),
+    *("before_agent", "before_model", "after_model", "after_agent"),
+}
+"""Places whose sync code an async run calls on its event loop."""
+
 
 @cache
 def told_outside() -> Any:
@@ -52,6 +59,9 @@ def test_a_run_inside_a_run_is_one_of_its_own(place: str, kind: str, way: str, t
     driven = ForAda(PLACES[place](inner := InnerRun(kind, InMemorySaver(), None)), way, tmp_path)
     inner.memory, inner.path = driven.memory, driven.path
     heard = driven.run(stream=True)
+    if place in ON_THE_LOOP and kind == "a shared saver" and way == "async-sqlite":
+        assert "a sync run on the event loop would block the async run" in str(heard.error)
+        return
     assert heard.error is None, shown(heard.error)
     check_told(inner)
     assert not [each for each in heard.events if "sub" in each.address or each.kind == "interrupted"]
