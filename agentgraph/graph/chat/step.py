@@ -445,8 +445,6 @@ class Step:
     def _owned(self, value: Any) -> list[BaseMessage]:
         """Return the messages of an update, each under an id that it may have."""
         several = convert_to_messages(value if isinstance(value, list) else [value])
-        if not any(message.id for message in several):
-            return several
         seen = {message.id: message for message in self.messages}
         owned, is_said = self._activation.output.owned, self._is_graph
         return [owned(each, seen.get(each.id), is_said=is_said) for each in several]

@@ -207,6 +207,8 @@ class Output:
     ) -> BaseMessage:
         """Return a message of an update, under another id if it must not have its own.
 
+        One without an id gets one, which is also that in the history: the agent sees it under no other.
+
         Args:
             message: The message.
             seen: The message with its id that the agent sees; None if it sees none.
@@ -215,16 +217,21 @@ class Output:
             is_beside: Whether others of the agent may be said concurrently.
         """
         key = message.id
-        if not key or isinstance(message, RemoveMessage) or key in self._own_ids:
+        if not key:
+            return message.model_copy(update={"id": self._new_id()})
+        if isinstance(message, RemoveMessage) or key in self._own_ids:
             return message
         was = seen or self.own_message(key, "hook") or (None if is_said else self.current_message(key))
         if was is not None and not gives_way(message, was, self._answered(was)):
             return message if was.id == key else message.model_copy(update={"id": was.id})
         if was is None and not (is_beside or self.is_taken(key)):
             return message
+        return renamed(message, self._new_id())
+
+    def _new_id(self) -> str:
         new_id = str(uuid4())
         self._own_ids = self._own_ids | {new_id}
-        return renamed(message, new_id)
+        return new_id
 
     def is_taken(self, message_id: str) -> bool:
         """Return whether another message has an id, or may get it from who runs concurrently."""

@@ -255,6 +255,17 @@ def test_an_edited_call_has_the_id_of_the_call(drive: Drive) -> None:
     assert seen == ["0 a", "1 c"]
 
 
+def test_a_refusal_in_a_branch_is_shown_to_the_model_once(disk: Disk) -> None:
+    model = scripted(calls(call("delete", "0", path="a")), "Done.", "Bye.")
+    one = ag.chat_agent("clerk", model, tools=[Files().delete], approve=["delete"])
+    tree = ag.parallel("p", [ag.loop("l", [one], max_iterations=2), chat("other", "Hello.")])
+    disk.run(tree)
+    disk.resume(tree, decide({**REJECT, "message": "Leave it."}))
+    assert len(model.inputs) == 3
+    for sent in model.inputs[1:]:
+        assert ["Leave it." in each.text for each in sent].count(True) == 1
+
+
 # answers are checked
 
 
