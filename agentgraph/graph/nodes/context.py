@@ -350,7 +350,10 @@ class _Values(OwnDict):
 
 
 AROUND = "agentgraph_around"
-"""The key in the `configurable` of a config for the turns and addresses of the graph agents around."""
+"""The key in the `configurable` of a config for where a graph runs: in which agents and tool calls.
+
+Each is named by its identity, or by a function that returns it.
+"""
 
 
 class NamedCall(Protocol):
@@ -461,7 +464,9 @@ class ActivationContext(Context[Any]):
         thread = configurable.get("thread_id") or configurable.get("checkpoint_ns")
         call = self.call.identity() if self.call is not None else ""
         named = [thread, self._turn, without_attempts(self.address), call]
-        named += configurable.get(AROUND, ())
+        named += [each() if callable(each) else each for each in configurable.get(AROUND, ())]
+        # Code that runs several graphs: LangGraph counts them in the namespace.
+        named += [part for part in configurable.get("checkpoint_ns", "").split("|") if part.isdigit()]
         return str(uuid5(NAMESPACE_URL, as_json(named, in_ascii=True)))
 
     @property

@@ -44,7 +44,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.internals import StreamMessagesHandlerV2
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
-from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.context import AROUND, NodeContext
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.replies import (
     AUTOMATIC,
@@ -364,8 +364,11 @@ class FunctionCall:
         self._node, self._activation, self._context = node, activation, context
         self._items = Items(activation, node.capabilities)
         config = activation.config
+        around = [*config["configurable"].get(AROUND, ()), activation.view.identity]
+        configurable = {**config["configurable"], AROUND: around}
         metadata = {**config.get("metadata", {}), **activation.mark}  # it assigns chunks to the agent
-        var_child_runnable_config.set(self._items.config({**config, "metadata": metadata}))
+        own: RunnableConfig = {**config, "configurable": configurable, "metadata": metadata}
+        var_child_runnable_config.set(self._items.config(own))
         HEARER.set(activation.output)
         LISTENING.set(LISTENER if activation.output.replies is None else None)
 

@@ -187,9 +187,11 @@ class View:
             count += 1
         return count
 
+    def identity(self) -> list[object]:
+        """Return what tells the activation from all others of the thread, in all its attempts."""
+        return [self.state.clock.turn, without_attempts(self.address)]
+
 
 def inside(configurable: Mapping[str, Any], view: View) -> dict[str, Any]:
     """Return the `configurable` of a graph that an agent runs: a tree in it knows where that is."""
-    around = configurable.get(AROUND, ())
-    at = without_attempts(view.address)
-    return {**configurable, AROUND: [*around, view.state.clock.turn, at]}
+    return {**configurable, AROUND: [*configurable.get(AROUND, ()), view.identity()]}

@@ -8,6 +8,7 @@ from helpers import Disk, Drive, Sync, driven, lines, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolCallLimitMiddleware
 from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.tools import StructuredTool
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls, pairing_faults
@@ -248,11 +249,40 @@ def nested_as_a_tool() -> ag.Agent:
     return ag.chat_agent("o", ScriptedChatModel(responses=reply), tools=[inner])
 
 
+def pays_twice() -> Callable[..., str]:
+    """Return a function that pays twice, each time by a tree of its own."""
+    inner = ag.compile_agent(ag.function_agent("f", lambda ctx: pay("x", ctx)))
+
+    def ask(**_: object) -> str:
+        for _ in range(2):
+            inner.invoke({"messages": "Go."})
+        return "paid"
+
+    return ask
+
+
+def in_a_function() -> ag.Agent:
+    ask = pays_twice()
+    return ag.loop("l", [ag.function_agent("o", lambda ctx: ask())], max_iterations=2)
+
+
+def in_a_tool() -> ag.Agent:
+    ask = StructuredTool.from_function(
+        pays_twice(), name="ask", description="Ask.", args_schema={"type": "object", "properties": {}}
+    )
+    asked = [call("ask", "1"), call("ask", "1")]
+    model = ScriptedChatModel(responses=rounds(calls(*asked), calls(asked[0])))
+    return ag.chat_agent("o", model, tools=[ask], history="input")
+
+
 NESTED: dict[str, tuple[Callable[[], ag.Agent], int]] = {
     "in a loop": (lambda: ag.loop("l", [nested()], max_iterations=2), 4),
     "in a nested loop": (twice_nested, 4),
     "as a tool": (nested_as_a_tool, 2),
     "in branches": (lambda: ag.each("e", nested(), lambda ctx: [1, 2]), 4),
+    "run by a function": (in_a_function, 4),
+    "run by a function in branches": (lambda: ag.each("e", in_a_function(), lambda ctx: [1, 2]), 8),
+    "run by a tool": (in_a_tool, 6),
 }
 
 
