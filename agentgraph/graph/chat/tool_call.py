@@ -65,7 +65,7 @@ from agentgraph.graph.open_types import Saver
 from agentgraph.graph.own import detached
 from agentgraph.graph.read_back import UnsavableError
 from agentgraph.graph.saving import saver_of, step_config
-from agentgraph.graph.state import Position, TaskResult, with_id
+from agentgraph.graph.state import Position, TaskResult
 from agentgraph.graph.stored_values import without_copies
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Write, is_same
@@ -504,8 +504,7 @@ class RunningCall:
 
     def _owned(self, message: BaseMessage, seen: BaseMessage | None) -> BaseMessage:
         """Return a message of an update with an id, which no other call may give too."""
-        owned, named = self.activation.output.owned, with_id(self._named(message), str(uuid4()))
-        return owned(named, seen, is_beside=self.is_beside) if message.id else named
+        return self.activation.output.owned(self._named(message), seen, is_beside=self.is_beside)
 
     def result(self, capabilities: Capabilities) -> TaskResult:
         """Return the result of the call.

@@ -384,7 +384,7 @@ class InnerGraphNode(FlatNode):
     def _owned(
         self, activation: Activation, seen: Mapping[str | None, BaseMessage], message: BaseMessage
     ) -> BaseMessage:
-        if not self.says_messages or not message.id:
+        if not self.says_messages:
             return with_id(message, str(uuid4()))
         return activation.output.owned(message, seen.get(message.id), is_said=True, is_beside=True)
 

@@ -68,7 +68,6 @@ class Output:
 
     replies: Replies | None = None
     _unsaid: dict[str, int] | None = None
-    _own_ids: frozenset[str] = frozenset()
 
     def __init__(
         self, view: View, config: RunnableConfig, *, runs_lanes: bool = False, runs_trees: bool = False
@@ -99,6 +98,7 @@ class Output:
             self.emitter.stream_hops(hops)
         self.config = with_writer(config, Writer(self.emitter, passes_ours=runs_trees))
         self.messages: list[BaseMessage] = []
+        self._own_ids: set[str] = set()
         self.writes: list[Write] = []
         self._is_merged = False
         self.changes: Changes = {}
@@ -230,7 +230,7 @@ class Output:
 
     def _new_id(self) -> str:
         new_id = str(uuid4())
-        self._own_ids = self._own_ids | {new_id}
+        self._own_ids.add(new_id)
         return new_id
 
     def is_taken(self, message_id: str) -> bool:
