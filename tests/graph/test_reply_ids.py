@@ -1,5 +1,6 @@
 """The ids of replies: providers reuse them, and still each reply is one message of the thread."""
 
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -154,24 +155,43 @@ def commands(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
     return Command(update={"messages": [result, AIMessage("Words.", id="words")]})
 
 
-@pytest.mark.parametrize("in_parallel", [True, False])
-@pytest.mark.parametrize("where", ["root", "branch"])
-@pytest.mark.parametrize("used", [same_id, commands], ids=lambda each: each.name)
-def test_results_of_several_calls_under_one_id_are_all_kept(
-    drive: Drive, used: Any, where: str, in_parallel: bool
-) -> None:
-    def agent(name: str) -> ag.Agent:
-        rounds = [calls(call(used.name, "1"), call(used.name, "2")), calls(call(used.name, "3"))]
-        return chat(name, *rounds, "Done.", tools=[used], parallel_tools=in_parallel)
+@tool
+def updates(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Return an update with a result under an id that other calls use too."""
+    return Command(update={"messages": [ToolMessage("seen", tool_call_id=tool_call_id, id="same")]})
 
-    tree = ag.parallel("p", [agent("a"), agent("b")]) if where == "branch" else agent("a")
+
+def calling(kind: str, name: str, used: Any) -> ag.Agent:
+    """Return an agent that calls a tool twice in one message and once in the next."""
+    rounds = [calls(call(used.name, "1"), call(used.name, "2")), calls(call(used.name, "1")), "Done."]
+    if kind in ("graph", "flat graph"):
+        graph = create_agent(scripted(*rounds), [used])
+        return ag.graph_agent(name, graph, flat=kind == "flat graph")
+    return chat(name, *rounds, tools=[used], parallel_tools=kind == "chat")
+
+
+@pytest.mark.parametrize("where", ["root", "branch"])
+@pytest.mark.parametrize(
+    ("kind", "used"),
+    [
+        *itertools.product(["chat", "chat in sequence"], [same_id, commands]),
+        *itertools.product(["graph", "flat graph"], [same_id, updates]),
+    ],
+    ids=lambda each: getattr(each, "name", each),
+)
+def test_results_of_several_calls_under_one_id_are_all_kept(
+    drive: Drive, kind: str, used: Any, where: str
+) -> None:
+    """A scripted model refuses a conversation in which a call has no result."""
+    agents = [calling(kind, name, used) for name in ("a", "b")]
+    tree = ag.parallel("p", agents) if where == "branch" else agents[0]
     runner = ag.Runner(tree)
     events = list(drive.run(runner, "Go.", thread_id="t"))
     history = runner.thread("t").messages
     check(events, list(runner.events("t")), history)
-    agents = 2 if where == "branch" else 1
-    assert [each.text for each in history].count("seen") == 3 * agents
-    words = 2 * agents if used is commands else 0  # the third time they are there already
+    count = 2 if where == "branch" else 1
+    assert [each.text for each in history].count("seen") == 3 * count
+    words = 2 * count if used is commands else 0  # the third time they are there already
     assert [each.text for each in history].count("Words.") == words
 
 

@@ -29,6 +29,7 @@ from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWay
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.foreign.flat_graph import FlatGraph, Read, Write, following
 from agentgraph.graph.foreign.graph_node import graph_input, messages_among, open_results
+from agentgraph.graph.foreign.graph_replies import GraphReplies
 from agentgraph.graph.foreign.handoffs import end_by_command, handoff_of, passed_over
 from agentgraph.graph.foreign.message_log import as_messages, written_in
 from agentgraph.graph.foreign.stoppable_graph import stoppable_node
@@ -40,7 +41,6 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import TalkNode
-from agentgraph.graph.nodes.replies import Replies
 from agentgraph.graph.nodes.reports import Reporter
 from agentgraph.graph.nodes.schedule import (
     Schedule,
@@ -302,7 +302,7 @@ class InnerGraphNode(FlatNode):
             )
         if self.asks_history:
             yield from activation.view.ask_history()
-        step, replies = self.step(activation), Replies(activation.output, names_all=True)
+        step, replies = self.step(activation), GraphReplies(activation.output)
         if self.says_messages:
             activation.output.replies = replies
         writes, commands = yield from self._written(activation, step, replies)
@@ -312,7 +312,7 @@ class InnerGraphNode(FlatNode):
         else:
             self.go_on(activation, step, writes)
 
-    def _written(self, activation: Activation, step: Step, replies: Replies) -> Calls["_Written"]:
+    def _written(self, activation: Activation, step: Step, replies: GraphReplies) -> Calls["_Written"]:
         """Run the node, and return what it wrote."""
         packets = activation.view.progress.get("packets", [])
         if len(packets) > 1:
@@ -332,7 +332,7 @@ class InnerGraphNode(FlatNode):
         return _Written(writes, [])
 
     def _sent(
-        self, activation: Activation, step: Step, replies: Replies, packets: Sequence[object]
+        self, activation: Activation, step: Step, replies: GraphReplies, packets: Sequence[object]
     ) -> Calls["_Written"]:
         """Run the node for each packet, in a task, and return what all wrote."""
         schedule = Schedule([()] * len(packets), inner_stop())
@@ -348,7 +348,7 @@ class InnerGraphNode(FlatNode):
         return _Written(cast(list[Write], writes), [*map(tuple, commands)])
 
     def _packet(
-        self, activation: Activation, step: Step, replies: Replies, number: int, packet: object
+        self, activation: Activation, step: Step, replies: GraphReplies, number: int, packet: object
     ) -> Calls[TaskResult]:
         """Run the node for one packet, and return what it wrote as the result of the task."""
         emitter = activation.output.new_emitter(is_concurrent=True)
@@ -398,7 +398,7 @@ class InnerGraphNode(FlatNode):
         return [m for change in changes if change.effect == "said" for m in change.messages]
 
     def _marked(
-        self, activation: Activation, config: RunnableConfig, replies: Replies
+        self, activation: Activation, config: RunnableConfig, replies: GraphReplies
     ) -> RunnableConfig:
         """Return a config whose models are heard, as the agent's if it says their messages."""
         config = replies.config(config)

@@ -37,6 +37,7 @@ from langgraph.types import StateSnapshot
 from agentgraph.agents.agents import Graph, GraphAgent
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.effects import MessageChange
+from agentgraph.graph.foreign.graph_replies import GraphReplies
 from agentgraph.graph.foreign.handoffs import Handoff, end_by_command, handoff_of
 from agentgraph.graph.foreign.message_log import MessageLog, as_messages, removed_in, written_in
 from agentgraph.graph.foreign.remote_graph import RemoteRun, is_remote
@@ -60,7 +61,6 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.replies import Replies
 from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.nodes.view import inside
@@ -337,7 +337,7 @@ class GraphNode(LeafNode):
         own = getattr(self.agent.graph, "config", None) or {}
         outer = activation.config.get("metadata", {})
         metadata = {**outer, **activation.mark}
-        replies = Replies(activation.output, names_all=True)
+        replies = GraphReplies(activation.output)
         if self.agent.output is None:
             activation.output.replies = replies
         if self.agent.output is None:  # otherwise what models stream is not what the agent says

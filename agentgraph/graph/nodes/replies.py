@@ -55,16 +55,13 @@ class Replies(_Listening):
         texts: The streamed text of each reply, by its id.
     """
 
-    def __init__(self, hearer: Hearer, *, names_all: bool = False) -> None:
-        """Begin without replies.
+    names_all = False
+    """Whether each reply gets an id of its own here, also if it is not streamed."""
 
-        Args:
-            hearer: What they belong to.
-            names_all: Whether each reply gets an id of its own here, also if it is not streamed: in a
-                graph other messages may have it in the graph's state.
-        """
+    def __init__(self, hearer: Hearer) -> None:
+        """Begin without replies of what they belong to."""
         self.texts: dict[str, str] = {}
-        self._hearer, self._names_all, self._lock = hearer, names_all, Lock()
+        self._hearer, self._lock = hearer, Lock()
         self._running: dict[UUID, str] = {}
         self._naming_handlers: dict[int, BaseCallbackHandler] = {}
         self._given: set[str] = set()
@@ -152,7 +149,7 @@ class Replies(_Listening):
         """Give a complete reply its id."""
         for generation in _chat_generations(response):
             message = generation.message
-            if message.id and (self._names_all or run_id in self._running):
+            if message.id and (self.names_all or run_id in self._running):
                 reply_id = self._id_of(run_id, message.id)
                 if message.id != reply_id:
                     generation.message = renamed(message, reply_id)
@@ -173,7 +170,7 @@ class Replies(_Listening):
         """Return the id for a new reply: its own, unless it is taken."""
         is_unique = own.startswith(f"{AUTOMATIC}-{run_id}")
         with self._lock:
-            is_free = is_unique or not (self._names_all or self._hearer.is_taken(own))
+            is_free = is_unique or not (self.names_all or self._hearer.is_taken(own))
             if own in self._given or not is_free:
                 own = str(uuid4())
             self._given.add(own)
