@@ -41,6 +41,7 @@ from agentgraph.graph.internals import (
     coerce_context,
     tool_call_writer,
 )
+from agentgraph.graph.nodes.context import CALLER
 from agentgraph.graph.nodes.replies import LISTENING, Replies
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.read_back import cannot_be_encoded
@@ -297,6 +298,7 @@ def _leave() -> None:
     var_child_runnable_config.set(None)
     tool_call_writer.set(None)
     LISTENING.set(None)
+    CALLER.set(None)
 
 
 def _controls() -> list[Stop]:

@@ -55,15 +55,19 @@ def test_replies_under_one_id_are_all_kept(drive: Drive, kind: str, place: str, 
         assert len([each for each in history if each.type == "ai"]) == count
 
 
+@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("kind", LEAVES)
-def test_chunks_have_the_id_of_their_message(drive: Drive, kind: str, style: str) -> None:
+def test_chunks_have_the_id_of_their_message(drive: Drive, kind: str, style: str, stream: bool) -> None:
     tree = ag.sequential("s", several(LEAVES[kind], style))
     runner = ag.Runner(tree)
-    events = list(drive.run(runner, "Go.", thread_id="t", stream=True))
-    check(events, list(runner.events("t")), runner.thread("t").messages)
+    events = list(drive.run(runner, "Go.", thread_id="t", stream=stream))
+    history = runner.thread("t").messages
+    check(events, list(runner.events("t")), history)
+    assert [each.type for each in history] == ["human", "ai", "ai"]
     kinds = {event.kind for event in events}
-    assert kinds == ({"message", "discarded"} if kind == "function that classifies" else {"message"})
+    loses = stream and kind == "function that classifies"
+    assert kinds == ({"message", "discarded"} if loses else {"message"})
 
 
 @pytest.mark.parametrize("place", ["sequence", "branches"])

@@ -372,6 +372,10 @@ class RunningCall:
         call_id, arguments = self.opened.call["id"], dict(self.arguments)
         return [messages_with_calls(view) - 1, place, call_id, self.tool, arguments]
 
+    def caller(self) -> Sequence[object]:
+        """Return what tells the call from all others of the thread."""
+        return [*self.activation.view.identity(), *self.identity()]
+
     def message(self, content: object, *, failed: bool = False) -> ToolMessage:
         """Return a tool message; data becomes JSON as in `ToolNode`."""
         call, text = self.opened.call, cast(Any, msg_content_output(content))

@@ -66,7 +66,7 @@ from agentgraph.graph.history import calls_of, unchanged
 from agentgraph.graph.internals import RESUME_MAP, RESUMING
 from agentgraph.graph.nodes.activation import Activation, without_place
 from agentgraph.graph.nodes.asking import asked
-from agentgraph.graph.nodes.context import AROUND, NodeContext, RunState
+from agentgraph.graph.nodes.context import CALLER, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.reports import Reporter
@@ -296,12 +296,12 @@ class CallRunner:
         if running.emitter is not running.activation.output.emitter:
             config = with_writer(config, Writer(running.emitter))
         config = with_state(config, self._built.channels.names, running.read, running.send)
-        around = [*config["configurable"].get(AROUND, ()), running.activation.view.identity]
-        config["configurable"][AROUND] = [*around, running.identity]
         token, outer = RUNNING.set(running), var_child_runnable_config.set(config)
+        around = CALLER.set(running.caller)
         try:
             yield
         finally:
+            CALLER.reset(around)
             var_child_runnable_config.reset(outer)
             RUNNING.reset(token)
 

@@ -37,7 +37,7 @@ from agentgraph.graph.graph_classes import LaneNode
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.concurrency import AT_ONCE
-from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.context import CALLER, NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import TalkNode
@@ -49,7 +49,6 @@ from agentgraph.graph.nodes.schedule import (
     tasks_call,
 )
 from agentgraph.graph.nodes.stopping import Contained, inner_stop, is_cancelled
-from agentgraph.graph.nodes.view import inside
 from agentgraph.graph.own import private
 from agentgraph.graph.stamps import GRAPH_AGENT
 from agentgraph.graph.state import Position, Progress, TaskResult, with_id
@@ -402,7 +401,7 @@ class InnerGraphNode(FlatNode):
     ) -> RunnableConfig:
         """Return a config whose models are heard, as the agent's if it says their messages."""
         config = replies.config(config)
-        config["configurable"] = inside(config["configurable"], activation.view)
+        CALLER.set(activation.view.identity)
         if not self.says_messages:
             return config
         metadata = {GRAPH_AGENT: activation.address, **config.get("metadata", {}), **activation.mark}

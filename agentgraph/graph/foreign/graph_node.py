@@ -57,13 +57,12 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.concurrency import given_bound
-from agentgraph.graph.nodes.context import NodeContext
+from agentgraph.graph.nodes.context import CALLER, NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.nodes.view import inside
 from agentgraph.graph.own import private
 from agentgraph.graph.saved_first import save_result
 from agentgraph.graph.saving import arose_in_saving, has_saver
@@ -347,8 +346,7 @@ class GraphNode(LeafNode):
         bound = given_bound(activation.config)
         if bound is not None and not isinstance(self.agent.graph, RootGraph):
             config["max_concurrency"] = bound
-        if not is_remote(self.agent.graph):
-            config["configurable"] = inside(config["configurable"], activation.view)
+        CALLER.set(activation.view.identity)
         if ran.kept is not None:
             config["configurable"] = ran.kept.configurable(config["configurable"])
         if getattr(self.agent.graph, "checkpointer", None) is False:

@@ -24,14 +24,14 @@ class GraphReplies(Replies):
     def __init__(self, hearer: Hearer) -> None:
         """Begin without replies and results of what they belong to."""
         super().__init__(hearer)
-        self._known: set[str] = set()
+        self._known: dict[str, BaseMessage] = {}
         self._running_tools: dict[UUID, str | None] = {}
 
     def on_chat_model_start(
         self, serialized: object, messages: Sequence[Sequence[BaseMessage]], **_: object
     ) -> None:
         """Note the messages of the graph."""
-        self._known.update(each.id for each in messages[0] if each.id)
+        self._known.update({each.id: each for each in messages[0] if each.id})
 
     def on_tool_start(
         self, *_: object, run_id: UUID, tool_call_id: str | None = None, **options: object
@@ -44,19 +44,22 @@ class GraphReplies(Replies):
         self._running_tools.pop(run_id, None)
 
     def on_tool_end(self, output: object, *, run_id: UUID, **_: object) -> None:
-        """Give the results of a call other ids if other messages have theirs."""
+        """Give the result of a call another id if another message has its own.
+
+        It is the last one: an update may repeat messages of the state, and call ids come again.
+        """
         call = self._running_tools.pop(run_id, None)
-        for message in _results_in(output):
-            if message.id and message.tool_call_id == call:
-                with self._lock:
-                    self._name_result(message, message.id)
+        results = [each for each in _results_in(output) if each.tool_call_id == call]
+        if results and (own := results[-1].id):
+            with self._lock:
+                self._name_result(results[-1], own)
 
     def _name_result(self, message: ToolMessage, own: str) -> None:
-        """Give a result another id than its own if that is known."""
-        if own in self._known:
+        """Give a result another id than its own if another message has that."""
+        if self._known.get(own, message) is not message:
             message.response_metadata = {PROVIDER_ID: own, **message.response_metadata}
             own = message.id = str(uuid4())
-        self._known.add(own)
+        self._known[own] = message
 
 
 def _results_in(output: Any) -> Iterator[ToolMessage]:

@@ -1,6 +1,7 @@
 """The place of a node, the state visible there, and the context passed to users' functions."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -350,10 +351,9 @@ class _Values(OwnDict):
 
 
 AROUND = "agentgraph_around"
-"""The key in the `configurable` of a config for where a graph runs: in which agents and tool calls.
-
-Each is named by its identity, or by a function that returns it.
-"""
+"""The key in the `configurable` of a config for the identities of the code that runs a graph."""
+CALLER: ContextVar[Callable[[], Sequence[object]] | None] = ContextVar("caller", default=None)
+"""Returns the identity of the activation or of the tool call whose code runs."""
 
 
 class NamedCall(Protocol):
@@ -464,7 +464,7 @@ class ActivationContext(Context[Any]):
         thread = configurable.get("thread_id") or configurable.get("checkpoint_ns")
         call = self.call.identity() if self.call is not None else ""
         named = [thread, self._turn, without_attempts(self.address), call]
-        named += [each() if callable(each) else each for each in configurable.get(AROUND, ())]
+        named += configurable.get(AROUND, ())
         # Code that runs several graphs: LangGraph counts them in the namespace.
         named += [part for part in configurable.get("checkpoint_ns", "").split("|") if part.isdigit()]
         return str(uuid5(NAMESPACE_URL, as_json(named, in_ascii=True)))

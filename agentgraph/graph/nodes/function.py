@@ -44,10 +44,9 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.internals import StreamMessagesHandlerV2
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
-from agentgraph.graph.nodes.context import AROUND, NodeContext
+from agentgraph.graph.nodes.context import CALLER, NodeContext
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.replies import (
-    AUTOMATIC,
     HEARER,
     LISTENER,
     LISTENING,
@@ -72,8 +71,7 @@ class Chunks:
     """Joins the chunks that a function yields to messages, and streams them.
 
     A message ends where something else is yielded, where a chunk says that it is the last, and where
-    one comes with another id. Some providers give only the first chunk an id, and LangChain the others:
-    such an id of LangChain begins no message, unless there was another one of LangChain before.
+    one comes with another id. All chunks of one call of a model have one id: see `Replies`.
     """
 
     def __init__(self, activation: Activation) -> None:
@@ -93,10 +91,7 @@ class Chunks:
     def continues(self, chunk: BaseMessageChunk) -> bool:
         """Return whether a chunk belongs to the message that is being joined, or begins one."""
         joined = self._joined
-        if joined is None or chunk.id in (None, *self._ids):
-            return joined is None or not _is_last(joined)
-        kinds = {each.startswith(AUTOMATIC) for each in (*self._ids, str(chunk.id))}
-        return not _is_last(joined) and len(kinds) == len(self._ids) + 1
+        return joined is None or (not _is_last(joined) and chunk.id in (None, *self._ids))
 
     def add(self, chunk: BaseMessageChunk) -> None:
         """Add a chunk to its message, and stream it; not if it changes a message of the history."""
@@ -364,11 +359,9 @@ class FunctionCall:
         self._node, self._activation, self._context = node, activation, context
         self._items = Items(activation, node.capabilities)
         config = activation.config
-        around = [*config["configurable"].get(AROUND, ()), activation.view.identity]
-        configurable = {**config["configurable"], AROUND: around}
         metadata = {**config.get("metadata", {}), **activation.mark}  # it assigns chunks to the agent
-        own: RunnableConfig = {**config, "configurable": configurable, "metadata": metadata}
-        var_child_runnable_config.set(self._items.config(own))
+        var_child_runnable_config.set(self._items.config({**config, "metadata": metadata}))
+        CALLER.set(activation.view.identity)
         HEARER.set(activation.output)
         LISTENING.set(LISTENER if activation.output.replies is None else None)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from os import urandom
 from typing import Any, TypeVar
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
@@ -68,6 +68,7 @@ class Output:
 
     replies: Replies | None = None
     _unsaid: dict[str, int] | None = None
+    _chunk_ids: dict[UUID, str | None] | None = None
 
     def __init__(
         self, view: View, config: RunnableConfig, *, runs_lanes: bool = False, runs_trees: bool = False
@@ -248,6 +249,11 @@ class Output:
         """Note that a model has replied under an id."""
         self._unsaid = self._unsaid or {}
         self._unsaid[reply_id] = self._unsaid.get(reply_id, 0) + 1
+
+    def name_chunk(self, message: BaseMessage, run_id: UUID) -> None:
+        """Give the chunks of a call of a model the id of the first one."""
+        self._chunk_ids = self._chunk_ids or {}
+        message.id = self._chunk_ids.setdefault(run_id, message.id)
 
     def _takes_reply(self, message_id: str) -> bool:
         """Return whether a message is a reply that a model has given and that is not said yet."""

@@ -8,8 +8,8 @@ streamed or when it is complete: its own, unless that is taken. Its chunks and i
 `Replies` is a callback handler that names replies. A chunk must have its name before LangGraph's own
 handler streams it, but LangChain calls handlers in any order. So in a config for models LangGraph's
 handler is replaced by one that shares its state, and names each chunk first (`Naming`). A function
-without a consumer of chunks has no such handler: the replies of its models are only counted, by
-`LISTENER`, which LangChain finds in a context variable.
+without a consumer of chunks has no such handler: the replies of its models are counted, and the chunks
+of each get one id, by `LISTENER`, which LangChain finds in a context variable.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -19,6 +19,7 @@ from typing import Any, Protocol, Self
 from uuid import UUID, uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
+from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
@@ -39,6 +40,9 @@ class Hearer(Protocol):
 
     def heard(self, reply_id: str) -> None:
         """Note that a model has replied."""
+
+    def name_chunk(self, message: BaseMessage, run_id: UUID) -> None:
+        """Give the chunks of a call of a model the id of the first one."""
 
 
 class _Listening(BaseCallbackHandler):
@@ -210,7 +214,14 @@ class NamingV2(Naming, StreamMessagesHandlerV2):
 
 
 class _Listener(_Listening):
-    """Counts the replies of models that a function calls."""
+    """Counts the replies of models that a function calls, and gives their chunks one id."""
+
+    def on_llm_new_token(
+        self, token: object, *, run_id: UUID, chunk: object = None, **_: object
+    ) -> None:
+        """Give a chunk the id of its reply."""
+        if (hearer := HEARER.get()) is not None and isinstance(chunk, ChatGenerationChunk):
+            hearer.name_chunk(chunk.message, run_id)
 
     def on_llm_end(self, response: LLMResult, **_: object) -> None:
         """Count a reply."""

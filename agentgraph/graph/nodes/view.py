@@ -5,7 +5,7 @@ is in its `Output`, and is visible after its node has ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -15,7 +15,7 @@ from agentgraph.agents.budgets import history_function, with_function
 from agentgraph.agents.context import Entry
 from agentgraph.graph.history import PathReader, chosen_by, visible
 from agentgraph.graph.nodes.asking import asked
-from agentgraph.graph.nodes.context import AROUND, ActivationContext, NodeContext, RunState
+from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.tasks import with_tasks
 from agentgraph.graph.stamps import STAMP, address_of, stamp_in
 from agentgraph.graph.state import LaneState, Progress, Record, Task
@@ -190,8 +190,3 @@ class View:
     def identity(self) -> list[object]:
         """Return what tells the activation from all others of the thread, in all its attempts."""
         return [self.state.clock.turn, without_attempts(self.address)]
-
-
-def inside(configurable: Mapping[str, Any], view: View) -> dict[str, Any]:
-    """Return the `configurable` of a graph that an agent runs: a tree in it knows where that is."""
-    return {**configurable, AROUND: [*configurable.get(AROUND, ()), view.identity()]}
