@@ -30,13 +30,14 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.graph import Graph as Drawing
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, Send, StateSnapshot
+from langgraph.types import Command, Send, StateSnapshot, StateUpdate
 
 from agentgraph.agents.agents import Agent
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.declared import given_fields
+from agentgraph.graph.edits import has_ids, messages_in, new_messages, owned_update
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
 from agentgraph.graph.internals import (
     READ,
@@ -181,8 +182,8 @@ class RootGraph(Graph):
         """Return the input and the config of a run, its guard, and whether its thread is read first.
 
         It is if a reducer of a user merges values of the input: LangGraph saves input before a node
-        reads it, and a thread may be read meanwhile. And if there are answers, where limits may be
-        asked about.
+        reads it, and a thread may be read meanwhile. And if messages have ids, which may be those of
+        the thread, or if there are answers, where limits may be asked about.
         """
         config, saver = self._guarded(self._with_room(self._called(config)))
         config = self._counting(config)
@@ -192,9 +193,12 @@ class RootGraph(Graph):
             if not isinstance(graph_input, Admitted):
                 check_mapping(values)
             values = self._saved(values, saver)
-            graph_input = self._checked(with_values(graph_input, values), values)
-        is_unsettled = bool(values) and self.reducers.is_unsettled(values)
-        is_read = is_unsettled or self._is_about_limits(graph_input, config)
+            graph_input = self._checked(_with(graph_input, "values", values), values)
+        is_read = (
+            _may_repeat(graph_input)
+            or self._is_unsettled(graph_input)
+            or self._is_about_limits(graph_input, config)
+        )
         return graph_input, config, saver, is_read and self._is_outermost(config)
 
     def _prepared_stream(
@@ -214,15 +218,26 @@ class RootGraph(Graph):
                 yield part
 
     def _prepared(self, graph_input: Any, config: RunnableConfig | None) -> Calls[object]:
-        """Return input without answers about limits, and with its values as they are saved."""
+        """Return input without answers about limits, and with its values as they are saved.
+
+        Raises:
+            ThreadError: A message has the id of one of the thread, and other content.
+        """
         if self._is_about_limits(graph_input, config):
             whole = ensure_config(self.config, config)
             saver: Any = whole["configurable"].get(SAVER, self.checkpointer)
             ledger = whole["configurable"][LEDGER]
             graph_input = yield from taken(saver, whole, graph_input, ledger)
-        if self._is_unsettled(graph_input):
+        may_repeat, is_unsettled = _may_repeat(graph_input), self._is_unsettled(graph_input)
+        if may_repeat or is_unsettled:
             state = yield Call(self.get_state, self.aget_state, (config,))
-            graph_input = self._settled(graph_input, state)
+            if may_repeat:
+                thread_id = str(ensure_config(self.config, config)["configurable"]["thread_id"])
+                there = state.values.get("messages", ())
+                messages = new_messages(messages_in(_update_in(graph_input)), there, thread_id)
+                graph_input = _with(graph_input, "messages", messages)
+            if is_unsettled:
+                graph_input = self._settled(graph_input, state)
         return graph_input
 
     def _is_unsettled(self, graph_input: object) -> bool:
@@ -250,7 +265,7 @@ class RootGraph(Graph):
         present = state.values.get("values") or self.reducers.defaults()
         values = checked(self.reducers, present, _values_in(graph_input))
         if not isinstance(graph_input, Command):
-            return with_values(graph_input, values)
+            return _with(graph_input, "values", values)
         if len(state.next) < len(state.tasks):  # a task has ended, and its writes are in the state
             values = (*in_order(values), LATER)
         return replace(
@@ -342,6 +357,42 @@ class RootGraph(Graph):
             return replace(graph_input, update=update)
         return graph_input
 
+    def bulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Update the state as LangGraph does; a message that is edited stays its agent's.
+
+        Args:
+            config: LangGraph's config.
+            supersteps: The updates of each step.
+
+        Returns:
+            The config of the new checkpoint.
+        """
+        owned = run_calls(self._owned_updates(config, supersteps))
+        return super().bulk_update_state(config, owned)
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Update the state, as `bulk_update_state` does."""
+        owned = await arun_calls(self._owned_updates(config, supersteps))
+        return await super().abulk_update_state(config, owned)
+
+    def _owned_updates(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> Calls[Sequence[Sequence[StateUpdate]]]:
+        """Return updates whose messages have their authors, and ids that they may have."""
+        is_inner = bool(config["configurable"].get("checkpoint_ns"))  # the state of another graph
+        if is_inner or not any(has_ids(each.values) for step in supersteps for each in step):
+            return supersteps
+        state = yield Call(self.get_state, self.aget_state, (config,))
+        there = state.values.get("messages", ())
+        return [
+            [each._replace(values=owned_update(each.values, there)) for each in step]
+            for step in supersteps
+        ]
+
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
         """Return LangGraph's drawing of the graph; where there is one way on, the edge is solid.
 
@@ -376,17 +427,28 @@ class RootGraph(Graph):
         return {**self.agent._repr_mimebundle_(), "text/plain": repr(self)}
 
 
+def _update_in(graph_input: object) -> Mapping[str, object]:
+    """Return the input of a graph, or the update of a command; nothing if it is of another form."""
+    update = graph_input.update if isinstance(graph_input, Command) else graph_input
+    return update if isinstance(update, Mapping) else {}
+
+
 def _values_in(graph_input: object) -> object:
     """Return the values in input of a graph, or in the update of a command; None if there are none."""
-    update = graph_input.update if isinstance(graph_input, Command) else graph_input
-    return update.get("values") if isinstance(update, Mapping) else None
+    return _update_in(graph_input).get("values")
 
 
-def with_values(graph_input: Any, values: object) -> Any:
-    """Return input of a graph, or a command, with other values."""
+def _may_repeat(graph_input: object) -> bool:
+    """Return whether input may have messages that the thread has."""
+    return not isinstance(graph_input, Admitted) and has_ids(_update_in(graph_input))
+
+
+def _with(graph_input: Any, name: str, value: object) -> Any:
+    """Return input of a graph, or a command, with another value under a name."""
+    changed = {**_update_in(graph_input), name: value}
     if isinstance(graph_input, Command):
-        return replace(graph_input, update={**cast(Any, graph_input.update), "values": values})
-    return type(graph_input)({**graph_input, "values": values})
+        return replace(graph_input, update=changed)
+    return type(graph_input)(changed)
 
 
 def _raising(stream: Iterator[object], saver: GuardedSaver) -> Iterator[object]:

@@ -33,14 +33,14 @@ from uuid import uuid4
 
 from langchain_core.messages import (
     BaseMessage,
-    RemoveMessage,
     ToolMessage,
     convert_to_messages,
 )
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.agents.agents import EachAgent
-from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError, ThreadError
+from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
+from agentgraph.graph.edits import new_messages
 from agentgraph.graph.graph_classes import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order, unanswered
 from agentgraph.graph.internals import RETURN
@@ -48,7 +48,7 @@ from agentgraph.graph.nodes.each import joining
 from agentgraph.graph.own import detached
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import address_of, stamped
-from agentgraph.graph.state import Changes, Position, collected, folded, is_remove_all, with_id
+from agentgraph.graph.state import Changes, Position, collected, folded, with_id
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import check_mapping, maps_in
 from agentgraph.safe_repr import reason, shown
@@ -189,22 +189,8 @@ def _new_messages(saver: ThreadSaver, messages: Sequence[BaseMessage]) -> Calls[
     """
     if not any(message.id for message in messages):
         return messages
-    there = {each.id: each for each in (yield from saver.state()).values.get("messages", ())}
-    new: list[BaseMessage] = []
-    for message in messages:
-        if is_remove_all(message):
-            there.clear()
-        was = there.pop(message.id, None) if message.id else None
-        if was is None or isinstance(message, RemoveMessage):
-            new.append(message)
-        elif (was.type, was.content) != (message.type, message.content):
-            raise ThreadError(
-                f"thread {shown(saver.thread_id)}: the input has the message {shown(message.text)} "
-                f"under the id {message.id!r}, which the message {shown(was.text)} of the thread has; "
-                "leave the id out for a new message, or call rewind(...) to change an earlier one",
-                saver.thread_id,
-            )
-    return new
+    there = (yield from saver.state()).values.get("messages", ())
+    return new_messages(messages, there, saver.thread_id)
 
 
 def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Salvage]:

@@ -4,7 +4,9 @@ What graphs and functions do is in `tests/transcripts/changed_messages.txt`, at 
 `tests/properties/test_foreign_edits.py`.
 """
 
+import asyncio
 from copy import deepcopy
+from functools import partial
 from threading import RLock
 from typing import Annotated, Any
 
@@ -135,6 +137,55 @@ def test_a_client_may_remove_all_by_input_and_by_an_edit_of_the_state(drive: Dri
     events = [event for each in given for event in drive.run(runner, each, thread_id="t")]
     assert [each.text for each in events] == ["1", "1"]
     assert list(runner.events("t")) == events
+
+
+def bare() -> tuple[Any, list[list[str]]]:
+    """Return a graph with a message of an agent that is called x, and what another one has seen."""
+    seen: list[list[str]] = []
+    one = yields("a", [AIMessage("draft", id="x")])
+    other = ag.function_agent("b", lambda ctx: seen.append([each.text for each in ctx.messages]))
+    tree = ag.sequential("s", [one, ag.human("h", "Good?"), other])
+    graph = ag.compile_agent(tree, checkpointer=InMemorySaver())
+    graph.invoke({"messages": [HumanMessage("Go.", id="u")]}, CONFIG)
+    return graph, seen
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("form", [AIMessage, partial(dict, type="ai")], ids=["object", "dict"])
+def test_an_edit_of_the_state_stays_the_words_of_its_agent(form: Any, is_async: bool) -> None:
+    graph, seen = bare()
+    edit = {"messages": [form(content="better", id="x")]}
+    if is_async:
+        asyncio.run(graph.aupdate_state(CONFIG, edit))
+    else:
+        graph.update_state(CONFIG, edit)
+    graph.invoke(Command(resume="yes"), CONFIG)
+    assert seen == [["Go.", "[a] said: better", "[h] said: yes"]]
+
+
+def test_an_edit_of_the_state_never_replaces_a_message_of_another_type() -> None:
+    graph, seen = bare()
+    graph.update_state(CONFIG, {"messages": [HumanMessage("more", id="x")]})
+    graph.invoke(Command(resume="yes"), CONFIG)
+    assert seen == [["Go.", "[a] said: draft", "more", "[h] said: yes"]]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_client_that_sends_the_history_again_changes_nothing(is_async: bool) -> None:
+    graph, seen = bare()
+    history = graph.invoke(Command(resume="yes"), CONFIG)["messages"]
+    sent: list[Any] = [{"type": m.type, "content": m.content, "id": m.id} for m in history]
+    given = {"messages": [*sent, {"role": "user", "content": "Again."}]}
+    if is_async:
+        asyncio.run(graph.ainvoke(given, CONFIG))
+    else:
+        graph.invoke(given, CONFIG)
+    again = graph.invoke(Command(resume="yes"), CONFIG)["messages"]
+    assert seen[1] == [*seen[0], "Again.", "[h] said: yes"]  # x is the same message of the agent
+    assert [each.text for each in again[: len(history)]] == [each.text for each in history]
+    with pytest.raises(ag.ThreadError, match="call rewind"):
+        graph.invoke({"messages": [{"role": "ai", "content": "approved", "id": "x"}]}, CONFIG)
+    assert graph.get_state(CONFIG).values["messages"] == again
 
 
 class Recording(InMemorySaver):
