@@ -283,7 +283,12 @@ class Wanted:
         self.is_step = is_step(at)
         self.at = at if self.is_step else as_known(tree, at)
         self._tree, self.turn, self._asks = tree, turn, asks
-        self._address = without_keys(self.at)
+        self._address = self._stretch = without_keys(self.at)
+        found = None if self.is_step else parse_address(tree, self.at)
+        if (
+            found is not None and found[0].kind.is_inner
+        ):  # other nodes of its graph run between its visits
+            self._stretch = self._address.rpartition("/")[0]
 
     def chosen(self, spots: Sequence[Spot]) -> Spot | None:
         """Return the visit to go back to; None if it is not among these."""
@@ -304,7 +309,7 @@ class Wanted:
         if self.turn not in (None, clock_in(position_of(saved))[0]):
             return False
         at = without_keys(address_at(self._tree, saved) or "")
-        return bool(at) and (is_at_or_in(at, self._address) or is_at_or_in(self._address, at))
+        return bool(at) and (is_at_or_in(at, self._stretch) or is_at_or_in(self._stretch, at))
 
     def _is_then(self, spot: Spot) -> bool:
         return self.turn in (None, spot.visit.turn)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import asks, gives, says
+from helpers import asks, gives, says, scripted
+from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from told import Team, Told, call, calls, search
@@ -34,6 +35,22 @@ def test_a_question_and_its_answer(told: Told) -> None:
     assert [(e.question.value, e.answer) for e in report.questions] == [("Print bees?", "yes")]
     assert told("s").status == "done"
     told.check_saw(team)
+
+
+def test_each_visit_of_a_node_of_a_flat_graph_is_found_by_its_address() -> None:
+    model = scripted(call("search", q="bees"), call("search", id="2", q="ants"), "Done.", "Stop.")
+    flat = ag.graph_agent("c", create_agent(model, [search]), flat=True)
+    runner = ag.Runner(ag.sequential("s", [flat, says("last")]))
+    runner.invoke("Go.", thread_id="t")
+    visits = [each for each in runner.visits("t") if each.address.startswith("s/c/")]
+    assert [each.address for each in visits] == [
+        *("s/c/model", "s/c/tools", "s/c/model[1]", "s/c/tools[1]", "s/c/model[2]")
+    ]
+    for visit in visits:
+        assert runner.activation("t", visit.address).steps == [visit.step]
+    list(runner.rewind("t", "s/c/model"))
+    assert len(model.inputs) == 4
+    assert [each.text for each in model.inputs[3]] == ["Go."]
 
 
 def test_questions_of_functions_and_tools(told: Told) -> None:
