@@ -37,7 +37,6 @@ from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.declared import given_fields
-from agentgraph.graph.edits import has_ids, messages_in, new_messages, owned_update
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
 from agentgraph.graph.internals import (
     READ,
@@ -47,6 +46,7 @@ from agentgraph.graph.internals import (
     get_update_as_tuples,
     overwrite_in,
 )
+from agentgraph.graph.known_messages import has_ids, messages_in, new_messages, owned_update
 from agentgraph.graph.lane_states import LaneStates
 from agentgraph.graph.leave import taken
 from agentgraph.graph.nodes.caching import namespace

@@ -40,10 +40,10 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.agents.agents import EachAgent
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
-from agentgraph.graph.edits import new_messages
 from agentgraph.graph.graph_classes import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order, unanswered
 from agentgraph.graph.internals import RETURN
+from agentgraph.graph.known_messages import new_messages
 from agentgraph.graph.nodes.each import joining
 from agentgraph.graph.own import detached
 from agentgraph.graph.signal_handlers import is_of_a_handler
