@@ -50,8 +50,8 @@ from agentgraph.graph.known_messages import has_ids, messages_in, new_messages, 
 from agentgraph.graph.lane_states import LaneStates
 from agentgraph.graph.leave import taken
 from agentgraph.graph.nodes.caching import namespace
+from agentgraph.graph.nodes.callers import called
 from agentgraph.graph.nodes.concurrency import Room
-from agentgraph.graph.nodes.context import AROUND, CALLER
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import LEDGER, LIMITS, Ledger
 from agentgraph.graph.open_types import Cache, Graph
@@ -185,7 +185,7 @@ class RootGraph(Graph):
         reads it, and a thread may be read meanwhile. And if messages have ids, which may be those of
         the thread, or if there are answers, where limits may be asked about.
         """
-        config, saver = self._guarded(self._with_room(self._called(config)))
+        config, saver = self._guarded(self._with_room(called(config, self.config)))
         config = self._counting(config)
         graph_input = from_outside(input)
         values = _values_in(graph_input)
@@ -271,14 +271,6 @@ class RootGraph(Graph):
         return replace(
             graph_input, update={**cast(Mapping[str, object], graph_input.update), "values": values}
         )
-
-    def _called(self, config: RunnableConfig | None) -> RunnableConfig | None:
-        """Return the config of a run, which names the code of an agent or a tool that runs it."""
-        if (caller := CALLER.get()) is None:
-            return config
-        around = [*ensure_config(self.config, config)["configurable"].get(AROUND, ()), caller()]
-        configurable = {**((config or {}).get("configurable") or {}), AROUND: around}
-        return {**(config or {}), "configurable": configurable}
 
     def _with_room(self, config: RunnableConfig | None) -> RunnableConfig | None:
         """Return the config of a run; a user's `max_concurrency` counts lanes and calls alone."""

@@ -41,7 +41,7 @@ from agentgraph.graph.internals import (
     coerce_context,
     tool_call_writer,
 )
-from agentgraph.graph.nodes.context import CALLER
+from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.replies import LISTENING, Replies
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.read_back import cannot_be_encoded

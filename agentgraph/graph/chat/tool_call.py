@@ -56,6 +56,7 @@ from agentgraph.graph.foreign.handoffs import (
 )
 from agentgraph.graph.internals import RESUMING, TASK_ID
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.callers import Caller, attempt_of_run
 from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
@@ -372,9 +373,9 @@ class RunningCall:
         call_id, arguments = self.opened.call["id"], dict(self.arguments)
         return [messages_with_calls(view) - 1, place, call_id, self.tool, arguments]
 
-    def caller(self) -> Sequence[object]:
-        """Return what tells the call from all others of the thread."""
-        return [*self.activation.view.identity(), *self.identity()]
+    def caller(self) -> Caller:
+        """Return the code of the call."""
+        return Caller([*self.activation.view.identity(), *self.identity()], attempt_of_run())
 
     def message(self, content: object, *, failed: bool = False) -> ToolMessage:
         """Return a tool message; data becomes JSON as in `ToolNode`."""

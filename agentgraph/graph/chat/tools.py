@@ -66,7 +66,8 @@ from agentgraph.graph.history import calls_of, unchanged
 from agentgraph.graph.internals import RESUME_MAP, RESUMING
 from agentgraph.graph.nodes.activation import Activation, without_place
 from agentgraph.graph.nodes.asking import asked
-from agentgraph.graph.nodes.context import CALLER, NodeContext, RunState
+from agentgraph.graph.nodes.callers import CALLER
+from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.reports import Reporter

@@ -36,8 +36,9 @@ from agentgraph.graph.foreign.stoppable_graph import stoppable_node
 from agentgraph.graph.graph_classes import LaneNode
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
+from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.concurrency import AT_ONCE
-from agentgraph.graph.nodes.context import CALLER, NodeContext
+from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import TalkNode
@@ -353,7 +354,7 @@ class InnerGraphNode(FlatNode):
         emitter = activation.output.new_emitter(is_concurrent=True)
         with Reporter(activation, number, emitter):
             config = with_writer(get_config(), Writer(emitter, passes_ours=True))
-            config = self._marked(activation, config, replies)
+            config = self._marked(activation, config, replies, number)
             written, commands = yield from self._commanded(activation, step, [packet], config)
             writes = self._with_ids(activation, step, written)
             saved = activation.output.saved("what the node writes", [writes, commands])
@@ -397,11 +398,11 @@ class InnerGraphNode(FlatNode):
         return [m for change in changes if change.effect == "said" for m in change.messages]
 
     def _marked(
-        self, activation: Activation, config: RunnableConfig, replies: GraphReplies
+        self, activation: Activation, config: RunnableConfig, replies: GraphReplies, *packet: int
     ) -> RunnableConfig:
         """Return a config whose models are heard, as the agent's if it says their messages."""
+        CALLER.set(replies.caller(activation.view, config, *packet))
         config = replies.config(config)
-        CALLER.set(activation.view.identity)
         if not self.says_messages:
             return config
         metadata = {GRAPH_AGENT: activation.address, **config.get("metadata", {}), **activation.mark}

@@ -56,8 +56,9 @@ from agentgraph.graph.internals import (
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.caching import Caching
+from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.concurrency import given_bound
-from agentgraph.graph.nodes.context import CALLER, NodeContext
+from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
@@ -346,7 +347,7 @@ class GraphNode(LeafNode):
         bound = given_bound(activation.config)
         if bound is not None and not isinstance(self.agent.graph, RootGraph):
             config["max_concurrency"] = bound
-        CALLER.set(activation.view.identity)
+        CALLER.set(replies.caller(activation.view, activation.config))
         if ran.kept is not None:
             config["configurable"] = ran.kept.configurable(config["configurable"])
         if getattr(self.agent.graph, "checkpointer", None) is False:

@@ -1,14 +1,23 @@
 """The replies of models and the results of tools in a graph that an agent runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
 from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
 from langgraph.types import Command
 
+from agentgraph.graph.nodes.callers import Caller, attempt_of_run, nodes_within
 from agentgraph.graph.nodes.replies import Hearer, Replies
+from agentgraph.graph.nodes.view import View
 from agentgraph.graph.stamps import PROVIDER_ID
+
+_Call = tuple[str | None, Mapping[str, Any] | None, object]
+"""A call of a tool, as callbacks have it: its id, what they say of the tool, and the arguments."""
+_DATA = (str, int, float, list, dict, type(None))
+"""Types of arguments that a model may have given; others were injected."""
 
 
 class GraphReplies(Replies):
@@ -25,7 +34,7 @@ class GraphReplies(Replies):
         """Begin without replies and results of what they belong to."""
         super().__init__(hearer)
         self._known: dict[str, BaseMessage] = {}
-        self._running_tools: dict[UUID, str | None] = {}
+        self._running_tools: dict[UUID, _Call] = {}
 
     def on_chat_model_start(
         self, serialized: object, messages: Sequence[Sequence[BaseMessage]], **_: object
@@ -34,10 +43,17 @@ class GraphReplies(Replies):
         self._known.update({each.id: each for each in messages[0] if each.id})
 
     def on_tool_start(
-        self, *_: object, run_id: UUID, tool_call_id: str | None = None, **options: object
+        self,
+        serialized: Mapping[str, Any] | None,
+        input_str: object,
+        *,
+        run_id: UUID,
+        tool_call_id: str | None = None,
+        inputs: object = None,
+        **__: object,
     ) -> None:
         """Note which call a tool runs for."""
-        self._running_tools[run_id] = tool_call_id
+        self._running_tools[run_id] = (tool_call_id, serialized, inputs)
 
     def on_tool_error(self, *_: object, run_id: UUID, **__: object) -> None:
         """Forget the call."""
@@ -49,10 +65,39 @@ class GraphReplies(Replies):
         It is the last one: an update may repeat messages of the state, and call ids come again.
         """
         call = self._running_tools.pop(run_id, None)
-        results = [each for each in _results_in(output) if each.tool_call_id == call]
+        call_id = call and call[0]
+        results = [each for each in _results_in(output) if each.tool_call_id == call_id]
         if results and (own := results[-1].id):
             with self._lock:
                 self._name_result(results[-1], own)
+
+    def caller(
+        self, view: View, config: RunnableConfig, packet: int | None = None
+    ) -> Callable[[], Caller]:
+        """Return what names the code of the graph, where that runs.
+
+        Args:
+            view: The activation of the agent.
+            config: The config with which the graph runs.
+            packet: The number of the packet for which a node of a flat graph runs.
+        """
+        around: str = config["configurable"].get("checkpoint_ns", "")
+
+        def code() -> Caller:
+            run, nodes = attempt_of_run(), nodes_within(get_config(), around)
+            call = self._call(getattr(run, "parent_run_id", None))
+            return Caller([*view.identity(), packet, nodes, call], run if nodes or call else code)
+
+        return code
+
+    def _call(self, run_id: UUID | None) -> list[object]:
+        """Return what tells the call of a tool that is a run from others; nothing if there is none."""
+        if run_id is None or run_id not in self._running_tools:
+            return []
+        call_id, tool, inputs = self._running_tools[run_id]
+        given = inputs if isinstance(inputs, Mapping) else {}
+        arguments = {name: value for name, value in given.items() if isinstance(value, _DATA)}
+        return [call_id, (tool or {}).get("name"), arguments]
 
     def _name_result(self, message: ToolMessage, own: str) -> None:
         """Give a result another id than its own if another message has that."""

@@ -1,7 +1,6 @@
 """The place of a node, the state visible there, and the context passed to users' functions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -27,6 +26,7 @@ from agentgraph.errors import (
     ValueConflictError,
 )
 from agentgraph.graph.history import PathReader, last_of_workers, unchanged, visible
+from agentgraph.graph.nodes.callers import AROUND
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import LEDGER, Bounds, Ledger
 from agentgraph.graph.open_types import Cache
@@ -350,12 +350,6 @@ class _Values(OwnDict):
         raise MissingValueError(self.place.home.name, str(name), there, at)
 
 
-AROUND = "agentgraph_around"
-"""The key in the `configurable` of a config for the identities of the code that runs a graph."""
-CALLER: ContextVar[Callable[[], Sequence[object]] | None] = ContextVar("caller", default=None)
-"""Returns the identity of the activation or of the tool call whose code runs."""
-
-
 class NamedCall(Protocol):
     """A tool call that a context is made for."""
 
@@ -461,12 +455,13 @@ class ActivationContext(Context[Any]):
     @override
     def idempotency_key(self) -> str:
         configurable = get_config()["configurable"]
-        thread = configurable.get("thread_id") or configurable.get("checkpoint_ns")
+        thread = configurable.get("thread_id")
+        if not thread:
+            thread = configurable.get("checkpoint_ns", "").partition("|")[0]
         call = self.call.identity() if self.call is not None else ""
         named = [thread, self._turn, without_attempts(self.address), call]
         named += configurable.get(AROUND, ())
-        # Code that runs several graphs: LangGraph counts them in the namespace.
-        named += [part for part in configurable.get("checkpoint_ns", "").split("|") if part.isdigit()]
+        named += self._cursor[len(self._place.counts) :]  # where a function of a loop is asked
         return str(uuid5(NAMESPACE_URL, as_json(named, in_ascii=True)))
 
     @property

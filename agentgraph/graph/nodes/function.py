@@ -44,7 +44,8 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.internals import StreamMessagesHandlerV2
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
-from agentgraph.graph.nodes.context import CALLER, NodeContext
+from agentgraph.graph.nodes.callers import CALLER
+from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.replies import (
     HEARER,
@@ -361,7 +362,7 @@ class FunctionCall:
         config = activation.config
         metadata = {**config.get("metadata", {}), **activation.mark}  # it assigns chunks to the agent
         var_child_runnable_config.set(self._items.config({**config, "metadata": metadata}))
-        CALLER.set(activation.view.identity)
+        CALLER.set(activation.view.caller)
         HEARER.set(activation.output)
         LISTENING.set(LISTENER if activation.output.replies is None else None)
 

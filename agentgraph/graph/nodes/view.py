@@ -15,6 +15,7 @@ from agentgraph.agents.budgets import history_function, with_function
 from agentgraph.agents.context import Entry
 from agentgraph.graph.history import PathReader, chosen_by, visible
 from agentgraph.graph.nodes.asking import asked
+from agentgraph.graph.nodes.callers import Caller
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.tasks import with_tasks
 from agentgraph.graph.stamps import STAMP, address_of, stamp_in
@@ -190,3 +191,7 @@ class View:
     def identity(self) -> list[object]:
         """Return what tells the activation from all others of the thread, in all its attempts."""
         return [self.state.clock.turn, without_attempts(self.address)]
+
+    def caller(self) -> Caller:
+        """Return the code of the activation."""
+        return Caller(self.identity(), self)
