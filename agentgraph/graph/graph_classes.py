@@ -46,7 +46,13 @@ from agentgraph.graph.internals import (
     get_update_as_tuples,
     overwrite_in,
 )
-from agentgraph.graph.known_messages import has_ids, messages_in, new_messages, owned_update
+from agentgraph.graph.known_messages import (
+    has_ids,
+    messages_in,
+    new_messages,
+    owned_update,
+    without_overwrite,
+)
 from agentgraph.graph.lane_states import LaneStates
 from agentgraph.graph.leave import taken
 from agentgraph.graph.nodes.caching import namespace
@@ -109,7 +115,53 @@ def made(kind: type[Made], graph: Graph, **attributes: object) -> Made:
     return cast(Made, graph)
 
 
-class RootGraph(Graph):
+class OwnedGraph(Graph):
+    """A graph whose messages stay those of their agents where its state is edited."""
+
+    def bulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Update the state as LangGraph does; a message that is edited stays its agent's.
+
+        Args:
+            config: LangGraph's config.
+            supersteps: The updates of each step.
+
+        Returns:
+            The config of the new checkpoint.
+        """
+        owned = run_calls(self._owned_updates(config, supersteps))
+        return super().bulk_update_state(config, owned)
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Update the state, as `bulk_update_state` does."""
+        owned = await arun_calls(self._owned_updates(config, supersteps))
+        return await super().abulk_update_state(config, owned)
+
+    def _owned_updates(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> Calls[Sequence[Sequence[StateUpdate]]]:
+        """Return updates whose messages have their authors, and ids that they may have."""
+        configurable = config["configurable"]
+        if configurable.get("checkpoint_ns") and SAVER not in configurable:
+            return supersteps  # LangGraph passes them on to the graph whose state it is
+        supersteps = [
+            [each._replace(values=without_overwrite(each.values)) for each in step]
+            for step in supersteps
+        ]
+        if not any(has_ids(each.values) for step in supersteps for each in step):
+            return supersteps
+        state = yield Call(self.get_state, self.aget_state, (config,))
+        there = state.values.get("messages", ())
+        return [
+            [each._replace(values=owned_update(each.values, there)) for each in step]
+            for step in supersteps
+        ]
+
+
+class RootGraph(OwnedGraph):
     """The graph of a tree: a LangGraph `CompiledStateGraph` whose input cannot speak as an agent.
 
     All ways to run it lead through `stream` or `astream`. In Jupyter it is shown like its tree, and
@@ -349,42 +401,6 @@ class RootGraph(Graph):
             return replace(graph_input, update=update)
         return graph_input
 
-    def bulk_update_state(
-        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
-    ) -> RunnableConfig:
-        """Update the state as LangGraph does; a message that is edited stays its agent's.
-
-        Args:
-            config: LangGraph's config.
-            supersteps: The updates of each step.
-
-        Returns:
-            The config of the new checkpoint.
-        """
-        owned = run_calls(self._owned_updates(config, supersteps))
-        return super().bulk_update_state(config, owned)
-
-    async def abulk_update_state(
-        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
-    ) -> RunnableConfig:
-        """Update the state, as `bulk_update_state` does."""
-        owned = await arun_calls(self._owned_updates(config, supersteps))
-        return await super().abulk_update_state(config, owned)
-
-    def _owned_updates(
-        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
-    ) -> Calls[Sequence[Sequence[StateUpdate]]]:
-        """Return updates whose messages have their authors, and ids that they may have."""
-        is_inner = bool(config["configurable"].get("checkpoint_ns"))  # the state of another graph
-        if is_inner or not any(has_ids(each.values) for step in supersteps for each in step):
-            return supersteps
-        state = yield Call(self.get_state, self.aget_state, (config,))
-        there = state.values.get("messages", ())
-        return [
-            [each._replace(values=owned_update(each.values, there)) for each in step]
-            for step in supersteps
-        ]
-
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
         """Return LangGraph's drawing of the graph; where there is one way on, the edge is solid.
 
@@ -456,7 +472,7 @@ async def _araising(stream: AsyncGenerator[object, None], saver: GuardedSaver) -
                 yield part
 
 
-class LaneGraph(Graph):
+class LaneGraph(OwnedGraph):
     """The graph of a lane inside the tree; a single node that runs once is drawn without a box."""
 
     def get_graph(self, config: RunnableConfig | None = None, *, xray: int | bool = False) -> Drawing:
@@ -625,6 +641,8 @@ def _update(update: object) -> object:
     """Return the update of a command: a state, or pairs of a channel and a value."""
     if isinstance(update, list | tuple):
         pairs = [tuple(each) for each in update]
+        if all(len(pair) == 2 for pair in pairs) and len({name for name, _ in pairs}) == len(pairs):
+            return _state(dict(pairs))
         return [_pair(*pair) if len(pair) == 2 else pair for pair in pairs]
     return _state(update)
 

@@ -5,8 +5,10 @@ from typing import Any
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, convert_to_messages
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from agentgraph.errors import ThreadError
+from agentgraph.graph.internals import overwrite_in
 from agentgraph.graph.stamps import STAMP, renamed
 from agentgraph.graph.state import is_remove_all
 from agentgraph.safe_repr import shown
@@ -48,6 +50,15 @@ def has_ids(update: object) -> bool:
     return any(_id_of(each) for each in messages_in(update))
 
 
+def without_overwrite(update: Any) -> Any:
+    """Return an update that removes all other messages, as it does by LangGraph's `Overwrite`."""
+    messages = update.get("messages") if isinstance(update, Mapping) else None
+    overwrites, whole = overwrite_in(messages)
+    if not overwrites:
+        return update
+    return {**update, "messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *whole]}
+
+
 def owned_update(update: Any, there: Iterable[BaseMessage]) -> Any:
     """Return an update in which each message under the id of another one may have that.
 
@@ -57,8 +68,14 @@ def owned_update(update: Any, there: Iterable[BaseMessage]) -> Any:
     if not has_ids(update):
         return update
     known = {each.id: each for each in there}
-    messages = [_owned(known, each) for each in convert_to_messages(messages_in(update))]
-    return {**update, "messages": messages}
+    messages = convert_to_messages(messages_in(update))
+    last = {each.id: each for each in messages if not isinstance(each, RemoveMessage)}
+    owned = [
+        _owned(known, each)
+        for each in messages
+        if not each.id or isinstance(each, RemoveMessage) or last[each.id] is each
+    ]
+    return {**update, "messages": owned}
 
 
 def _owned(known: Mapping[str | None, BaseMessage], message: BaseMessage) -> BaseMessage:

@@ -5,6 +5,7 @@ What graphs and functions do is in `tests/transcripts/changed_messages.txt`, at 
 """
 
 import asyncio
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from threading import RLock
@@ -14,10 +15,11 @@ import pytest
 from helpers import Disk, Drive, chat, foreign, removal, says, scripted, sees, unvoided, yields
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware, SummarizationMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, Overwrite
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -161,6 +163,64 @@ def test_an_edit_of_the_state_stays_the_words_of_its_agent(form: Any, is_async: 
         graph.update_state(CONFIG, edit)
     graph.invoke(Command(resume="yes"), CONFIG)
     assert seen == [["Go.", "[a] said: better", "[h] said: yes"]]
+
+
+def whole(draft: BaseMessage) -> object:
+    return Overwrite([HumanMessage("Go.", id="u"), draft])
+
+
+def twice(draft: BaseMessage) -> object:
+    return [AIMessage("worse", id="x"), draft]
+
+
+@pytest.mark.parametrize("form", [whole, twice])
+def test_an_edit_in_another_form_stays_the_words_of_its_agent_too(form: Any) -> None:
+    graph, seen = bare()
+    graph.update_state(CONFIG, {"messages": form(AIMessage("better", id="x"))})
+    graph.invoke(Command(resume="yes"), CONFIG)
+    assert seen == [["Go.", "[a] said: better", "[h] said: yes"]]
+    events = ag.Runner(graph.agent, checkpointer=graph.checkpointer).events("t")
+    assert [event.text for event in events if event.address == "s/a"] == ["better"]
+
+
+def in_a_branch(tree: ag.Agent) -> tuple[Any, Callable[[Any], Any]]:
+    """Return a graph with a tree in a branch, and a function that returns the state of the branch."""
+    both = ag.parallel("p", [tree, ag.function_agent("z", lambda ctx: None)])
+    graph = ag.compile_agent(both, checkpointer=InMemorySaver())
+    return graph, lambda state: state.tasks[0].state.tasks[0].state
+
+
+def in_a_graph(tree: ag.Agent) -> tuple[Any, Callable[[Any], Any]]:
+    """Return a graph that has a tree as a node, and a function that returns the state of the tree."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("tree", ag.compile_agent(tree))
+    builder.add_edge(START, "tree")
+    return builder.compile(checkpointer=InMemorySaver()), lambda state: state.tasks[0].state
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("made", [in_a_branch, in_a_graph])
+def test_an_edit_of_an_inner_state_stays_the_words_of_its_agent(made: Any, is_async: bool) -> None:
+    outer, seen = bare()
+    graph, inner = made(outer.agent)
+    graph.invoke({"messages": [HumanMessage("Go.", id="u")]}, CONFIG)
+    state = inner(graph.get_state(CONFIG, subgraphs=True))
+    (said,) = [each.id for each in state.values["messages"] if each.type == "ai"]
+    for edit in (AIMessage("better", id=said), HumanMessage("more", id=said)):
+        if is_async:
+            asyncio.run(graph.aupdate_state(state.config, {"messages": [edit]}))
+        else:
+            graph.update_state(state.config, {"messages": [edit]})
+        state = inner(graph.get_state(CONFIG, subgraphs=True))
+    graph.invoke(Command(resume="yes"), CONFIG)
+    assert seen == [["Go.", "[a] said: better", "more", "[h] said: yes"]]
+
+
+def test_a_command_with_pairs_cannot_change_what_an_agent_said() -> None:
+    graph, _ = bare()
+    command = Command(resume="yes", update=[("messages", [AIMessage("approved", id="x")])])
+    with pytest.raises(ag.ThreadError, match="call rewind"):
+        graph.invoke(command, CONFIG)
 
 
 def test_an_edit_of_the_state_never_replaces_a_message_of_another_type() -> None:
