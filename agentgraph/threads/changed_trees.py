@@ -11,7 +11,7 @@ from agentgraph.errors import TreeChangedError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, TRIGGER, recast_checkpoint_ns
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import Moment, note_of, number_of
-from agentgraph.graph.state import clock_in
+from agentgraph.graph.state import Position, clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
@@ -34,6 +34,7 @@ from agentgraph.threads.checkpoints import (
     writes_by_task,
 )
 from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.tree.addresses import way_to
 from agentgraph.tree.changes import (
     Outline,
     fingerprint_of,
@@ -44,7 +45,7 @@ from agentgraph.tree.changes import (
     obstacles,
 )
 from agentgraph.tree.former_trees import former_tree
-from agentgraph.tree.places import Tree
+from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.run_paths import RunPaths
 
 _KEEPS_NOTHING = {ERROR, NOTES, LOSSES}
@@ -223,6 +224,15 @@ def outline_at(saved: CheckpointTuple) -> Outline | None:
     return position.get("outline") if position else None
 
 
+def _outlines_at(saved: CheckpointTuple) -> Iterator[Outline]:
+    """Yield the outlines of the tree that got to a checkpoint, and of a changed one that went on."""
+    position = position_of(saved)
+    if position is not None and "outline" in position:
+        yield position["outline"]
+    if (changed := _changed_at(saved)) is not None:
+        yield changed
+
+
 def is_of(tree: Tree, saved: CheckpointTuple) -> bool:
     """Return whether a tree was the last to get to a checkpoint of the root, or to go on from there."""
     if (changed := _changed_at(saved)) is not None:
@@ -266,6 +276,37 @@ def former_paths(
         return before[-1] if before else paths
 
     return at
+
+
+def places_kept(tree: Tree, every: Sequence[CheckpointTuple]) -> Callable[[Position, Place], bool]:
+    """Return what says if the tree that got to a position has its next node at a place of `tree`.
+
+    Args:
+        tree: The runner's tree.
+        every: The checkpoints of the thread, or of its last steps: a tree that ran before is not known
+            then, and is taken to have the place.
+    """
+    known: dict[str, Tree | None] = {tree.fingerprint: tree}
+
+    def former(fingerprint: str) -> Tree | None:
+        if fingerprint not in known:
+            there = (each for saved in every if not namespace_of(saved) for each in _outlines_at(saved))
+            outline = next((each for each in there if fingerprint_of(each) == fingerprint), None)
+            known[fingerprint] = None if outline is None else former_tree(outline)
+        return known[fingerprint]
+
+    def is_kept(position: Position, place: Place) -> bool:
+        if (there := former(position["tree"])) is None or there is tree:
+            return True
+        was = there.by_node.get(position["next"] or "")
+        return was is not None and _shape(was) == _shape(place)
+
+    return is_kept
+
+
+def _shape(place: Place) -> tuple[list[str], list[str]]:
+    """Return what the addresses at a place are made of."""
+    return [each.segment for each in way_to(place)], [each.kind for each in place.counts]
 
 
 def _changed_at(saved: CheckpointTuple) -> Outline | None:

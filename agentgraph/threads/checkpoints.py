@@ -31,7 +31,7 @@ from agentgraph.graph.state import Position, moved
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown, shown_error
 from agentgraph.threads.thread_saver import ThreadSaver, is_request
-from agentgraph.tree.addresses import address, as_cursor, cursor_at, way_to
+from agentgraph.tree.addresses import address, as_cursor, cursor_at, fits, way_to
 from agentgraph.tree.places import Place, Tree
 
 Written = Mapping[str, Any]
@@ -345,10 +345,16 @@ def place_of(tree: Tree, position: Position | None) -> Place | None:
 
 
 def address_at(tree: Tree, saved: CheckpointTuple) -> str | None:
-    """Return the address of the activation that is next; None where the lane has ended."""
+    """Return the address of the activation that is next.
+
+    None where the lane has ended, or where another tree ran that has no such place.
+    """
     position = position_in(tree, saved)
     place = place_of(tree, position)
-    return address(place, as_cursor(position["cursor"])) if place and position else None
+    if place is None or position is None:
+        return None
+    cursor = as_cursor(position["cursor"])
+    return address(place, cursor) if fits(place, cursor) else None
 
 
 def order_of(lane: Place, at: str) -> int:

@@ -18,10 +18,10 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.errors import UnknownAddressError
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Note, is_edited, moment_of, step_name, time_in
-from agentgraph.graph.state import clock_in
+from agentgraph.graph.state import Position, clock_in
 from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.changed_trees import read_thread
+from agentgraph.threads.changed_trees import places_kept, read_thread
 from agentgraph.threads.checkpoints import (
     NO_TASK,
     Written,
@@ -51,6 +51,7 @@ from agentgraph.tree.addresses import (
     address,
     as_cursor,
     as_known,
+    fits,
     iteration,
     parse_address,
     without_keys,
@@ -135,7 +136,9 @@ def visits(saver: ThreadSaver) -> Calls[list[Visit]]:
 def spots_in(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Spot]:
     """Return what was visited in the steps after some leading checkpoints, in order."""
     lanes: dict[str, list[CheckpointTuple]] = defaultdict(list)
-    for saved in every:
+    several = [*every]
+    is_kept = places_kept(tree, several)
+    for saved in several:
         if not is_foreign(tree, saved):
             lanes[namespace_of(saved)].append(saved)
     roots = {saved.checkpoint["id"]: saved for saved in lanes.get("", ())}
@@ -145,7 +148,7 @@ def spots_in(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Spot]:
         after = {parent_id(saved): saved for saved in line}
         for saved in line:
             if (root := roots.get(root_id(saved))) is not None:
-                spots += _spots_at(tree, root, saved, after.get(saved.checkpoint["id"]))
+                spots += _spots_at(tree, root, saved, after.get(saved.checkpoint["id"]), is_kept)
     begun = {(each.visit.turn, each.visit.address) for each in spots if each.task is None}
     rest = [
         each
@@ -156,7 +159,11 @@ def spots_in(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Spot]:
 
 
 def _spots_at(
-    tree: Tree, root: CheckpointTuple, saved: CheckpointTuple, next_: CheckpointTuple | None
+    tree: Tree,
+    root: CheckpointTuple,
+    saved: CheckpointTuple,
+    next_: CheckpointTuple | None,
+    is_kept: Callable[[Position, Place], bool],
 ) -> Iterator[Spot]:
     """Yield the visits of the step after a checkpoint; `next_` is the checkpoint after it."""
     position, node = position_in(tree, saved), next_node(saved)
@@ -165,7 +172,7 @@ def _spots_at(
     if node is None or place is None or position is None or begins_turn(saved) or is_replaced:
         return
     cursor = as_cursor(position["cursor"])
-    if len(cursor) != len(place.counts):  # another tree ran it
+    if not (fits(place, cursor) and is_kept(position, place)):  # another tree ran it
         return
     at = address(place, cursor)
     turn, began = clock_in(position_of(root))[0], time_of(saved)

@@ -56,6 +56,19 @@ def cursor_at(place: Place, before: Place | None, cursor: Cursor) -> Cursor:
     return tuple(known[count] for count in place.counts)
 
 
+def fits(place: Place, cursor: Cursor) -> bool:
+    """Return whether counters may be those of a place; those of another tree may not."""
+    return len(cursor) == len(place.counts) and all(map(_may_count, place.counts, cursor))
+
+
+def _may_count(count: Count, value: object) -> bool:
+    if count.kind == "hops":
+        return isinstance(value, tuple) and not any(isinstance(each, int) for each in value)
+    if count.kind == "call" and isinstance(value, tuple):
+        return isinstance(next(iter(value), None), int)
+    return isinstance(value, int) or (count.kind == "call" and isinstance(value, str))
+
+
 def entered(place: Place, around: Cursor) -> Cursor:
     """Return the cursor at the start of a place.
 

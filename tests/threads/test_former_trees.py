@@ -112,3 +112,40 @@ def shape(place: Place) -> tuple[object, ...]:
 def test_an_outline_says_where_the_places_of_a_tree_are(name: str) -> None:
     tree = lay_out(TREES[name]())
     assert [*map(shape, former_tree(tree.outline).places)] == [*map(shape, tree.places)]
+
+
+def swarm_of_a() -> ag.Agent:
+    first = ag.function_agent("a", lambda ctx: ["A.", ag.TransferTo("b")])
+    return ag.swarm("sw", [first, says("b")], sticky=False)
+
+
+PLACES: dict[str, Callable[[], ag.Agent]] = {
+    "a sequence": lambda: ag.sequential("s", [says("a"), says("b")]),
+    "a loop": lambda: ag.loop("l", [says("a"), says("b")], max_iterations=2),
+    "a swarm": swarm_of_a,
+    "branches": lambda: ag.parallel("p", [says("a"), says("b")]),
+    "items": lambda: ag.each("e", says("a"), lambda ctx: [1, 2]),
+    "a function": lambda: ag.function_agent("f", lambda ctx: ctx.run("a", "Go."), agents=[says("a")]),
+    "a check": lambda: ag.validated(says("a", "no", "yes"), lambda text: text == "yes"),
+}
+"""Trees in which an agent of one name stands, where its counters are others."""
+
+
+@pytest.mark.parametrize("now", PLACES)
+@pytest.mark.parametrize("was", PLACES)
+def test_what_another_tree_ran_is_no_visit_of_an_agent_that_stands_elsewhere(
+    was: str, now: str
+) -> None:
+    saver = InMemorySaver()
+    ag.Runner(PLACES[was](), checkpointer=saver).invoke("Go.", thread_id="t")
+    former = ag.Runner(PLACES[was](), checkpointer=saver).visits("t")
+    runner = ag.Runner(PLACES[now](), checkpointer=saver)
+    runner.invoke("On.", thread_id="t")
+    every = runner.visits("t")
+    told = {each.address for each in every if each.turn == 0}
+    assert told == ({each.address for each in former} if was == now else set())
+    here = [each for each in every if each.turn == 1]
+    assert {each.agent_name for each in here} >= {"a"}
+    assert runner.timeline("t").bars
+    list(runner.rewind("t", here[0].address))
+    assert runner.thread("t").status == "done"
