@@ -12,6 +12,7 @@ from langchain_core.caches import InMemoryCache
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import InjectedState
 from langgraph.types import Command
 from reply_ids import LEAVES, STYLES, Reused, check, held
 
@@ -165,9 +166,17 @@ def updates(tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
     return Command(update={"messages": [ToolMessage("seen", tool_call_id=tool_call_id, id="same")]})
 
 
-def calling(kind: str, name: str, used: Any) -> ag.Agent:
+@tool
+def of_caller(
+    tool_call_id: Annotated[str, InjectedToolCallId], state: Annotated[Any, InjectedState]
+) -> ToolMessage:
+    """Return a result under the id of the message that called."""
+    return ToolMessage("seen", tool_call_id=tool_call_id, id=state["messages"][-1].id)
+
+
+def calling(kind: str, name: str, used: Any, ids: str = "12") -> ag.Agent:
     """Return an agent that calls a tool twice in one message and once in the next."""
-    rounds = [calls(call(used.name, "1"), call(used.name, "2")), calls(call(used.name, "1")), "Done."]
+    rounds = [calls(*(call(used.name, each) for each in ids)), calls(call(used.name, "1")), "Done."]
     if kind in ("graph", "flat graph"):
         graph = create_agent(scripted(*rounds), [used])
         return ag.graph_agent(name, graph, flat=kind == "flat graph")
@@ -179,15 +188,16 @@ def calling(kind: str, name: str, used: Any) -> ag.Agent:
     ("kind", "used"),
     [
         *itertools.product(["chat", "chat in sequence"], [same_id, commands]),
-        *itertools.product(["graph", "flat graph"], [same_id, updates]),
+        *itertools.product(["graph", "flat graph"], [same_id, updates, of_caller]),
     ],
     ids=lambda each: getattr(each, "name", each),
 )
+@pytest.mark.parametrize("ids", ["12", "11"], ids=["two calls", "one id"])
 def test_results_of_several_calls_under_one_id_are_all_kept(
-    drive: Drive, kind: str, used: Any, where: str
+    drive: Drive, kind: str, used: Any, ids: str, where: str
 ) -> None:
     """A scripted model refuses a conversation in which a call has no result."""
-    agents = [calling(kind, name, used) for name in ("a", "b")]
+    agents = [calling(kind, name, used, ids) for name in ("a", "b")]
     tree = ag.parallel("p", agents) if where == "branch" else agents[0]
     runner = ag.Runner(tree)
     events = list(drive.run(runner, "Go.", thread_id="t"))

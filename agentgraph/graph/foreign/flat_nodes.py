@@ -302,7 +302,8 @@ class InnerGraphNode(FlatNode):
             )
         if self.asks_history:
             yield from activation.view.ask_history()
-        step, replies = self.step(activation), GraphReplies(activation.output)
+        step = self.step(activation)
+        replies = GraphReplies(activation.output, step.messages)
         if self.says_messages:
             activation.output.replies = replies
         writes, commands = yield from self._written(activation, step, replies)

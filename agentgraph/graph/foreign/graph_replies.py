@@ -30,9 +30,15 @@ class GraphReplies(Replies):
     names_all = True
     ignore_agent = False
 
-    def __init__(self, hearer: Hearer) -> None:
-        """Begin without replies and results of what they belong to."""
+    def __init__(self, hearer: Hearer, there: Sequence[BaseMessage] = ()) -> None:
+        """Begin without replies and results of what they belong to.
+
+        Args:
+            hearer: What they belong to.
+            there: The messages of the graph, if they are known.
+        """
         super().__init__(hearer)
+        self._there = there
         self._known: dict[str, BaseMessage] = {}
         self._running_tools: dict[UUID, _Call] = {}
 
@@ -101,7 +107,11 @@ class GraphReplies(Replies):
 
     def _name_result(self, message: ToolMessage, own: str) -> None:
         """Give a result another id than its own if another message has that."""
-        if self._known.get(own, message) is not message:
+        if (
+            self._known.get(own, message) is not message
+            or self.has_given(own)
+            or any(own in (m.id, m.response_metadata.get(PROVIDER_ID)) for m in self._there)
+        ):
             message.response_metadata = {PROVIDER_ID: own, **message.response_metadata}
             own = message.id = str(uuid4())
         self._known[own] = message
