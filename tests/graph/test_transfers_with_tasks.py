@@ -291,6 +291,33 @@ def test_a_message_that_a_rewind_adds_is_seen_after_the_task(disk: Disk) -> None
     assert events[-1].text == f"{SEEN} / human: In French."
 
 
+@pytest.mark.parametrize("at", ["team[1]/bob", "p/lane/team[1]/bob"])
+def test_values_that_a_rewind_gives_are_those_of_the_task(at: str, disk: Disk) -> None:
+    def tree() -> ag.Agent:
+        bob = ag.function_agent("bob", lambda ctx: f"{values_of(ctx)} and {ctx.values.get('other')}")
+        team = ag.swarm("team", [alice(), bob], sticky=False)
+        branches = [ag.sequential("lane", [team, says("last")]), says("k")]
+        return ag.parallel("p", branches) if at.startswith("p/") else team
+
+    disk.run(tree())
+    told = []
+    for values in ({"topic": "wasps"}, {"other": "ants"}, {"topic": "moths", "other": "ants"}, None):
+        with ag.Runner(tree(), checkpointer=disk.path) as runner:
+            told += [e.text for e in runner.rewind("t", at, values=values) if e.agent_name == "bob"]
+            kept = [e.text for e in runner.events("t") if e.agent_name == "bob"]
+            assert kept == told[-1:]
+    said = ["wasps: human: Sum up. and None", "bees: human: Sum up. and ants"]
+    assert told == [*said, "moths: human: Sum up. and ants", "bees: human: Sum up. and None"]
+
+
+def test_the_report_of_a_visit_tells_the_values_that_a_rewind_gave_to_its_task(disk: Disk) -> None:
+    tree = ag.swarm("team", [alice(), listens(instruction="On {topic}.")], sticky=False)
+    disk.run(tree)
+    with ag.Runner(tree, checkpointer=disk.path) as runner:
+        list(runner.rewind("t", "team[1]/bob", values={"topic": "wasps"}))
+        assert runner.activation("t", "team[1]/bob").saw[0].text.startswith("On wasps.")
+
+
 def test_a_target_that_is_tried_again_has_the_task(disk: Disk) -> None:
     tries = iter([True, True, False, False])
 

@@ -104,7 +104,7 @@ def lasting(
     """
     place, cursor = tree.by_node.get(position["next"] or ""), as_cursor(position["cursor"])
     return [
-        _written(task, writes, reducers)
+        written(task, writes, reducers)
         for task in tasks
         if place is not None and _lasts(task, place, before, cursor)
     ]
@@ -125,7 +125,7 @@ def _lasts(task: Task, place: Place, before: Cursor, cursor: Cursor) -> bool:
     )
 
 
-def _written(task: Task, writes: Sequence[Write], reducers: Reducers) -> Task:
+def written(task: Task, writes: Sequence[Write], reducers: Reducers) -> Task:
     """Return a task whose values are those after writes."""
     values = reducers.all_typed(task.get("values", {}))
     own = [{k: v for k, v in each["values"].items() if k in values} for each in writes]

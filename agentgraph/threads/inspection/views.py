@@ -37,7 +37,7 @@ from agentgraph.graph.nodes.lane import LaneResult, last_text, task_in
 from agentgraph.graph.nodes.running_calls import request_to
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.nodes.workflow import WorkflowNode, after_step
-from agentgraph.graph.state import LaneState
+from agentgraph.graph.state import LaneState, Position
 from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.threads.checkpoints import (
@@ -132,6 +132,8 @@ class Views:
         namespace = namespace_of(saved)
         channels: Any = (yield from self._saver.state(namespace, saved.checkpoint["id"])).values
         position = position_in(self._tree, saved) or position_of(saved)
+        if position is not None and "tasks" in position:  # whose values a rewind may have edited
+            position = Position({**position, "tasks": channels["position"]["tasks"]})
         empty: object = [] if namespace else {}
         state = {"messages": [], "values": empty, **channels, "position": position}
         outer = (yield from self._around(namespace)) if namespace else None

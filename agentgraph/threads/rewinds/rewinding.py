@@ -21,6 +21,7 @@ from agentgraph.errors import (
 from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.internals import INTERRUPT, RESUME
 from agentgraph.graph.nodes.emitter import Clock
+from agentgraph.graph.nodes.tasks import written
 from agentgraph.graph.stamps import Entry, Moment, asker_of, number_of
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Calls
@@ -288,7 +289,13 @@ def _edits(saver: ThreadSaver, spot: Spot, back: Back) -> list[tuple[str, object
     edits: list[tuple[str, object]] = []
     if values := saver.saved_values(given.get("values")):
         is_inner = bool(namespace_of(spot.saved)) or spot.task is not None
-        edits.append(("values", [Write(by="", values=dict(values))] if is_inner else values))
+        write = Write(by="", values=dict(values))
+        edits.append(("values", [write] if is_inner else values))
+        position = position_of(spot.saved)
+        if spot.task is None and position is not None and (tasks := position.get("tasks")):
+            edited = [written(task, [write], saver.reducers) for task in tasks]
+            rest = {name: each for name, each in position.items() if name != "told"}
+            edits += [("position", {**rest, "tasks": edited})] if edited != tasks else []
     return edits
 
 
