@@ -105,7 +105,9 @@ def named_types(hints: Iterable[object]) -> dict[Key, type]:
 
 def _inside(hint: object) -> Iterator[object]:
     """Yield the hints that one is made of."""
-    if (origin := get_origin(hint)) is not Literal:
+    if (origin := get_origin(hint)) is Literal:
+        yield from map(type, get_args(hint))  # of the members of an Enum
+    else:
         yield from get_args(hint)[: 1 if origin is Annotated else None]
     yield from (getattr(hint, name, None) for name in ("__supertype__", "__value__", "__bound__"))
     if isinstance(hint, type) and issubclass(hint, BaseModel):

@@ -37,6 +37,7 @@ from uuid import UUID
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     PlainValidator,
     PydanticUserError,
@@ -199,6 +200,8 @@ def _lenient(hint: Any, *, is_key: bool = False, around: tuple[object, ...] = ()
         return hint
     if isinstance(hint, type) and hint in _SCALARS:
         return Annotated[hint, Strict()]
+    if hint is bytearray:
+        return Annotated[bytearray, BeforeValidator(_as_bytearray)]
     kind = origin or hint
     if not isinstance(kind, type) or not (kind in _CONTAINERS or hasattr(kind, "_fields")):
         return Annotated[Any, PlainValidator(TypedHint(hint).unchanged)]
@@ -207,6 +210,10 @@ def _lenient(hint: Any, *, is_key: bool = False, around: tuple[object, ...] = ()
         _lenient(each, is_key=maps and n == 0, around=around) for n, each in enumerate(arguments)
     ]
     return hint if not several else cast(Any, kind)[tuple(several)]
+
+
+def _as_bytearray(value: object) -> object:
+    return bytearray(value) if isinstance(value, bytes) else value
 
 
 def _lenient_dict(hint: Any, around: tuple[object, ...]) -> Any:

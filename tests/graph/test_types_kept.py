@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pytest
 from helpers import asks, gives, same, scripted
@@ -54,6 +54,10 @@ class Mark(NamedTuple):
     at: tuple[int, int]
 
 
+class Mode(enum.Enum):
+    ON = "on"
+
+
 class State(TypedDict, total=False):
     place: tuple[int, int]
     seen: set[tuple[int, int]]
@@ -67,6 +71,8 @@ class State(TypedDict, total=False):
     mark: Mark
     prices: dict[date, Decimal]
     either: int | tuple[str, ...]
+    mode: Literal[Mode.ON, "off"]
+    raw: bytearray
     path: Annotated[tuple[str, ...], operator.add]
     tally: Annotated[Counter[str], operator.add]
     sides: Annotated[frozenset[Side], operator.or_]
@@ -85,6 +91,8 @@ GIVEN: dict[str, Any] = {
     "mark": Mark((1, 2)),
     "prices": {date(2026, 1, 2): Decimal("1.20")},
     "either": ("a",),
+    "mode": Mode.ON,
+    "raw": bytearray(b"a"),
     "path": ("a",),
     "tally": Counter("a"),
     "sides": frozenset([Side.LEFT]),
