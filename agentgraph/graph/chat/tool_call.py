@@ -386,9 +386,15 @@ class RunningCall:
     def add(self, result: Any) -> None:
         """Add what LangGraph's `ToolNode` returned: messages, and commands that update the state."""
         for each in result if isinstance(result, list) else [result]:
-            if not isinstance(each, Command):
+            if isinstance(each, BaseMessage):
                 said = self.activation.output.stamped(self._named(each), is_beside=self.is_beside)
                 self._messages.append(said)
+            elif not isinstance(each, Command):
+                raise InvalidOutputError(
+                    f"{self.activation.address}: wrap_tool_call of the middleware returned "
+                    f"{shown(each)} for the tool {self.opened.call['name']!r}; return what the handler "
+                    "returned, a ToolMessage or a Command"
+                )
             elif each.goto or each.graph:
                 fault = f"{self._fault}; " if self._fault else ""
                 raise InvalidOutputError(

@@ -15,10 +15,12 @@ from langchain.agents.middleware import (
     before_model,
 )
 from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
 from langgraph.errors import InvalidUpdateError
 from langgraph.types import Command
 
 import agentgraph as ag
+from agentgraph.testing import call, calls
 
 HOOKS: dict[str, Any] = {
     each.__name__: each for each in (before_agent, before_model, after_model, after_agent)
@@ -79,6 +81,23 @@ def test_what_is_no_update_is_an_error(drive: Drive, hook: str, everywhere: bool
                 "return a dict of the state, a Command, or None"
             )
             assert [each.address for each in events if each.kind == "error"] == ["c"]
+
+
+@pytest.mark.parametrize("value", [None, "refused", {"x": 1}, ag.Exit()], ids=repr)
+def test_what_is_no_result_of_a_call_is_an_error(drive: Drive, value: object) -> None:
+    class Guard(AgentMiddleware):
+        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return value
+
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return value
+
+    agent = chat("c", calls(call("f")), "A.", tools=[tool("f", description="F.")(lambda: "x")])
+    runner = ag.Runner(agent, middleware=[Guard()])
+    _, error = failing(drive.run(runner, "Go.", thread_id="t"), ag.InvalidOutputError)
+    assert str(error).startswith(
+        f"c: wrap_tool_call of the middleware returned {value!r} for the tool 'f'"
+    )
 
 
 @pytest.mark.parametrize("value", UPDATES, ids=lambda each: type(each).__name__)
