@@ -1,7 +1,8 @@
 """A program that forks while a run is open, and prints what the new process can do with the run.
 
 `python forked_process.py FOLDER ACT PLACE` prints what `ACT` gave in the new process, how that ended,
-and then the status of the thread once the first process has read the run to its end.
+and then the status of the thread once the first process has read the run to its end. `PLACE` is
+"SQLite", "memory" or the URL of a database.
 """
 
 import os
@@ -35,7 +36,7 @@ def tree() -> ag.Agent:
 class Open:
     """A run of which one event has been read."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | str | None) -> None:
         self.path = path
         self.runner = ag.Runner(tree(), checkpointer=path)
         self.run: Any = self.runner.run("Go.", thread_id="t")
@@ -102,7 +103,8 @@ ACTS: dict[str, tuple[Callable[[Open], Any], str]] = {
 
 def main(folder: str, act: str, place: str) -> None:
     warnings.simplefilter("ignore", DeprecationWarning)
-    opened = Open(Path(folder) / "runs.db" if place == "SQLite" else None)
+    file = Path(folder) / "runs.db"
+    opened = Open({"SQLite": file, "memory": None}.get(place, place))
     if (pid := os.fork()) == 0:
         signal.alarm(PATIENCE)
         if act == "exit":

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from commands import Commands
+from databases import Databases
 from forked_process import ACTS
 
 PROGRAM = Path(__file__).with_name("forked_process.py")
@@ -17,6 +18,17 @@ ON_A_FILE = {"the same thread", "another runner"}
     [(act, place) for act in ACTS for place in ("SQLite", "memory")[: 1 + (act not in ON_A_FILE)]],
 )
 def test_a_forked_process_leaves_the_run_alone(program: Commands, act: str, place: str) -> None:
+    check(program, act, place)
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_forked_process_has_connections_of_its_own(
+    program: Commands, act: str, databases: Databases
+) -> None:
+    check(program, act, databases.make())
+
+
+def check(program: Commands, act: str, place: str) -> None:
     ended = program.start(str(PROGRAM), str(program.folder), act, place).wait()
     assert ended.code == 0, ended.err
     *said, code, rest = ended.lines

@@ -1,10 +1,12 @@
 """LangGraph's PostgreSQL saver on a pool of connections: for sync and async calls, read strictly."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from typing import Any, Self, cast
+from weakref import WeakSet
 
 import psycopg
 from langchain_core.runnables import RunnableConfig
@@ -20,6 +22,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict import StrictSerializer
+from agentgraph.threads.forked import OfProcess
 from agentgraph.threads.savers.postgres_database import (
     UNANSWERED_SECONDS,
     Connection,
@@ -45,8 +48,9 @@ WHERE pg_class.oid = 'checkpoints'::regclass
 class _Pool(ConnectionPool[psycopg.Connection[DictRow]]):
     """A pool that gives no connection which is known to be lost, and says why it has none."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, *, opens_late: bool = False) -> None:
+        """Make it; it is opened by its first connection, or before."""
+        self._database, self.opens_late = database, opens_late
         kwargs = {
             **database.parameters,
             "autocommit": True,
@@ -66,6 +70,9 @@ class _Pool(ConnectionPool[psycopg.Connection[DictRow]]):
         """Return a connection; see `ConnectionPool`."""
         while True:
             try:
+                if self.opens_late:
+                    self.open()
+                    self.opens_late = False
                 connection = super().getconn(timeout)
             except PoolTimeout:
                 self._database.connect().close()
@@ -90,14 +97,28 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
     """
 
     def __init__(self, database: Database, schema: str, serializer: StrictSerializer) -> None:
-        pool = _Pool(database)
-        super().__init__(pool, serde=serializer)
+        self._pool = _Pool(database)
+        super().__init__(self._pool, serde=serializer)
         self.lock = nullcontext()  # type: ignore[assignment]  # each call has a connection of its own
         self.database = database.name
+        self._where, self._process = (database, schema), OfProcess()
+        self._begin()
+        self._pool.open()
+        _open.add(self)
+
+    def _begin(self) -> None:
+        """Make what serves calls on the pool."""
+        self.conn = self._pool
         self.threads = ThreadPoolExecutor(MOST_CONNECTIONS, "agentgraph-postgres")
-        self.thread_locks = AdvisoryLocks(database, schema, pool)
-        self._pool = pool
-        pool.open()
+        self.thread_locks = AdvisoryLocks(*self._where, self._pool)
+
+    def open_anew(self) -> None:
+        """Take connections of its own in a process that was forked; those it has are the other's."""
+        if self._pool.closed and not self._pool.opens_late:
+            return
+        self._process.keep((self._pool, self.threads, self.thread_locks))
+        self._pool = _Pool(self._where[0], opens_late=True)
+        self._begin()
 
     def list(self, config: RunnableConfig | None, **options: Any) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, as `PostgresSaver` does; meanwhile no connection is held."""
@@ -132,6 +153,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
 
     def close(self) -> None:
         """Close all connections but those of runs under way."""
+        self._pool.opens_late = False
         self._pool.close()
         self.thread_locks.close()
 
@@ -140,6 +162,19 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+_open: "WeakSet[DatabaseSaver]" = WeakSet()
+"""The savers of this process."""
+
+
+def _open_all_anew() -> None:
+    for saver in [*_open]:
+        saver.open_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open_all_anew)
 
 
 def opened(url: str, allow: Iterable[type | str]) -> DatabaseSaver:
