@@ -15,8 +15,8 @@ from pydantic import PrivateAttr
 
 import agentgraph as ag
 
-STYLES = ("missing", "constant", "first", "changing")
-"""Which ids chunks have: none; the same in all replies; one in the first alone; another each time."""
+STYLES = ("missing", "empty", "constant", "first", "changing")
+"""Which ids chunks have: none; ""; the same in all; one in the first alone; another each time."""
 
 
 class Reused(BaseChatModel):
@@ -38,7 +38,7 @@ class Reused(BaseChatModel):
             return self._calls
 
     def _id(self, part: int) -> str | None:
-        first = {"constant": "chatcmpl-1", "first": "resp-1", "changing": f"part-{part}"}
+        first = {"empty": "", "constant": "chatcmpl-1", "first": "resp-1", "changing": f"part-{part}"}
         return first.get(self.style) if part == 0 or self.style != "first" else None
 
     def _generate(

@@ -26,7 +26,7 @@ from agentgraph.graph.effects import (
 )
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
-from agentgraph.graph.nodes.replies import Replies
+from agentgraph.graph.nodes.replies import AUTOMATIC, Replies
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.own import detached
 from agentgraph.graph.saving import as_saved, check_names
@@ -253,7 +253,7 @@ class Output:
     def name_chunk(self, message: BaseMessage, run_id: UUID) -> None:
         """Give the chunks of a call of a model the id of the first one."""
         self._chunk_ids = self._chunk_ids or {}
-        message.id = self._chunk_ids.setdefault(run_id, message.id)
+        message.id = self._chunk_ids.setdefault(run_id, message.id or f"{AUTOMATIC}-{run_id}")
 
     def _takes_reply(self, message_id: str) -> bool:
         """Return whether a message is a reply that a model has given and that is not said yet."""

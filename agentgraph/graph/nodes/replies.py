@@ -119,9 +119,10 @@ class Replies(_Listening):
 
     def name_chunk(self, chunk: object, run_id: UUID) -> None:
         """Give a chunk the id of its reply."""
-        if isinstance(chunk, ChatGenerationChunk) and (own := chunk.message.id):
+        if isinstance(chunk, ChatGenerationChunk) and chunk.message.id is not None:
+            own = chunk.message.id or f"{AUTOMATIC}-{run_id}"  # LangChain leaves empty ones
             message, reply_id = chunk.message, self._id_of(run_id, own)
-            if own != reply_id:
+            if message.id != reply_id:
                 message.id = reply_id
                 if not own.startswith(AUTOMATIC) and reply_id not in self.texts:
                     message.response_metadata = {**message.response_metadata, PROVIDER_ID: own}
