@@ -25,7 +25,6 @@ from agentgraph.agui.plain import plain, plain_text
 from agentgraph.agui.questions import cancelled, frontend_answer, frontend_call
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt as Question
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import begun_input, next_node
 from agentgraph.threads.pending import pending
@@ -56,19 +55,19 @@ class Before:
     is_running: bool = False
 
 
-def before(saver: ThreadSaver) -> Calls[Before]:
+async def before(saver: ThreadSaver) -> Before:
     """Return what a thread has.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
-    saved = yield from saver.checkpoint()
+    saved = await saver.checkpoint()
     if saved is None:
         return Before()
-    if (yield from saver.is_under_way()):
+    if await saver.is_under_way():
         return Before(is_running=True)
-    questions = yield from pending(saver)
-    state = (yield from saver.state()).values
+    questions = await pending(saver)
+    state = (await saver.state()).values
     begun = begun_input(saved)
     messages = [*state.get("messages", ()), *(begun["messages"] if begun else ())]
     by_id = {str(message.id): message for message in messages}
@@ -76,11 +75,11 @@ def before(saver: ThreadSaver) -> Calls[Before]:
     return Before(False, next_node(saved) is None, by_id, values, questions)
 
 
-def values_of(saver: ThreadSaver) -> Calls[Mapping[str, object]]:
+async def values_of(saver: ThreadSaver) -> Mapping[str, object]:
     """Return the values of a thread; none if the saver has no such thread."""
-    if (yield from saver.checkpoint()) is None:
+    if await saver.checkpoint() is None:
         return {}
-    values: Mapping[str, object] = (yield from saver.state()).values.get("values", {})
+    values: Mapping[str, object] = (await saver.state()).values.get("values", {})
     return values
 
 

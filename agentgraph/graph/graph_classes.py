@@ -66,7 +66,7 @@ from agentgraph.graph.saving import saved_input
 from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import LaneState
 from agentgraph.graph.stored_values import LATER, checked
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 from agentgraph.graph.values import Reducers, check_mapping, in_order, unlike_message
 from agentgraph.tree.places import Tree
 
@@ -140,9 +140,9 @@ class OwnedGraph(Graph):
         owned = await arun_calls(self._owned_updates(config, supersteps))
         return await super().abulk_update_state(config, owned)
 
-    def _owned_updates(
+    async def _owned_updates(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
-    ) -> Calls[Sequence[Sequence[StateUpdate]]]:
+    ) -> Sequence[Sequence[StateUpdate]]:
         """Return updates whose messages have their authors, and ids that they may have."""
         configurable = config["configurable"]
         if configurable.get("checkpoint_ns") and SAVER not in configurable:
@@ -153,7 +153,7 @@ class OwnedGraph(Graph):
         ]
         if not any(has_ids(each.values) for step in supersteps for each in step):
             return supersteps
-        state = yield Call(self.get_state, self.aget_state, (config,))
+        state = await Call(self.get_state, self.aget_state, (config,))
         there = state.values.get("messages", ())
         return [
             [each._replace(values=owned_update(each.values, there)) for each in step]
@@ -269,7 +269,7 @@ class RootGraph(OwnedGraph):
             async for part in stream:
                 yield part
 
-    def _prepared(self, graph_input: Any, config: RunnableConfig | None) -> Calls[object]:
+    async def _prepared(self, graph_input: Any, config: RunnableConfig | None) -> object:
         """Return input without answers about limits, and with its values as they are saved.
 
         Raises:
@@ -279,10 +279,10 @@ class RootGraph(OwnedGraph):
             whole = ensure_config(self.config, config)
             saver: Any = whole["configurable"].get(SAVER, self.checkpointer)
             ledger = whole["configurable"][LEDGER]
-            graph_input = yield from taken(saver, whole, graph_input, ledger)
+            graph_input = await taken(saver, whole, graph_input, ledger)
         may_repeat, is_unsettled = _may_repeat(graph_input), self._is_unsettled(graph_input)
         if may_repeat or is_unsettled:
-            state = yield Call(self.get_state, self.aget_state, (config,))
+            state = await Call(self.get_state, self.aget_state, (config,))
             if may_repeat:
                 thread_id = str(ensure_config(self.config, config)["configurable"]["thread_id"])
                 there = state.values.get("messages", ())

@@ -22,7 +22,7 @@ from agentgraph.graph.nodes.lane import Lane, attempts_in, namespace_of_attempt
 from agentgraph.graph.nodes.saved_calls import RECORDED, number_of
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.saving import list_checkpoints
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
 
 _MORE = 64
@@ -68,7 +68,7 @@ class LaneStates:
         """The names and numbers of the calls of lanes that run once in a step."""
         return [(lane.place.node, lane.place.rank) for lane in self._lanes]
 
-    def snapshot(self, config: RunnableConfig, *, subgraphs: bool) -> Calls[StateSnapshot]:
+    async def snapshot(self, config: RunnableConfig, *, subgraphs: bool) -> StateSnapshot:
         """Return the state of the node, whose tasks are the lanes that have begun.
 
         Args:
@@ -77,12 +77,12 @@ class LaneStates:
         """
         own = config["configurable"]
         saver, thread_id, namespace = own[SAVER], str(own["thread_id"]), str(own["checkpoint_ns"])
-        step = yield from _step_of(saver, thread_id, namespace)
-        found = [] if step is None else (yield from self._found(saver, thread_id, namespace, step))
+        step = await _step_of(saver, thread_id, namespace)
+        found = [] if step is None else await self._found(saver, thread_id, namespace, step)
         past = Counter(each["task"] for each in attempts_in(step))
         tasks: list[PregelTask] = []
         for each in found:
-            tasks += [(yield from self._task(each, own, past[each.id], subgraphs))]
+            tasks += [await self._task(each, own, past[each.id], subgraphs)]
         return StateSnapshot(
             values={},
             next=tuple(each.name for each in found if not _has_ended(each)),
@@ -94,9 +94,9 @@ class LaneStates:
             interrupts=tuple(asked for task in tasks for asked in task.interrupts),
         )
 
-    def _found(
+    async def _found(
         self, saver: Saver, thread_id: str, namespace: str, step: CheckpointTuple
-    ) -> Calls[list[_Found]]:
+    ) -> list[_Found]:
         """Return the tasks that the node has called, in the order of their calls."""
         _, node, own = _parts_of(namespace)
         number = step.metadata.get("step", 0) + 1
@@ -115,7 +115,7 @@ class LaneStates:
                 if (task := task_id(name, call)) not in found and self.graphs[name] is not None:
                     at = {"thread_id": thread_id, "checkpoint_ns": f"{namespace}|{name}:{task}"}
                     arguments = ({"configurable": at},)
-                    if (yield Call(saver.get_tuple, saver.aget_tuple, arguments)) is not None:
+                    if await Call(saver.get_tuple, saver.aget_tuple, arguments) is not None:
                         found[task] = _Found(task, name, call, {})
         return sorted(found.values(), key=lambda each: each.number)
 
@@ -138,9 +138,9 @@ class LaneStates:
         for number in range(last + 1 + _MORE):
             yield from ((name, number) for name in self.graphs)
 
-    def _task(
+    async def _task(
         self, found: _Found, own: Mapping[str, Any], attempt: int, subgraphs: bool
-    ) -> Calls[PregelTask]:
+    ) -> PregelTask:
         """Return a task as LangGraph tells it, with its state, or where that is."""
         graph = self.graphs[found.name]
         state: RunnableConfig | StateSnapshot | None = None
@@ -150,7 +150,7 @@ class LaneStates:
             at["checkpoint_ns"] = namespace_of_attempt(within, found.id, attempt)
             state = RunnableConfig(configurable=at)
             if subgraphs:
-                state = yield from _state_of(graph, found, {**at, SAVER: own[SAVER]})
+                state = await _state_of(graph, found, {**at, SAVER: own[SAVER]})
         return PregelTask(
             id=found.id,
             name=found.name,
@@ -162,7 +162,7 @@ class LaneStates:
         )
 
 
-def _step_of(saver: Saver, thread_id: str, namespace: str) -> Calls[CheckpointTuple | None]:
+async def _step_of(saver: Saver, thread_id: str, namespace: str) -> CheckpointTuple | None:
     """Return the checkpoint from which the task of a node runs; None if there is none."""
     around, node, task = _parts_of(namespace)
     config = RunnableConfig(configurable={"thread_id": thread_id, "checkpoint_ns": around})
@@ -171,10 +171,10 @@ def _step_of(saver: Saver, thread_id: str, namespace: str) -> Calls[CheckpointTu
         number = saved.metadata.get("step", 0) + 1
         return node_task(saved.checkpoint["id"], around, number, node) == task
 
-    last: CheckpointTuple | None = yield Call(saver.get_tuple, saver.aget_tuple, (config,))
+    last: CheckpointTuple | None = await Call(saver.get_tuple, saver.aget_tuple, (config,))
     if last is None or is_it(last):
         return last
-    return next(filter(is_it, (yield list_checkpoints(saver, config))), None)
+    return next(filter(is_it, await list_checkpoints(saver, config)), None)
 
 
 def _parts_of(namespace: str) -> tuple[str, str, str]:
@@ -188,10 +188,10 @@ def _parts_of(namespace: str) -> tuple[str, str, str]:
     return around, node, task
 
 
-def _state_of(graph: Graph, found: _Found, at: dict[str, Any]) -> Calls[StateSnapshot]:
+async def _state_of(graph: Graph, found: _Found, at: dict[str, Any]) -> StateSnapshot:
     """Return the state of a lane; of one that saved no checkpoints, as its result has it."""
     read = partial(graph.get_state, subgraphs=True), partial(graph.aget_state, subgraphs=True)
-    state: StateSnapshot = yield Call(*read, (RunnableConfig(configurable=at),))
+    state: StateSnapshot = await Call(*read, (RunnableConfig(configurable=at),))
     result = found.writes.get(RETURN)
     if state.created_at is not None or not isinstance(result, Mapping):
         return state

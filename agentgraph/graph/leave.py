@@ -19,7 +19,7 @@ from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.nodes.spending import LEAVE, Ledger, Loss, save_loss
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.stamps import asker_of
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 
 KEY = "limit"
 """The key of the JSON schema of a question that says which limit it is about."""
@@ -45,9 +45,9 @@ def asked_in(schema: object) -> Asked | None:
     return Asked(*about) if isinstance(about, list | tuple) and len(about) == 3 else None
 
 
-def taken(
+async def taken(
     saver: Saver, config: RunnableConfig, command: Command[str], ledger: Ledger
-) -> Calls[Command[str] | None]:
+) -> Command[str] | None:
     """Take the answers about limits out of a command, and save the leave that they give.
 
     Args:
@@ -61,7 +61,7 @@ def taken(
     """
     configurable = config["configurable"]
     at = {key: configurable[key] for key in ("thread_id", "checkpoint_ns") if key in configurable}
-    saved: CheckpointTuple | None = yield Call(
+    saved: CheckpointTuple | None = await Call(
         saver.get_tuple, saver.aget_tuple, ({"configurable": {"checkpoint_ns": "", **at}},)
     )
     questions = _questions(saved) if saved else {}
@@ -71,7 +71,7 @@ def taken(
         name, measure, _ = asked[key]
         if answer is True and saved is not None:
             leave = Loss(spent={name: {LEAVE + measure: 1}}, begun=[])
-            yield save_loss(saver, saved.config, leave)
+            await save_loss(saver, saved.config, leave)
         else:
             ledger.denied.add((name, measure))
     left = replace(command, resume=rest)

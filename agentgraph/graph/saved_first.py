@@ -12,7 +12,7 @@ from langgraph.config import get_config
 from agentgraph.graph.guarded_saver import GuardedSaver
 from agentgraph.graph.internals import TASK_ID, task_path_str
 from agentgraph.graph.saving import saver_of, step_config
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.graph.task_ids import path_of_call
 
 
@@ -56,7 +56,7 @@ def result_saver(config: RunnableConfig) -> ResultSaver | None:
     return ResultSaver(saver, step_config(config), task_path_str(config["metadata"]["langgraph_path"]))
 
 
-def save_result(result: object, around: RunnableConfig) -> Calls[None]:
+async def save_result(result: object, around: RunnableConfig) -> None:
     """Save the result that the current task is about to return.
 
     Args:
@@ -64,4 +64,4 @@ def save_result(result: object, around: RunnableConfig) -> Calls[None]:
         around: LangGraph's config of the node that runs the task.
     """
     if (saver := result_saver(around)) is not None:
-        yield Call(saver.save, saver.asave, (result,))
+        await Call(saver.save, saver.asave, (result,))

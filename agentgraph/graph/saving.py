@@ -30,7 +30,7 @@ from agentgraph.graph.read_back import (
     check_savable,
     read_back,
 )
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.graph.task_ids import called_tasks
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
@@ -78,40 +78,40 @@ def step_config(config: RunnableConfig) -> RunnableConfig:
     }
 
 
-def has_begun(config: RunnableConfig) -> Calls[bool]:
+async def has_begun(config: RunnableConfig) -> bool:
     """Return whether the lane of a task has saved anything, in an earlier run of the task.
 
     Args:
         config: LangGraph's config of the task, whose namespace is that of the lane.
     """
-    return (yield from _last_of_lane(config)) is not None
+    return await _last_of_lane(config) is not None
 
 
-def last_position(config: RunnableConfig) -> Calls[Mapping[str, object] | None]:
+async def last_position(config: RunnableConfig) -> Mapping[str, object] | None:
     """Return where the lane of a task is, from an earlier run of the task; None if it has not begun.
 
     Args:
         config: As in `has_begun`.
     """
-    saved = yield from _last_of_lane(config)
+    saved = await _last_of_lane(config)
     position: Mapping[str, object] | None = None
     if saved is not None:
         position = saved.checkpoint["channel_values"].get("position")
     return position
 
 
-def _last_of_lane(config: RunnableConfig) -> Calls[CheckpointTuple | None]:
+async def _last_of_lane(config: RunnableConfig) -> CheckpointTuple | None:
     if (saver := saver_of(config)) is None:
         return None
     own = config["configurable"]
     at = {"thread_id": own["thread_id"], "checkpoint_ns": own["checkpoint_ns"]}
-    saved: CheckpointTuple | None = yield Call(
+    saved: CheckpointTuple | None = await Call(
         saver.get_tuple, saver.aget_tuple, ({"configurable": at},)
     )
     return saved
 
 
-def first_input(config: RunnableConfig) -> Calls[Mapping[str, Any] | None]:
+async def first_input(config: RunnableConfig) -> Mapping[str, Any] | None:
     """Return the input with which the lane of a task began, in an earlier run of the task; or None.
 
     Args:
@@ -122,7 +122,7 @@ def first_input(config: RunnableConfig) -> Calls[Mapping[str, Any] | None]:
     own = config["configurable"]
     at = {"thread_id": own["thread_id"], "checkpoint_ns": own["checkpoint_ns"]}
     call = list_checkpoints(saver, {"configurable": at}, filter={"source": "input"}, limit=1)
-    for saved in (yield call):
+    for saved in await call:
         begun: Mapping[str, Any] | None = saved.checkpoint["channel_values"].get(START)
         return begun
     return None

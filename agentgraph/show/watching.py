@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
 from agentgraph.threads.engine import Engine, RunOptions, beginning
@@ -177,11 +176,11 @@ async def _first(events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]
         yield event
 
 
-def _activity(saver: ThreadSaver, engine: Engine, resumes: bool, goes_back: bool) -> Calls[Activity]:
+async def _activity(saver: ThreadSaver, engine: Engine, resumes: bool, goes_back: bool) -> Activity:
     """Return the state to begin with: unless a turn begins, with what was done before in this turn."""
     thread, activity = _WATCHED.get(engine, ("", None))
     if activity is None or not resumes or goes_back or thread != saver.thread_id:
         activity = Activity(saver.tree)
     if resumes or goes_back:
-        activity.recall((yield from last_turn(saver)))
+        activity.recall(await last_turn(saver))
     return activity

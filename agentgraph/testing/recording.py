@@ -30,12 +30,12 @@ from pydantic import ValidationError
 from agentgraph.errors import CassetteError
 from agentgraph.events.json_forms import as_json, from_json
 from agentgraph.graph.chat.agent import steers
-from agentgraph.graph.chat.models import Asking, invoked, message_of
+from agentgraph.graph.chat.models import Asking, ainvoke, invoke, message_of
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
 from agentgraph.graph.failures import as_data, from_data, mark_of_limited
 from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.safe_repr import reason, shown
 from agentgraph.testing.cassette_files import Entry, Question
 from agentgraph.testing.cassettes import Cassette, Mode, Place, is_complete
@@ -116,9 +116,9 @@ class Recorder:
     def __init__(self, cassette: Cassette) -> None:
         self.cassette = cassette
 
-    def model(
+    async def model(
         self, asking: Asking, model: object, messages: Sequence[BaseMessage], config: RunnableConfig
-    ) -> Calls[object]:
+    ) -> object:
         """Ask a model, or return or raise what it replied before."""
         number = asking.activation.view.progress.get("model_calls", 0) + asking.replies
         place = place_of(asking.activation, f"model call {number}")
@@ -130,12 +130,13 @@ class Recorder:
             with _fatal_in(asking), self._reading(place):
                 played = _played(entry)
             self.cassette.use(place, question)
-            return (yield invoked(played, messages, config))
+            return await Call(invoke, ainvoke, (played, messages, config))
         config = {**config, "callbacks": heard.added_to(config.get("callbacks"))}
         reply: AIMessage | Exception
         outcome: dict[str, object]
         try:
-            reply = message_of(asking.activation, (yield invoked(model, messages, config)))
+            replied = await Call(invoke, ainvoke, (model, messages, config))
+            reply = message_of(asking.activation, replied)
             outcome = {"reply": compact(reply)}
         except Exception as error:
             if steers(error):
@@ -144,12 +145,12 @@ class Recorder:
         if heard.chunks:
             outcome["chunks"] = [chunk_as_json(each) for each in heard.chunks]
         with _fatal_in(asking):
-            yield self._keep(place, question, _without(outcome, secrets_of(model)))
+            await self._keep(place, question, _without(outcome, secrets_of(model)))
         return _given(reply)
 
-    def tool(
+    async def tool(
         self, running: RunningCall, tool: BaseTool, call: Any, config: RunnableConfig
-    ) -> Calls[object]:
+    ) -> object:
         """Call a tool, or return or raise what it gave before."""
         place = place_of(running.activation, f"tool call {running.opened.number}")
         question = tool_question(running.tool, running.arguments)
@@ -159,11 +160,11 @@ class Recorder:
             return self._play(running, tool, call, place, question, entry)
         outcome: dict[str, object] = {"call": call["id"]}
         try:
-            returned = yield Call(tool.invoke, tool.ainvoke, (call, config))
+            returned = await Call(tool.invoke, tool.ainvoke, (call, config))
         except GraphInterrupt as paused:
             asked = _number_of_ask(), _ask(paused.args[0][0])
             with _fatal_in(running):
-                yield _in_thread(self.cassette.keep_ask, place, question, *asked)
+                await _in_thread(self.cassette.keep_ask, place, question, *asked)
             raise
         except Exception as error:
             if steers(error):
@@ -174,7 +175,7 @@ class Recorder:
         with _fatal_in(running):
             if "raised" not in outcome:
                 outcome |= self._returned(place, running, returned)
-            yield self._keep(place, question, outcome)
+            await self._keep(place, question, outcome)
         return _given(returned)
 
     def _keep(self, place: Place, question: Question, outcome: dict[str, object]) -> Call:

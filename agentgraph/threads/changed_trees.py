@@ -12,7 +12,6 @@ from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, TRIGGER
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import Moment, note_of, number_of
 from agentgraph.graph.state import Position, clock_in
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
     CHANGED,
@@ -70,7 +69,7 @@ class _Been(NamedTuple):
     graphs: dict[str, set[str]]
 
 
-def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
+async def open_thread(saver: ThreadSaver) -> CheckpointTuple:
     """Return the latest checkpoint of a thread that its tree can resume.
 
     Raises:
@@ -78,25 +77,25 @@ def open_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
         ThreadError: It is a copy that was cut short.
         TreeChangedError: A tree of another shape ran the thread.
     """
-    return (yield from _opened(saver, (yield from known_thread(saver))))
+    return await _opened(saver, await known_thread(saver))
 
 
-def read_thread(saver: ThreadSaver) -> Calls[CheckpointTuple | None]:
+async def read_thread(saver: ThreadSaver) -> CheckpointTuple | None:
     """Return the latest checkpoint of a thread to read; None if its first run has saved nothing yet.
 
     Raises:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
         ThreadError: As `open_thread` does.
     """
-    saved = yield from begun_thread(saver)
-    return None if saved is None else (yield from _opened(saver, saved))
+    saved = await begun_thread(saver)
+    return None if saved is None else await _opened(saver, saved)
 
 
-def _opened(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[CheckpointTuple]:
+async def _opened(saver: ThreadSaver, saved: CheckpointTuple) -> CheckpointTuple:
     check_whole(saver, saved)
     position = position_of(saved)
     if position is not None and not is_of(saver.tree, saved):
-        every = yield from leading_checkpoints(saver)
+        every = await leading_checkpoints(saver)
         check_tree(saver, every, saved, position["tree"])
     return saved
 

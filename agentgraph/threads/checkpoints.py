@@ -28,7 +28,6 @@ from agentgraph.errors import ThreadError, UnknownThreadError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
 from agentgraph.graph.stamps import Note, note_of, step_name
 from agentgraph.graph.state import Position, moved
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown, shown_error
 from agentgraph.threads.thread_saver import ThreadSaver, is_request
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, fits, way_to
@@ -94,25 +93,25 @@ def check_whole(saver: ThreadSaver, saved: CheckpointTuple) -> None:
         )
 
 
-def save_failure(saver: ThreadSaver, error: BaseException, notes: Sequence[Note]) -> Calls[None]:
+async def save_failure(saver: ThreadSaver, error: BaseException, notes: Sequence[Note]) -> None:
     """Save the failure that ended a run, and its notes.
 
     LangGraph saves the error of a step's only task only if it is an `Exception`.
     """
-    saved = yield from saver.checkpoint()
+    saved = await saver.checkpoint()
     if saved is None:
         return
     if not isinstance(error, Exception):
-        ids = [each.id for each in (yield from saver.state()).tasks]
+        ids = [each.id for each in (await saver.state()).tasks]
         if len(ids) == 1 and ids[0] not in writes_by_task(saved):
-            yield from saver.put_write(saved, ids[0], ERROR, error)
-    yield from save_notes(saver, saved, notes)
+            await saver.put_write(saved, ids[0], ERROR, error)
+    await save_notes(saver, saved, notes)
 
 
-def save_notes(saver: ThreadSaver, saved: CheckpointTuple, notes: Sequence[Note]) -> Calls[None]:
+async def save_notes(saver: ThreadSaver, saved: CheckpointTuple, notes: Sequence[Note]) -> None:
     """Save notes with a checkpoint, under an id that no task has."""
     if notes:
-        yield from saver.put_write(saved, str(uuid4()), NOTES, [*map(Note.plain, notes)])
+        await saver.put_write(saved, str(uuid4()), NOTES, [*map(Note.plain, notes)])
 
 
 def notes_at(saved: CheckpointTuple) -> list[Note]:
@@ -121,13 +120,13 @@ def notes_at(saved: CheckpointTuple) -> list[Note]:
     return [note_of(note) for _, channel, notes in writes if channel == NOTES for note in notes]
 
 
-def known_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
+async def known_thread(saver: ThreadSaver) -> CheckpointTuple:
     """Return the latest checkpoint of a thread, whichever tree ran it.
 
     Raises:
         UnknownThreadError: The saver has no such thread.
     """
-    saved = yield from saver.checkpoint()
+    saved = await saver.checkpoint()
     if saved is None:
         named = shown(saver.thread_id)
         raise UnknownThreadError(
@@ -138,23 +137,23 @@ def known_thread(saver: ThreadSaver) -> Calls[CheckpointTuple]:
     return saved
 
 
-def begun_thread(saver: ThreadSaver) -> Calls[CheckpointTuple | None]:
+async def begun_thread(saver: ThreadSaver) -> CheckpointTuple | None:
     """Return the latest checkpoint of a thread; None if its first run has saved nothing yet.
 
     Raises:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
     """
     try:
-        return (yield from known_thread(saver))
+        return await known_thread(saver)
     except UnknownThreadError:
-        if (yield from saver.is_under_way()):
+        if await saver.is_under_way():
             return None
-    return (yield from known_thread(saver))  # it may have ended meanwhile
+    return await known_thread(saver)  # it may have ended meanwhile
 
 
-def before_edits(
+async def before_edits(
     saver: ThreadSaver, saved: CheckpointTuple
-) -> Calls[tuple[CheckpointTuple, CheckpointTuple]]:
+) -> tuple[CheckpointTuple, CheckpointTuple]:
     """Return two checkpoints of the root: the last that a run wrote, and the one whose step is next.
 
     `update_state` and forks write checkpoints of their own, without the writes of the interrupted step.
@@ -166,9 +165,9 @@ def before_edits(
     every = {saved.checkpoint["id"]: saved}
     before: CheckpointTuple | None = saved
     while before is not None and is_by_hand(before):
-        before = yield from parent_of(saver, before)
+        before = await parent_of(saver, before)
         if before is not None:  # what other lines have after it says where its step ran
-            beside = yield from saver.children(before)
+            beside = await saver.children(before)
             every |= {each.checkpoint["id"]: each for each in (before, *beside)}
     line = {each.checkpoint["id"]: each for each in leading(every.values())}
     origin: CheckpointTuple | None = saved
@@ -365,19 +364,19 @@ def order_of(lane: Place, at: str) -> int:
     return lane.rank
 
 
-def leading_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple]]:
+async def leading_checkpoints(saver: ThreadSaver, since: str = "") -> list[CheckpointTuple]:
     """Return the checkpoints that lead to the head, in all namespaces, each newest first.
 
     Args:
         saver: The thread.
         since: The id of the first one of the root that is needed; by default all are.
     """
-    return leading((yield from checkpoints_since(saver, since)))
+    return leading(await checkpoints_since(saver, since))
 
 
-def checkpoints_since(
+async def checkpoints_since(
     saver: ThreadSaver, since: str, until: str | None = None
-) -> Calls[list[CheckpointTuple]]:
+) -> list[CheckpointTuple]:
     """Return the checkpoints of all lines, in all namespaces, each newest first.
 
     Args:
@@ -385,14 +384,14 @@ def checkpoints_since(
         since: As in `leading_checkpoints`.
         until: The id of the last one; by default there is no last one.
     """
-    namespaces = (yield from saver.namespaces(since)) if since else None
+    namespaces = await saver.namespaces(since) if since else None
     if namespaces is None:
-        every = yield from saver.checkpoints()
+        every = await saver.checkpoints()
         in_time = (e for e in every if until is None or e.checkpoint["id"] <= until)
         return [each for each in in_time if each.checkpoint["id"] >= since]
     checkpoints: list[CheckpointTuple] = []
     for namespace in namespaces:
-        checkpoints += yield from _pages(saver, namespace, since, until)
+        checkpoints += await _pages(saver, namespace, since, until)
     return checkpoints
 
 
@@ -401,14 +400,14 @@ def just_after(checkpoint_id: str) -> str:
     return f"{checkpoint_id}~"
 
 
-def _pages(
+async def _pages(
     saver: ThreadSaver, namespace: str | None, since: str, until: str | None
-) -> Calls[list[CheckpointTuple]]:
+) -> list[CheckpointTuple]:
     """Return the checkpoints since one, newest first; hardly any others are read."""
     checkpoints: list[CheckpointTuple] = []
     before, limit = just_after(until) if until else None, _PAGE
     while True:
-        page = yield from saver.checkpoints(namespace, before, limit)
+        page = await saver.checkpoints(namespace, before, limit)
         checkpoints += page
         before = page[-1].checkpoint["id"] if page else ""
         if len(page) < limit or before < since:
@@ -417,14 +416,14 @@ def _pages(
         limit *= 2
 
 
-def root_line(
+async def root_line(
     saver: ThreadSaver, is_last: Callable[[CheckpointTuple], bool]
-) -> Calls[list[CheckpointTuple]]:
+) -> list[CheckpointTuple]:
     """Return the checkpoints of the root that lead to the head, newest first, up to the last wanted."""
     line: list[CheckpointTuple] = []
     before, limit = None, _PAGE
     while True:
-        page = yield from saver.checkpoints("", before, limit)
+        page = await saver.checkpoints("", before, limit)
         for saved in page:
             if not line or saved.checkpoint["id"] == parent_id(line[-1]):
                 line.append(saved)
@@ -435,11 +434,11 @@ def root_line(
         before, limit = page[-1].checkpoint["id"], limit * 2
 
 
-def parent_of(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[CheckpointTuple | None]:
+async def parent_of(saver: ThreadSaver, saved: CheckpointTuple) -> CheckpointTuple | None:
     """Return the checkpoint before one, in its namespace; None for the first."""
     if not parent_id(saved):
         return None
-    return (yield from saver.checkpoint(namespace_of(saved), parent_id(saved)))
+    return await saver.checkpoint(namespace_of(saved), parent_id(saved))
 
 
 def leading(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:

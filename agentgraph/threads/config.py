@@ -251,11 +251,15 @@ def call_outside(fn: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     return outside().run(fn, *args, **options)
 
 
-async def await_outside(coroutine: Coroutine[object, object, T]) -> T:
-    """Await a coroutine as if it were awaited outside of all that LangGraph runs."""
+async def await_outside(fn: Callable[[], Coroutine[object, object, T]]) -> T:
+    """Call a function and await what it returns, as if outside of all that LangGraph runs."""
     if var_child_runnable_config.get() is None:
-        return await coroutine
-    return await asyncio.get_running_loop().create_task(coroutine, context=outside())
+        return await fn()
+
+    async def called() -> T:  # if it is cancelled before it begins, there is nothing to await yet
+        return await fn()
+
+    return await asyncio.get_running_loop().create_task(called(), context=outside())
 
 
 def outside() -> Context:

@@ -194,8 +194,8 @@ class Engine:
         try:
             await lock.aacquire()
             self.check_saver("async")
-            admitted = self._admitted(thread, begin, how, under_way, "async")
-            execution = await await_outside(arun_calls(admitted))
+            admitted = partial(self._admitted, thread, begin, how, under_way, "async")
+            execution = await await_outside(lambda: arun_calls(admitted()))
             watch(self.saver)
             advance = partial(arun_calls, execution.generator)
             return Driver(execution, lock, advance)
@@ -217,42 +217,42 @@ class Engine:
 
         async def admit() -> AsyncFollow:
             self.check_saver("async")
-            followed = self._followed(self.thread(thread_id), after)
-            return AsyncFollow(await await_outside(arun_calls(followed)))
+            followed = partial(self._followed, self.thread(thread_id), after)
+            return AsyncFollow(await await_outside(lambda: arun_calls(followed())))
 
         return AsyncRun(thread_id, admit)
 
-    def _followed(self, thread: ThreadSaver, after: str | None) -> Calls[Following]:
+    async def _followed(self, thread: ThreadSaver, after: str | None) -> Following:
         """Return a generator of what happens on a thread, after the checks of its start."""
-        _, thread = yield from self.for_thread(thread)
-        yield from self._making_sense(check_follow, thread, after)
+        _, thread = await self.for_thread(thread)
+        await self._making_sense(check_follow, thread, after)
         return followed(thread, after)
 
-    def _admitted(
+    async def _admitted(
         self, thread: ThreadSaver, begin: Begin, how: RunOptions, under_way: UnderWay, mode: Mode
-    ) -> Calls[Execution]:
+    ) -> Execution:
         """Return the events of a run, after the checks of its start."""
-        engine, thread = yield from self.for_thread(thread)
+        engine, thread = await self.for_thread(thread)
         if engine is not self:
-            return (yield from engine._admitted(thread, begin, how, under_way, mode))
+            return await engine._admitted(thread, begin, how, under_way, mode)
         is_turn, own = isinstance(begin, NewTurn), getattr(begin, "request", None)
-        yield from self._making_sense(under_way.read_requests, thread, begins_turn=is_turn, own=own)
+        await self._making_sense(under_way.read_requests, thread, begins_turn=is_turn, own=own)
         if isinstance(begin, Back):
-            return (yield from self._going_back(thread, begin, how, under_way, mode))
+            return await self._going_back(thread, begin, how, under_way, mode)
         graph_input: object
         if isinstance(begin, NewTurn):
             waiting, given = under_way.waiting, begin[:3]
-            graph_input = yield from self._making_sense(new_turn, thread, *given, waiting)
+            graph_input = await self._making_sense(new_turn, thread, *given, waiting)
         else:
-            graph_input = yield from self._making_sense(resumption, thread, *begin)
+            graph_input = await self._making_sense(resumption, thread, *begin)
         resumed = graph_input if isinstance(graph_input, Resumption) else None
         graph_input = resumed.command if resumed else graph_input
         if self.reducers.fields:
-            yield from _check_types(thread, self.reducers, graph_input)
-            yield from _check_known(thread, self.reducers, how.values)
-        on = yield from self._making_sense(continuation, thread, graph_input)
+            await _check_types(thread, self.reducers, graph_input)
+            await _check_known(thread, self.reducers, how.values)
+        on = await self._making_sense(continuation, thread, graph_input)
         if on.rewound is not None:
-            yield from self._making_sense(put_missing_states, thread, on.rewound)
+            await self._making_sense(put_missing_states, thread, on.rewound)
         saver = self._guarded(thread)
         execution = Execution(thread, saver, how.on_part, under_way)
         graph_input = resumed.rest if resumed else graph_input
@@ -262,23 +262,23 @@ class Engine:
             execution.again = self._answering(thread, dict(how.later), how, saver, mode)
         return execution
 
-    def _going_back(
+    async def _going_back(
         self, thread: ThreadSaver, back: Back, how: RunOptions, under_way: UnderWay, mode: Mode
-    ) -> Calls[Execution]:
+    ) -> Execution:
         """Return the events of a run that goes back, after the checks of its start.
 
         The thread is not changed before its first event is asked for.
         """
         if self.reducers.fields and back.values:
-            yield from _check_types(thread, self.reducers, {"values": back.values})
-            yield from _check_known(thread, self.reducers, back.values)
-        prepared = yield from self._making_sense(new_line, thread, back)
+            await _check_types(thread, self.reducers, {"values": back.values})
+            await _check_known(thread, self.reducers, back.values)
+        prepared = await self._making_sense(new_line, thread, back)
         saver = self._guarded(thread)
         self._options(thread.thread_id, how, saver, (0, ()))  # refused before anything is written
 
-        def enter(execution: Execution) -> Calls[None]:
-            yield from commit(thread, prepared.copies, prepared.states)
-            on = yield from self._making_sense(continuation, thread, None)
+        async def enter(execution: Execution) -> None:
+            await commit(thread, prepared.copies, prepared.states)
+            on = await self._making_sense(continuation, thread, None)
             execution.begin(self._stream(execution, None, on, how, saver, mode), on)
 
         execution = Execution(thread, saver, how.on_part, under_way, enter)
@@ -295,14 +295,14 @@ class Engine:
     ) -> Again:
         """Return what has a run that pauses go on where answers for its questions are known."""
 
-        def again(execution: Execution) -> Calls[bool]:
-            questions = (yield from pending(thread)) if later else []
+        async def again(execution: Execution) -> bool:
+            questions = await pending(thread) if later else []
             names = {name for each in questions for name in names_of(each)}
             answers = {key: later.pop(key) for key in [*later] if key in names}
             if not answers:
                 return False
-            resumed: Any = yield from self._making_sense(resumption, thread, answers, None)
-            on = yield from self._making_sense(continuation, thread, resumed.command)
+            resumed: Any = await self._making_sense(resumption, thread, answers, None)
+            on = await self._making_sense(continuation, thread, resumed.command)
             stream = self._stream(execution, resumed.rest, on, how, saver, mode)
             execution.begin(stream, on, [*resumed.answers.values()])
             return True
@@ -355,16 +355,16 @@ class Engine:
             "version": "v2",
         }
 
-    def locked(self, thread: ThreadSaver, reads: Callable[..., Calls[T]], *others: str) -> Calls[T]:
+    async def locked(self, thread: ThreadSaver, reads: Callable[..., Calls[T]], *others: str) -> T:
         """Read or write a thread while no run can use it, or the others, which `reads` takes too."""
         ids = dict.fromkeys(map(checked_id, (thread.thread_id, *others)))
         locks = [ThreadLock(self.saver, each) for each in ids]
         try:
             for lock in locks:
-                yield Call(lock.acquire, lock.aacquire)
-            result = yield from reads(thread, *others)
+                await Call(lock.acquire, lock.aacquire)
+            result = await reads(thread, *others)
             for lock in locks:
-                yield Call(lock.release, lock.arelease)
+                await Call(lock.release, lock.arelease)
             return result
         finally:
             for lock in locks:
@@ -401,20 +401,21 @@ class Engine:
         """Read or write a thread on the event loop, as `read` does."""
         self.check_saver("async")
         thread = self.thread(thread_id)
-        return await await_outside(arun_calls(self._reading(reads, thread, *args, **more)))
+        reading = partial(self._reading, reads, thread, *args, **more)
+        return await await_outside(lambda: arun_calls(reading()))
 
-    def _reading(
+    async def _reading(
         self, reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs
-    ) -> Calls[T]:
+    ) -> T:
         """Return the result of a function that reads a thread, with the tree's names that it knows."""
-        _, thread = yield from self.for_thread(thread)
-        return (yield from self._making_sense(reads, thread, *args, **more))
+        _, thread = await self.for_thread(thread)
+        return await self._making_sense(reads, thread, *args, **more)
 
-    def for_thread(self, thread: ThreadSaver) -> "Calls[tuple[Engine, ThreadSaver]]":
+    async def for_thread(self, thread: ThreadSaver) -> "tuple[Engine, ThreadSaver]":
         """Return the engine for a thread, by the names that it has for agents; and the thread in it."""
         former = None
         if self.former is not None and thread.thread_id:
-            former = yield from self.former(thread)
+            former = await self.former(thread)
         if former is None:
             return self, thread
         return former, former.thread(thread.thread_id, thread.saver)
@@ -424,16 +425,16 @@ class Engine:
         check = partial(check_sound, self.tree)
         return ThreadSaver(self.tree, self.graph, saver or self.saver, check, thread_id, self._paths)
 
-    def _making_sense(
+    async def _making_sense(
         self, reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs
-    ) -> Calls[T]:
+    ) -> T:
         """Return the result of a function that reads a thread; it runs no code of users.
 
         Raises:
             SaverError: Each stored value is sound, but they do not fit together.
         """
         try:
-            return (yield from reads(thread, *args, **more))
+            return await reads(thread, *args, **more)
         except AgentGraphError:
             raise
         except SENSELESS as error:
@@ -442,7 +443,7 @@ class Engine:
             raise saver_error(unfit(error), self.saver, thread.thread_id) from error
 
 
-def _check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) -> Calls[None]:
+async def _check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) -> None:
     """Refuse input with values that do not fit their declared types, after their reducers.
 
     Args:
@@ -457,13 +458,13 @@ def _check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) ->
     update = graph_input.update if isinstance(graph_input, Command) else graph_input
     values = update.get("values") if isinstance(update, Mapping) else None
     if values:
-        present = (yield from saver.state()).values.get("values", {})
+        present = (await saver.state()).values.get("values", {})
         reducers.merged(present, values)
 
 
-def _check_known(
+async def _check_known(
     saver: ThreadSaver, reducers: Reducers, values: Mapping[str, object] | None
-) -> Calls[None]:
+) -> None:
     """Refuse a value whose name is a typo of one that a declared schema makes known.
 
     That is a name that nothing knows, close to one that is known: to the schema, the agents, or the
@@ -474,12 +475,12 @@ def _check_known(
     """
     if not values or values.keys() <= reducers.fields.keys():
         return
-    state = yield from saver.state()
+    state = await saver.state()
     known = {*reducers.fields, *value_names(saver.tree), *state.values.get("values", {})}
     typos = {name: near for name in values.keys() - known if (near := nearest(str(name), known))}
     if not typos:
         return
-    written = {name for saved in (yield from saver.checkpoints()) for name in _written_in(saved)}
+    written = {name for saved in await saver.checkpoints() for name in _written_in(saved)}
     for name in (name for name in values if name in typos.keys() - written):
         raise AgentGraphError(
             f"values: no schema, agent or thread knows {shown(name)}; did you mean {typos[name]!r}? "

@@ -26,7 +26,6 @@ from agentgraph.graph.own import detached
 from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.state import Position
-from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.values import check_mapping
 from agentgraph.safe_repr import as_json, shown
@@ -139,21 +138,21 @@ class PendingQuestions(NamedTuple):
     asked: Mapping[str, Asked] = MappingProxyType({})
 
 
-def pending(saver: ThreadSaver) -> Calls[list[Interrupt]]:
+async def pending(saver: ThreadSaver) -> list[Interrupt]:
     """Return the questions that wait for answers, in the order of the tree.
 
     Raises:
         UnknownThreadError: The saver has no such thread.
         TreeChangedError: A tree of another shape ran the thread.
     """
-    if (saved := (yield from read_thread(saver))) is None:
+    if (saved := await read_thread(saver)) is None:
         return []
-    return (yield from _pending_questions(saver, saved)).questions
+    return (await _pending_questions(saver, saved)).questions
 
 
-def resumption(
+async def resumption(
     saver: ThreadSaver, answers: object, values: Mapping[str, object] | None
-) -> Calls[Resumption | Command[str] | Admitted | None]:
+) -> Resumption | Command[str] | Admitted | None:
     """Check answers, and return the input with which LangGraph resumes.
 
     Values for a turn that has not begun are part of its input: they count after those that it has.
@@ -165,8 +164,8 @@ def resumption(
     """
     check_mapping(values)
     values = detached(dict(values or {}))
-    thread_id, saved = saver.thread_id, (yield from open_thread(saver))
-    questions, answered, asked = yield from _pending_questions(saver, saved)
+    thread_id, saved = saver.thread_id, await open_thread(saver)
+    questions, answered, asked = await _pending_questions(saver, saved)
     named = answers_by_id(saver, questions, answers)
     values = saver.saved_values(values)
     if values and (begun := begun_input(saved)) is not None:
@@ -268,17 +267,17 @@ def _fits(question: Interrupt, answer: object) -> bool:
         return False
 
 
-def _pending_questions(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[PendingQuestions]:
+async def _pending_questions(saver: ThreadSaver, saved: CheckpointTuple) -> PendingQuestions:
     """Return the questions that wait where a thread is, and how they can be answered."""
-    _, origin = yield from before_edits(saver, saved)
-    return (yield from (_questions if origin is saved else _asked_before_edits)(saver, origin))
+    _, origin = await before_edits(saver, saved)
+    return await (_questions if origin is saved else _asked_before_edits)(saver, origin)
 
 
-def _questions(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[PendingQuestions]:
+async def _questions(saver: ThreadSaver, saved: CheckpointTuple) -> PendingQuestions:
     """Return the questions that were asked in the step after a checkpoint of the root."""
-    asked = yield from _asked_in(saver, "", saved)
+    asked = await _asked_in(saver, "", saved)
     if any(map(asked_in, (each.schema for each in asked))):
-        asked = _without_leave(asked, (yield from counts_at(saver, saved)))
+        asked = _without_leave(asked, await counts_at(saver, saved))
     questions = [question_of(saver.tree, question_note(each.question)) for each in asked]
     return PendingQuestions(questions, asked={each.id: each for each in asked})
 
@@ -293,7 +292,7 @@ def _without_leave(asked: Sequence[Asked], counts: Counts) -> list[Asked]:
     ]
 
 
-def _asked_before_edits(saver: ThreadSaver, origin: CheckpointTuple) -> Calls[PendingQuestions]:
+async def _asked_before_edits(saver: ThreadSaver, origin: CheckpointTuple) -> PendingQuestions:
     """Return the questions that were asked in the step after a checkpoint, before the state was edited.
 
     The step that asked them begins anew. So the question of its node has a new id already, and one of a
@@ -301,15 +300,15 @@ def _asked_before_edits(saver: ThreadSaver, origin: CheckpointTuple) -> Calls[Pe
     answered, the next answer is for that one.
     """
     position = position_in(saver.tree, origin)
-    tasks = (yield from saver.state()).tasks
-    questions = (yield from _questions(saver, origin)).questions
+    tasks = (await saver.state()).tasks
+    questions = (await _questions(saver, origin)).questions
     if position is None or not questions or [task.name for task in tasks] != [position["next"]]:
         return PendingQuestions([])
     place = saver.tree.by_node[str(position["next"])]
     node = f"{position['next']}:{tasks[0].id}"
-    (ran,) = (yield from saver.state("", origin.checkpoint["id"])).tasks
+    (ran,) = (await saver.state("", origin.checkpoint["id"])).tasks
     asks_itself = position["next"] == place.nodes.question or place.kind.asks
-    is_first = asks_itself or not (yield from _is_answered(saver, origin))
+    is_first = asks_itself or not await _is_answered(saver, origin)
     alone = ran_after(origin) == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
     if len(questions) == 1 and is_first and alone:
         own = LangGraphInterrupt.from_ns(None, node).id
@@ -317,10 +316,10 @@ def _asked_before_edits(saver: ThreadSaver, origin: CheckpointTuple) -> Calls[Pe
     return PendingQuestions(questions, "bare" if len(questions) == 1 and is_first else "anew")
 
 
-def _is_answered(saver: ThreadSaver, origin: CheckpointTuple) -> Calls[bool]:
+async def _is_answered(saver: ThreadSaver, origin: CheckpointTuple) -> bool:
     """Return whether any question of the step after a checkpoint of the root was answered."""
     began = origin.checkpoint["id"]
-    every = yield from leading_checkpoints(saver, began)
+    every = await leading_checkpoints(saver, began)
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
     return any(RESUME in task for at in [origin, *inside] for task in writes_by_task(at).values())
 
@@ -414,7 +413,7 @@ def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> Unknown
     return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
-def _asked_in(saver: ThreadSaver, namespace: str, saved: CheckpointTuple | None) -> Calls[list[Asked]]:
+async def _asked_in(saver: ThreadSaver, namespace: str, saved: CheckpointTuple | None) -> list[Asked]:
     """Return the questions of a lane and of the lanes inside it.
 
     A LangGraph task keeps its last question even if that was answered and the task then failed. So each
@@ -427,14 +426,14 @@ def _asked_in(saver: ThreadSaver, namespace: str, saved: CheckpointTuple | None)
     asked, next_ = _asking(saved), position["next"]
     at_border = "border" in position  # there the node itself asks, whatever its agent runs
     if asked and not at_border and next_ != place.nodes.question and _runs_lanes(place, next_):
-        return (yield from _asked_by_tasks(saver, namespace, saved, position))
+        return await _asked_by_tasks(saver, namespace, saved, position)
     questions: list[Asked] = []
     for task, writes in asked.items():
         inner = joined(namespace, f"{next_}:{task}")
         graph: Any = getattr(place.agent, "graph", None) if place.kind.runs_graph else None
         if hasattr(graph, "channels") and not at_border:
             at = recast_checkpoint_ns(inner) if graph.checkpointer is True else inner
-            waiting = yield from _asked_in_graph(saver, at)
+            waiting = await _asked_in_graph(saver, at)
             asks = [one for one in writes[INTERRUPT] if one.id in (waiting or ())]
             questions += [(waiting or {})[one.id]._replace(question=one) for one in asks]
         else:
@@ -447,26 +446,26 @@ def _runs_lanes(place: Place, node: str | None) -> bool:
     return node == place.nodes.tools or place.kind.is_fork or place.kind.runs_agents
 
 
-def _asked_in_graph(saver: ThreadSaver, namespace: str) -> Calls[dict[str, Asked] | None]:
+async def _asked_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, Asked] | None:
     """Return the questions that wait in a graph and its subgraphs, by id; None if none ran."""
-    saved = yield from saver.checkpoint(namespace)
+    saved = await saver.checkpoint(namespace)
     if saved is None:
         return None
     asked = _asking(saved)
-    tasks = (yield from saver.state(namespace)).tasks if asked else ()
+    tasks = (await saver.state(namespace)).tasks if asked else ()
     names = {each.id: each.name for each in tasks}
     questions: dict[str, Asked] = {}
     for task in asked:
         inner = joined(namespace, f"{names.get(task)}:{task}")
-        deeper = yield from _asked_in_graph(saver, inner)
+        deeper = await _asked_in_graph(saver, inner)
         own = {each.id: each for each in _unanswered(inner, saved, task)}
         questions |= own if deeper is None else deeper
     return questions
 
 
-def _asked_by_tasks(
+async def _asked_by_tasks(
     saver: ThreadSaver, namespace: str, saved: CheckpointTuple, position: Position
-) -> Calls[list[Asked]]:
+) -> list[Asked]:
     """Return the questions of the lanes and tool calls that one node runs as tasks.
 
     If only the node itself wrote anything, it ran a call without a task.
@@ -474,7 +473,7 @@ def _asked_by_tasks(
     place = saver.tree.by_node[str(position["next"])]
     asked, lanes = _asking(saved), saver.tree.lanes(place)
     at = address(place, as_cursor(position["cursor"]))
-    (runs,) = (yield from saver.state(namespace, saved.checkpoint["id"])).tasks
+    (runs,) = (await saver.state(namespace, saved.checkpoint["id"])).tasks
     outer = joined(namespace, f"{position['next']}:{runs.id}")
     if ran_after(saved) == {runs.id}:
         return _unanswered(outer, saved, runs.id)
@@ -483,12 +482,12 @@ def _asked_by_tasks(
         attempt = sum(each["task"] == task for each in attempts_in(saved))
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
             inside = namespace_of_attempt(joined(outer, lane.node), task, attempt)
-            at_lane = yield from saver.checkpoint(inside)
-            if inner := (yield from _asked_in(saver, inside, at_lane)):
+            at_lane = await saver.checkpoint(inside)
+            if inner := await _asked_in(saver, inside, at_lane):
                 there = asker_of(inner[0].schema).address or ""
                 order = order_of(lane, there), there
                 if place.kind.runs_agents:  # calls have numbers or keys, and began one after the other
-                    first = (yield from saver.checkpoints(inside))[-1]
+                    first = (await saver.checkpoints(inside))[-1]
                     order = 0, str(first.checkpoint["id"])
                 in_order.append((order, inner))
                 break

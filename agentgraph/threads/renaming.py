@@ -7,7 +7,6 @@ those that come. Code has the new names. So nothing that is saved has to be chan
 from collections.abc import Callable, Mapping
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import nearest, shown
 from agentgraph.threads.changed_trees import outline_at
 from agentgraph.threads.checkpoints import position_of, root_line
@@ -30,12 +29,12 @@ def former_engines(tree: Tree, renames: Mapping[str, str], make: Make) -> Former
     """
     engines: dict[frozenset[tuple[str, str]], Engine] = {}
 
-    def former(saver: ThreadSaver) -> Calls[Engine | None]:
-        saved = yield from saver.checkpoint()
+    async def former(saver: ThreadSaver) -> Engine | None:
+        saved = await saver.checkpoint()
         position = position_of(saved) if saved else None
         if position is None or position["tree"] == tree.fingerprint:
             return None
-        line = yield from root_line(saver, lambda each: outline_at(each) is not None)
+        line = await root_line(saver, lambda each: outline_at(each) is not None)
         outline = outline_at(line[-1])
         names = names_in(outline) if outline else set()
         known_as = {new: old for old, new in renames.items() if old in names and new not in names}

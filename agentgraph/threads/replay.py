@@ -70,7 +70,6 @@ from agentgraph.graph.stamps import (
     step_name,
 )
 from agentgraph.graph.state import Position, clock_in
-from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.changed_trees import former_paths, is_of, open_thread, read_thread
 from agentgraph.threads.checkpoints import (
     CHANGED,
@@ -111,7 +110,7 @@ STOPPED = "stopped"
 _NO_EVENTS = (*_MARKS, STOPPED, REWOUND, CHANGED, VOIDED)
 
 
-def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEvent]]:
+async def replayed(saver: ThreadSaver, line: str | None = None) -> list[AgentEvent]:
     """Return the events of all turns of a thread, without chunks.
 
     Args:
@@ -121,12 +120,12 @@ def replayed(saver: ThreadSaver, line: str | None = None) -> Calls[list[AgentEve
     Raises:
         ThreadError: The thread has no such line; or as `read_thread` does.
     """
-    yield from read_thread(saver)
-    every = yield from _told_checkpoints(saver) if line is None else checkpoints_of_line(saver, line)
+    await read_thread(saver)
+    every = await (_told_checkpoints(saver) if line is None else checkpoints_of_line(saver, line))
     return [*_events_of(entries_of(saver.tree, every), saver, every)]
 
 
-def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> Calls[list[AgentEvent]]:
+async def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> list[AgentEvent]:
     """Return what a reader lacks that has read the events of a thread up to a cursor, in order.
 
     What a run voided when it began, and replayed, comes with that run: its cursors begin with that of
@@ -141,11 +140,11 @@ def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> Calls
     Raises:
         ThreadError: As `read_thread` does.
     """
-    yield from read_thread(saver)
-    return told_in_steps(saver, (yield from _of_steps_since(saver, after)), after, upto)
+    await read_thread(saver)
+    return told_in_steps(saver, await _of_steps_since(saver, after), after, upto)
 
 
-def _of_steps_since(saver: ThreadSaver, after: str | None) -> Calls[list[CheckpointTuple]]:
+async def _of_steps_since(saver: ThreadSaver, after: str | None) -> list[CheckpointTuple]:
     """Return the checkpoints of the steps that may have told anything after a cursor.
 
     A checkpoint of the root has the number of the last event before it. So the last one with a number
@@ -161,12 +160,12 @@ def _of_steps_since(saver: ThreadSaver, after: str | None) -> Calls[list[Checkpo
             was_read, has_read[0] = has_read[0], clock_in(position_of(saved))[1] <= number
             return was_read
 
-        roots = yield from root_line(saver, is_last)
+        roots = await root_line(saver, is_last)
         if roots:
-            every = yield from _told_checkpoints(saver, str(roots[-1].checkpoint["id"]))
+            every = await _told_checkpoints(saver, str(roots[-1].checkpoint["id"]))
             if not any(_is_replay_after(note, after) for each in every for note in notes_at(each)):
                 return every
-    return (yield from _told_checkpoints(saver))
+    return await _told_checkpoints(saver)
 
 
 def _is_replay_after(note: Note, after: str) -> bool:
@@ -227,13 +226,13 @@ def _cursor_after(entry: Entry, voids: Sequence[Note]) -> str:
     return cursor_of(last, number) if last > number else cursor_of(number)
 
 
-def last_turn(saver: ThreadSaver) -> Calls[list[str | AgentEvent]]:
+async def last_turn(saver: ThreadSaver) -> list[str | AgentEvent]:
     """Return the events of a thread's last turn, and the addresses of what ended, in order.
 
     What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
-    yield from open_thread(saver)
-    tree, checkpoints = saver.tree, (yield from lane_checkpoints(saver))
+    await open_thread(saver)
+    tree, checkpoints = saver.tree, await lane_checkpoints(saver)
     every = without_past_attempts(checkpoints)
     turn = max((_turn(saved) for saved in every), default=0)
     mine = [saved for saved in every if _turn(saved) == turn]
@@ -297,19 +296,19 @@ def _ends(every: Iterable[CheckpointTuple]) -> Iterator[Position]:
                 yield result["position"]
 
 
-def last_answer(saver: ThreadSaver) -> Calls[Note | None]:
+async def last_answer(saver: ThreadSaver) -> Note | None:
     """Return the note of the last structured answer in a thread's last turn; None if there is none.
 
     Raises as `open_thread` does.
     """
-    yield from open_thread(saver)
-    every = yield from lane_checkpoints(saver)
+    await open_thread(saver)
+    every = await lane_checkpoints(saver)
     turn = max((_turn(saved) for saved in every), default=0)
     answers = [note for note in _answers(every) if note.moment and note.moment.turn == turn]
     return answers[-1] if answers else None
 
 
-def lane_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple]]:
+async def lane_checkpoints(saver: ThreadSaver, since: str = "") -> list[CheckpointTuple]:
     """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
 
     A foreign graph may be a compiled tree, with entries of its own.
@@ -318,19 +317,19 @@ def lane_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[Checkpoi
         saver: The thread.
         since: As in `leading_checkpoints`.
     """
-    every = yield from leading_checkpoints(saver, since)
+    every = await leading_checkpoints(saver, since)
     return [each for each in every if not is_foreign(saver.tree, each)]
 
 
-def checkpoints_of_line(saver: ThreadSaver, head: str) -> Calls[list[CheckpointTuple]]:
+async def checkpoints_of_line(saver: ThreadSaver, head: str) -> list[CheckpointTuple]:
     """Return the checkpoints of the lanes on one of the thread's lines, also of other trees."""
-    every = known_line(saver, head, (yield from saver.checkpoints()))
+    every = known_line(saver, head, await saver.checkpoints())
     return _lanes_of_any_tree(saver.tree, every)
 
 
-def _told_checkpoints(saver: ThreadSaver, since: str = "") -> Calls[list[CheckpointTuple]]:
+async def _told_checkpoints(saver: ThreadSaver, since: str = "") -> list[CheckpointTuple]:
     """Return what `lane_checkpoints` does, and those of lanes of other trees that ran the thread."""
-    return _lanes_of_any_tree(saver.tree, (yield from leading_checkpoints(saver, since)))
+    return _lanes_of_any_tree(saver.tree, await leading_checkpoints(saver, since))
 
 
 def _lanes_of_any_tree(tree: Tree, every: Sequence[CheckpointTuple]) -> list[CheckpointTuple]:
@@ -609,57 +608,57 @@ def _is_heard(ran: CheckpointTuple) -> bool:
     return back is not None and heard is not None and number_of(heard) > number_of(back)
 
 
-def continuation(saver: ThreadSaver, graph_input: object) -> Calls[Continuation]:
+async def continuation(saver: ThreadSaver, graph_input: object) -> Continuation:
     """Return how a run continues a thread.
 
     Args:
         saver: The thread.
         graph_input: The input of the graph: that of a new turn, or a command or None to resume.
     """
-    saved = yield from saver.checkpoint()
+    saved = await saver.checkpoint()
     position = position_of(saved) if saved else None
     if saved is None or position is None:
         return Continuation()
-    if (rest := (yield from _rest(saver, saved))) is None:
+    if (rest := await _rest(saver, saved)) is None:
         last = clock_in(position)[1]
         return Continuation(Moment(_turn_with(graph_input, saved), last, ""), before=(last, ()))
     return _continue_step(saver, graph_input, saved, rest)
 
 
-def unheard(saver: ThreadSaver) -> Calls[Voided]:
+async def unheard(saver: ThreadSaver) -> Voided:
     """Return what a resume of a thread would void and replay now."""
-    saved = yield from saver.checkpoint()
+    saved = await saver.checkpoint()
     rest = None
     if saved is not None and position_of(saved) is not None:
-        rest = yield from _rest(saver, saved)
+        rest = await _rest(saver, saved)
     return Voided() if rest is None else rest.void
 
 
-def _rest(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[_Rest | None]:
+async def _rest(saver: ThreadSaver, saved: CheckpointTuple) -> _Rest | None:
     """Return what is left of the last run, given the thread's last checkpoint; None if nothing is."""
-    ran, origin = yield from before_edits(saver, saved)
-    heard = yield from _heard(saver, ran, is_edited=ran is not saved)
+    ran, origin = await before_edits(saver, saved)
+    heard = await _heard(saver, ran, is_edited=ran is not saved)
     is_over = next_node(saved) is None
     if is_over and heard == inf:
         return None
-    rest = yield from _voided(saver, ran, saved if is_over else origin, heard, is_over=is_over)
+    rest = await _voided(saver, ran, saved if is_over else origin, heard, is_over=is_over)
     if (gone := _rewound(ran)) is None:
         return rest
     rest = rest._replace(rewound=ran if gone.states else None)
     if not _is_heard(ran):
-        line = rest.line if gone.again is None else (yield from lane_checkpoints(saver, gone.since))
+        line = rest.line if gone.again is None else await lane_checkpoints(saver, gone.since)
         rest = rest._replace(line=line, void=gone.added_to(rest.void, entries_of(saver.tree, line)))
     return rest
 
 
-def _voided(
+async def _voided(
     saver: ThreadSaver,
     ran: CheckpointTuple,
     origin: CheckpointTuple,
     heard: float | None,
     *,
     is_over: bool,
-) -> Calls[_Rest]:
+) -> _Rest:
     """Return what is voided and replayed, without what a rewind left behind.
 
     Args:
@@ -675,7 +674,7 @@ def _voided(
     place = place_of(tree, position_of(origin))
     runs_tasks = (place or tree).runs_tasks
     if heard != inf or tree.may_void or (runs_tasks and (is_cut or _has_failed(origin))):
-        line = yield from lane_checkpoints(saver, (yield from _first_needed(saver, ran, origin, heard)))
+        line = await lane_checkpoints(saver, await _first_needed(saver, ran, origin, heard))
     every = _since(line, origin)
     if heard is None:
         void = _void_and_replay(tree, _maybe_unheard(line, ran))
@@ -741,7 +740,7 @@ def _continue_step(
     )
 
 
-def save_heard(saver: ThreadSaver, upto: float | None, *, is_stopped: bool = False) -> Calls[None]:
+async def save_heard(saver: ThreadSaver, upto: float | None, *, is_stopped: bool = False) -> None:
     """Save up to when the consumer of a run received its events, if the saver can.
 
     Args:
@@ -752,13 +751,13 @@ def save_heard(saver: ThreadSaver, upto: float | None, *, is_stopped: bool = Fal
     """
     if upto is None:
         return
-    saved = yield from saver.written()
+    saved = await saver.written()
     position = position_of(saved) if saved else None
     if saved is not None and position is not None:
         turn, last = clock_in(position)
         clock = Clock(turn, max([last, *map(number_of, notes_at(saved))]))
         stopped = [new_note(clock, "", STOPPED, None)] if is_stopped else []
-        yield from save_notes(saver, saved, [*stopped, new_note(clock, "", "heard", upto)])
+        await save_notes(saver, saved, [*stopped, new_note(clock, "", "heard", upto)])
 
 
 def _void_and_replay(tree: Tree, every: Sequence[CheckpointTuple]) -> Voided:
@@ -785,9 +784,9 @@ def _unheard(
     return Voided([*steps, *void], entries[first:])
 
 
-def _first_needed(
+async def _first_needed(
     saver: ThreadSaver, ran: CheckpointTuple, origin: CheckpointTuple, heard: float | None
-) -> Calls[str]:
+) -> str:
     """Return the id of the first checkpoint of the root that tells what is void and replayed.
 
     If it is unknown what was received, that is the one before `ran`; otherwise the last one at which
@@ -796,7 +795,7 @@ def _first_needed(
     if heard == inf:
         return str(origin.checkpoint["id"])
     first = ran
-    while (before := (yield from parent_of(saver, first))) is not None:
+    while (before := await parent_of(saver, first)) is not None:
         if heard is None:
             return str(before.checkpoint["id"])
         if Moment(*clock_in(position_of(first)), "").time <= heard:
@@ -815,7 +814,7 @@ def _names(every: Iterable[CheckpointTuple]) -> list[str]:
     return sorted(filter(None, map(_step_at, every)))
 
 
-def _heard(saver: ThreadSaver, ran: CheckpointTuple, *, is_edited: bool) -> Calls[float | None]:
+async def _heard(saver: ThreadSaver, ran: CheckpointTuple, *, is_edited: bool) -> float | None:
     """Return up to when the events of the last run were received; None if the run was killed.
 
     If the state was edited since, the run may have continued on another line: then all were received.
@@ -824,7 +823,7 @@ def _heard(saver: ThreadSaver, ran: CheckpointTuple, *, is_edited: bool) -> Call
         return last.data if last.kind == "heard" else None
     if not is_edited:
         return None
-    as_saved = yield from saver.checkpoint(checkpoint_id=ran.checkpoint["id"])
+    as_saved = await saver.checkpoint(checkpoint_id=ran.checkpoint["id"])
     return inf if as_saved and _has_ended(as_saved) else None
 
 

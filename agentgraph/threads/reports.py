@@ -25,7 +25,6 @@ from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.stamps import address_of, number_of, speaker_at
 from agentgraph.graph.state import Position, clock_in, with_changes
-from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
@@ -154,17 +153,17 @@ class Result:
         return spent_in(self.counts, self.events)
 
 
-def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Calls[Result]:
+async def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Result:
     """Return the result of a run that has ended, from its events and the thread's state."""
     asked = any(event.kind == "interrupted" for event in events)
-    questions = (yield from pending(saver)) if asked else []
-    snapshot = yield from saver.state()
+    questions = await pending(saver) if asked else []
+    snapshot = await saver.state()
     state, is_stopped = snapshot.values, bool(snapshot.next)
     values, counts = state.get("values", {}), state.get("position", {}).get("spent", {})
     if questions:
-        counts = yield from counts_at(saver, (yield from saver.checkpoint()))
+        counts = await counts_at(saver, await saver.checkpoint())
     output, schemas = None, _output_schemas(saver.tree)
-    if schemas and (answer := (yield from last_answer(saver))):
+    if schemas and (answer := await last_answer(saver)):
         from agentgraph.graph.chat.output import restored, wanted_by
 
         output = restored(wanted_by(schemas.get(speaker_at(answer.address))), answer.data)
@@ -289,14 +288,14 @@ class Pending(list[Interrupt]):
         self.queued = queued
 
 
-def pending_on(saver: ThreadSaver) -> Calls[Pending]:
+async def pending_on(saver: ThreadSaver) -> Pending:
     """Return what waits on a thread: its questions, and messages.
 
     Raises:
         ThreadError: As `pending` does.
     """
-    questions = yield from pending(saver)
-    return Pending(questions, (yield from waiting_on(saver)))
+    questions = await pending(saver)
+    return Pending(questions, await waiting_on(saver))
 
 
 @dataclass(frozen=True)
@@ -314,28 +313,28 @@ class ThreadSummary:
     updated: float
 
 
-def thread(saver: ThreadSaver, reducers: Reducers) -> Calls[Thread]:
+async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     """Return what is on a thread, with the input of a turn that has only begun.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
-    thread_id, is_running = saver.thread_id, (yield from saver.is_under_way())
-    saved = yield from saver.checkpoint()
-    queued = tuple((yield from waiting_on(saver)))
+    thread_id, is_running = saver.thread_id, await saver.is_under_way()
+    saved = await saver.checkpoint()
+    queued = tuple(await waiting_on(saver))
     if saved is None:
         return Thread(thread_id, "running" if is_running else "new", queued=queued)
-    events = yield from replayed(saver)
-    questions = yield from pending(saver)
+    events = await replayed(saver)
+    questions = await pending(saver)
     begun = begun_input(saved)
-    state = (yield from saver.state("", saved.checkpoint["id"] if begun else None)).values
+    state = (await saver.state("", saved.checkpoint["id"] if begun else None)).values
     messages: list[BaseMessage] = state.get("messages", [])
     values: Mapping[str, object] = state.get("values", {})
     if begun is not None:
         messages = with_changes(messages, begun["messages"])
         values = reducers.merged(values, begun["values"])
-    every = yield from saver.checkpoints()
-    turns = _turns(leading(every), messages, events, (yield from counts_at(saver, saved)))
+    every = await saver.checkpoints()
+    turns = _turns(leading(every), messages, events, await counts_at(saver, saved))
     status: Status = "running" if is_running else status_at(saved, bool(questions))
     lines = lines_of(saver.tree, [each for each in every if not namespace_of(each)])
     return Thread(thread_id, status, values, messages, turns, questions, lines, queued)
@@ -360,7 +359,7 @@ def lines_of(tree: Tree, roots: Sequence[CheckpointTuple]) -> list[Line]:
     return lines
 
 
-def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSummary]]:
+async def threads(saver: ThreadSaver, status: Status | None) -> list[ThreadSummary]:
     """Return the threads of a status, or all for None; those that began last first.
 
     Raises:
@@ -369,35 +368,35 @@ def threads(saver: ThreadSaver, status: Status | None) -> Calls[list[ThreadSumma
     if status not in (None, *get_args(Status)):
         known = ", ".join(map(repr, get_args(Status)))
         raise AgentGraphError(f"status={shown(status)} is not a status of threads; use one of {known}")
-    saved, running = (yield from saver.thread_ids()), runs_on(saver.saver)
+    saved, running = await saver.thread_ids(), runs_on(saver.saver)
     summaries = [
         ThreadSummary(thread_id, "running", run.began)
         for thread_id, run in running.items()
         if thread_id not in saved and status in (None, "running")
     ]
     for thread_id in saved:
-        each = yield from _summary(saver.of(thread_id))
+        each = await _summary(saver.of(thread_id))
         if each is not None and status in (None, each.status):
             summaries.append(each)
     return summaries
 
 
-def status_of(saver: ThreadSaver) -> Calls[Status]:
+async def status_of(saver: ThreadSaver) -> Status:
     """Return the status of a thread, whichever tree ran it."""
-    if (yield from saver.checkpoint()) is None:
-        return "running" if (yield from saver.is_under_way()) else "new"
-    summary = yield from _summary(saver)
+    if await saver.checkpoint() is None:
+        return "running" if await saver.is_under_way() else "new"
+    summary = await _summary(saver)
     return summary.status if summary else "new"
 
 
-def _summary(saver: ThreadSaver) -> Calls[ThreadSummary | None]:
+async def _summary(saver: ThreadSaver) -> ThreadSummary | None:
     """Return a thread in a list, whichever tree ran it; None if no tree did."""
-    is_running = yield from saver.is_under_way()
-    saved = yield from known_thread(saver)
+    is_running = await saver.is_under_way()
+    saved = await known_thread(saver)
     if position_of(saved) is None:
         return None
     try:
-        asks = bool((yield from pending(saver)))
+        asks = bool(await pending(saver))
     except ThreadError:  # another tree ran it, or it is a copy that was cut short
         asks = any(INTERRUPT in writes for writes in writes_by_task(saved).values())
     status: Status = "running" if is_running else status_at(saved, asks)
@@ -479,12 +478,12 @@ def _input(saved: CheckpointTuple) -> list[BaseMessage] | None:
     return None if begun is None else list(begun["messages"])
 
 
-def delete(saver: ThreadSaver) -> Calls[None]:
+async def delete(saver: ThreadSaver) -> None:
     """Delete a thread, also one that cannot be read.
 
     Raises:
         UnknownThreadError: The saver has no such thread.
     """
     with suppress(SaverError):
-        yield from known_thread(saver)
-    yield from saver.delete()
+        await known_thread(saver)
+    await saver.delete()

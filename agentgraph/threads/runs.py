@@ -43,7 +43,7 @@ from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.signal_handlers import is_of_a_handler
-from agentgraph.graph.sync_async import Advance, Call, Calls, close, get_next
+from agentgraph.graph.sync_async import Advance, Call, Calls, awaiting, close, get_next
 from agentgraph.threads.checkpoints import save_failure, save_notes
 from agentgraph.threads.config import is_collecting, is_within, outside
 from agentgraph.threads.forked import OfProcess
@@ -149,16 +149,18 @@ class Execution:
 
     def _events(self) -> RunGenerator:
         if self._enter is not None:
-            yield from self._enter(self)
+            yield from awaiting(self._enter(self))
         yield from self._part()
-        while self.again and not self.control.drain_requested and (yield from self.again(self)):
+        while (
+            self.again and not self.control.drain_requested and (yield from awaiting(self.again(self)))
+        ):
             yield from self._part()
 
     def _part(self) -> RunGenerator:
         """Run until it ends or pauses."""
         on = self._continuation
         if on.checkpoint is not None:
-            yield from save_notes(self._thread, on.checkpoint, on.notes_before)
+            yield from awaiting(save_notes(self._thread, on.checkpoint, on.notes_before))
         self._is_replaying = True
         yield from on.replayed
         self._is_replaying = False
@@ -167,9 +169,9 @@ class Execution:
         self.heard_until = on.begin.time
         try:
             if on.checkpoint is not None:
-                yield from save_notes(self._thread, on.checkpoint, on.notes_after)
+                yield from awaiting(save_notes(self._thread, on.checkpoint, on.notes_after))
             for answer in self._answers:
-                yield from self._thread.put_write(*answer)
+                yield from awaiting(self._thread.put_write(*answer))
             yield from self._streamed()
         except BaseException as error:
             is_of_saver = isinstance(error, SaverError) and not failures(error)
@@ -178,9 +180,11 @@ class Execution:
             raise
         finally:
             try:
-                yield from self._save_voids()
-                yield from save_heard(self._thread, self.heard_until, is_stopped=self._has_stopped)
-                yield from self.under_way.mark_requests(self._thread)
+                yield from awaiting(self._save_voids())
+                yield from awaiting(
+                    save_heard(self._thread, self.heard_until, is_stopped=self._has_stopped)
+                )
+                yield from awaiting(self.under_way.mark_requests(self._thread))
             except Exception as error:  # without the marks the next run reads and replays more
                 if is_of_a_handler(error):
                     raise
@@ -207,7 +211,7 @@ class Execution:
                                 feed.older = len(feed.lately)  # the one before is saved
                     yield from translator.feed(self._on_part(part) if self._on_part else part)
                     if self._voids:
-                        yield from self._save_voids()
+                        yield from awaiting(self._save_voids())
             self._saver.check()
             if not self.control.drain_requested:
                 self.heard_until = inf
@@ -241,11 +245,11 @@ class Execution:
         finally:
             del error  # it would hold this frame, and the frame it
 
-    def _save_voids(self) -> Calls[None]:
+    async def _save_voids(self) -> None:
         """Save what was told to be void, for followers that were cut off before they learned of it."""
         voids, self._voids = self._voids, []
-        if voids and (saved := (yield from self._thread.written())) is not None:
-            yield from save_notes(self._thread, saved, [*map(void_note, voids)])
+        if voids and (saved := await self._thread.written()) is not None:
+            await save_notes(self._thread, saved, [*map(void_note, voids)])
 
     def _failed(self, error: BaseException, translator: Translator) -> RunGenerator:
         """Yield and save how the run failed.
@@ -255,10 +259,10 @@ class Execution:
         """
         failed = list(translator.fail(error))
         if failures(error):
-            yield from save_failure(self._thread, error, translator.failures)
+            yield from awaiting(save_failure(self._thread, error, translator.failures))
         yield from failed
         if not failures(error):
-            yield from save_failure(self._thread, error, translator.failures)
+            yield from awaiting(save_failure(self._thread, error, translator.failures))
 
 
 Again = Callable[[Execution], Calls[bool]]

@@ -10,7 +10,6 @@ from langgraph.checkpoint.base import CheckpointTuple
 from agentgraph.agents.limits import MEASURES
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.nodes.spending import CHANNEL, RUN, Counts, added, losses_in_step, spent_until
-from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.checkpoints import begins_turn, next_node
 from agentgraph.threads.thread_saver import ThreadSaver
 
@@ -60,7 +59,7 @@ def spent_in(counts: Counts, events: Iterable[AgentEvent]) -> Spent:
     return replace(whole, by_agent=agents, seconds=counts.get(RUN, {}).get("seconds", 0.0))
 
 
-def counts_at(saver: ThreadSaver, saved: CheckpointTuple | None) -> Calls[Counts]:
+async def counts_at(saver: ThreadSaver, saved: CheckpointTuple | None) -> Counts:
     """Return what was counted in the turn of a checkpoint of the root, and in the step after it.
 
     Without a count before that step, and without one of the step itself, nothing else is read.
@@ -70,7 +69,7 @@ def counts_at(saver: ThreadSaver, saved: CheckpointTuple | None) -> Calls[Counts
     counts: Counts = {} if begins_turn(saved) else spent_until(saved)
     is_counted = counts or any(channel == CHANNEL for _, channel, _ in saved.pending_writes or ())
     if is_counted and next_node(saved) is not None:
-        losses = yield from losses_in_step(
+        losses = await losses_in_step(
             saver.saver, saver.tree, saver.thread_id, "", saved.checkpoint["id"]
         )
         for loss in losses:

@@ -1,7 +1,7 @@
 """One thread in its saver: all calls of the saver, and of LangGraph for the thread's state, are here.
 
-Each method returns a generator of calls, so sync and async runners share all code that reads and writes
-threads. What a saver raises becomes a `SaverError`, and what it returns has been checked.
+Each method is a coroutine that awaits calls, so sync and async runners share all code that reads and
+writes threads. What a saver raises becomes a `SaverError`, and what it returns has been checked.
 """
 
 from collections import defaultdict
@@ -93,10 +93,10 @@ class ThreadSaver:
         """Return whether a run is active on the thread, also in another process of its database."""
         return self._made(Call(is_locked, ais_locked, (self.saver, self.thread_id)))
 
-    def written(self) -> Calls[CheckpointTuple | None]:
+    async def written(self) -> CheckpointTuple | None:
         """Return the latest checkpoint of the root, which this run has written: it is not checked."""
         get = self.saver.get_tuple, self.saver.aget_tuple
-        saved: CheckpointTuple | None = yield Call(*get, (config_of(self.thread_id, ""),))
+        saved: CheckpointTuple | None = await Call(*get, (config_of(self.thread_id, ""),))
         return saved
 
     def saved_messages(self, messages: Iterable[BaseMessage]) -> list[BaseMessage]:
@@ -139,9 +139,9 @@ class ThreadSaver:
         config = config_of(self.thread_id, namespace, checkpoint_id)
         return self._called(self._graph, "get_state", config)
 
-    def checkpoints(
+    async def checkpoints(
         self, namespace: str | None = None, before: str | None = None, limit: int | None = None
-    ) -> Calls[list[CheckpointTuple]]:
+    ) -> list[CheckpointTuple]:
         """Return the thread's checkpoints, in all namespaces or one, each newest first.
 
         Args:
@@ -150,10 +150,10 @@ class ThreadSaver:
             limit: The greatest number of them.
         """
         bound = before and {"configurable": {"checkpoint_id": before}}
-        every = yield from self._listed(config_of(self.thread_id, namespace), before=bound, limit=limit)
+        every = await self._listed(config_of(self.thread_id, namespace), before=bound, limit=limit)
         return [each for each in every if not is_request(each)] if namespace is None else every
 
-    def children(self, saved: CheckpointTuple) -> Calls[list[CheckpointTuple]]:
+    async def children(self, saved: CheckpointTuple) -> list[CheckpointTuple]:
         """Return the checkpoints after one, in its namespace: of several lines, of which one forked.
 
         A line may be long; those in other lines are found by the number of their step.
@@ -161,7 +161,7 @@ class ThreadSaver:
         own = saved.config["configurable"]
         step = {"step": saved.metadata.get("step", 0) + 1}
         config = config_of(self.thread_id, own.get("checkpoint_ns", ""))
-        every = yield from self._listed(config, filter=step)
+        every = await self._listed(config, filter=step)
         parents = [(each, (each.parent_config or {}).get("configurable", {})) for each in every]
         return [each for each, at in parents if at.get("checkpoint_id") == own["checkpoint_id"]]
 
@@ -170,38 +170,38 @@ class ThreadSaver:
         config = config_of(self.thread_id, "")
         return self._listed(config, filter={"source": "input"}, limit=limit)
 
-    def forks(self) -> Calls[list[CheckpointTuple]]:
+    async def forks(self) -> list[CheckpointTuple]:
         """Return the checkpoints of the root at which a line may begin: of rewinds, forks and edits."""
         config = config_of(self.thread_id, "")
-        forked = yield from self._listed(config, filter={"source": "fork"})
-        return [*forked, *(yield from self._listed(config, filter={"source": "update"}))]
+        forked = await self._listed(config, filter={"source": "fork"})
+        return [*forked, *await self._listed(config, filter={"source": "update"})]
 
-    def thread_ids(self) -> Calls[list[str]]:
+    async def thread_ids(self) -> list[str]:
         """Return the ids of all threads of the saver, those that began last first."""
         began: dict[str, str] = {}
         if call := begun_threads(self.saver):
-            began = dict((yield from self._made(call)))
+            began = dict(await self._made(call))
         else:
             for metadata in _FIRST:
-                for saved in (yield from self._listed(None, filter=metadata)):
+                for saved in await self._listed(None, filter=metadata):
                     own = saved.config["configurable"]
                     if not own.get("checkpoint_ns"):
                         began.setdefault(str(own["thread_id"]), str(saved.checkpoint["id"]))
         return sorted(began, key=began.__getitem__, reverse=True)
 
-    def kept_namespaces(self) -> Calls[list[str]]:
+    async def kept_namespaces(self) -> list[str]:
         """Return the namespaces in which graphs with `checkpointer=True` keep their states."""
         if call := kept_namespaces(self.saver, self.thread_id):
-            names = [name for (name,) in (yield from self._made(call))]
+            names = [name for (name,) in await self._made(call)]
         else:
-            every = yield from self.checkpoints()
+            every = await self.checkpoints()
             names = [str(each.config["configurable"].get("checkpoint_ns", "")) for each in every]
         return sorted({name for name in names if name not in ("", REQUESTS) and ":" not in name})
 
-    def namespaces(self, since: str) -> Calls[Sequence[str | None] | None]:
+    async def namespaces(self, since: str) -> Sequence[str | None] | None:
         """Return the namespaces to list for the checkpoints since one, as `namespaces_since` does."""
         try:
-            return (yield from namespaces_since(self.saver, self.thread_id, since))
+            return await namespaces_since(self.saver, self.thread_id, since)
         except Exception as error:
             if is_of_a_handler(error):
                 raise
@@ -227,7 +227,7 @@ class ThreadSaver:
         versions = saved.checkpoint["channel_versions"]
         return self._called(self.saver, "put", config, saved.checkpoint, saved.metadata, versions)
 
-    def put_copy(self, saved: CheckpointTuple) -> Calls[None]:
+    async def put_copy(self, saved: CheckpointTuple) -> None:
         """Save a checkpoint with its writes on this thread, as it is: first the writes."""
         own, parent = saved.config["configurable"], saved.parent_config
         namespace = own.get("checkpoint_ns", "")
@@ -236,9 +236,9 @@ class ThreadSaver:
             tasks[task].append((channel, value))
         at = config_of(self.thread_id, namespace, own["checkpoint_id"])
         for number, (task, writes) in enumerate(tasks.items()):
-            yield from self.put_writes(at, writes, task, f"{number:06}")
+            await self.put_writes(at, writes, task, f"{number:06}")
         before = parent["configurable"]["checkpoint_id"] if parent else None
-        yield from self.put(config_of(self.thread_id, namespace, before), saved)
+        await self.put(config_of(self.thread_id, namespace, before), saved)
 
     def delete(self) -> Calls[None]:
         """Delete the thread."""
@@ -250,14 +250,14 @@ class ThreadSaver:
     def _called(self, owner: object, method: str, *arguments: object) -> Calls[Any]:
         return self._made(Call(getattr(owner, method), getattr(owner, f"a{method}"), arguments))
 
-    def _made(self, call: Call) -> Calls[Any]:
+    async def _made(self, call: Call) -> Any:
         """Return the result of a call; checkpoints in it are checked.
 
         Raises:
             SaverError: The saver failed, or a checkpoint is malformed.
         """
         try:
-            result = yield from _again_if_it_changed(call)
+            result = await _again_if_it_changed(call)
             for each in result if isinstance(result, list) else [result]:
                 if isinstance(each, CheckpointTuple):
                     self._check_one(each)
@@ -270,12 +270,12 @@ class ThreadSaver:
         return result
 
 
-def _again_if_it_changed(call: Call) -> Calls[object]:
+async def _again_if_it_changed(call: Call) -> object:
     """Make a call, again while a run writes what it reads: in memory that is an error of Python's."""
     for _ in range(_MOST_READS):
         try:
-            return (yield call)
+            return await call
         except RuntimeError as error:
             if "during iteration" not in str(error):
                 raise
-    return (yield call)
+    return await call

@@ -49,7 +49,6 @@ from agentgraph.graph.own import detached
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.state import Changes, Position, collected, folded, with_id
-from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import check_mapping, maps_in
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.checkpoints import (
@@ -127,13 +126,13 @@ def named_messages(messages: Input) -> list[BaseMessage]:
     return [with_id(each, str(uuid4())) for each in as_input(messages, None)["messages"]]
 
 
-def new_turn(
+async def new_turn(
     saver: ThreadSaver,
     messages: Input,
     values: Mapping[str, object] | None,
     drop_pending: bool,
     waiting: Sequence[BaseMessage] = (),
-) -> Calls[Admitted]:
+) -> Admitted:
     """Return the input of a new turn, with what is salvaged of an unfinished one.
 
     Args:
@@ -152,24 +151,24 @@ def new_turn(
     turn["messages"] = saver.saved_messages(turn["messages"])
     if "values" in turn:
         turn["values"] = saver.saved_values(turn["values"])
-    saved = yield from saver.checkpoint()
+    saved = await saver.checkpoint()
     if saved is not None:
         check_whole(saver, saved)
-        turn["messages"] = yield from _new_messages(saver, turn["messages"])
+        turn["messages"] = await _new_messages(saver, turn["messages"])
     if late := late_results(turn["messages"]):
-        turns = (yield from thread(saver, saver.reducers)).turns
+        turns = (await thread(saver, saver.reducers)).turns
         turn["messages"] = named_results(turns, turn["messages"], late, saver.thread_id)
     turn["messages"] = [*waiting, *turn["messages"]]
     if saved is None or not next_node(saved):
         return turn
-    if not drop_pending and (questions := (yield from pending(saver))):
+    if not drop_pending and (questions := await pending(saver)):
         there = ", ".join(f"{q.address} ({q.id})" for q in questions)
         raise PendingInterruptError(
             f"thread {shown(saver.thread_id)} waits for answers to {there}; answer them with "
             "resume(), or run with drop_pending=True to drop them",
             saver.thread_id,
         )
-    salvage = yield from _salvaged(saver, saved)
+    salvage = await _salvaged(saver, saved)
     more = {
         # one map after the other, for the reducers to merge
         "values": [dict(each) for each in [*salvage.values, turn.get("values", {})] if each],
@@ -181,7 +180,7 @@ def new_turn(
     )
 
 
-def _new_messages(saver: ThreadSaver, messages: Sequence[BaseMessage]) -> Calls[Sequence[BaseMessage]]:
+async def _new_messages(saver: ThreadSaver, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     """Return the messages of an input that the thread does not have, and its removals.
 
     Raises:
@@ -189,11 +188,11 @@ def _new_messages(saver: ThreadSaver, messages: Sequence[BaseMessage]) -> Calls[
     """
     if not any(message.id for message in messages):
         return messages
-    there = (yield from saver.state()).values.get("messages", ())
+    there = (await saver.state()).values.get("messages", ())
     return new_messages(messages, there, saver.thread_id)
 
 
-def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Salvage]:
+async def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Salvage:
     """Return what is salvaged of a turn that stopped at the root's checkpoint `saved`, the head.
 
     If the tree has changed and lacks what ran, whatever can be found is salvaged.
@@ -201,19 +200,19 @@ def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Salvage]:
     if (begun := begun_input(saved)) is not None:
         changes = begun.get("middleware")
         return Salvage(begun["messages"], begun["values"], [changes] if changes else [])
-    state = yield from _state_at(saver, saved)
-    _, origin = yield from before_edits(saver, saved)
+    state = await _state_at(saver, saved)
+    _, origin = await before_edits(saver, saved)
     place = _place(saver.tree, position_in(saver.tree, origin))
     runs_lanes = place is not None and place.kind.is_fork
-    every = (yield from leading_checkpoints(saver, origin.checkpoint["id"])) if runs_lanes else []
+    every = await leading_checkpoints(saver, origin.checkpoint["id"]) if runs_lanes else []
     messages = state.get("messages", [])
-    return (yield from _of_step(saver, every, origin, messages, messages))
+    return await _of_step(saver, every, origin, messages, messages)
 
 
-def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Written]:
+async def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Written:
     """Return the state at a checkpoint, by channel; empty if the tree no longer has the lane."""
     try:
-        state = yield from saver.state(namespace_of(saved), saved.checkpoint["id"])
+        state = await saver.state(namespace_of(saved), saved.checkpoint["id"])
     except SaverError as error:
         if isinstance(error.__cause__, ValueError):
             return {}
@@ -222,13 +221,13 @@ def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Calls[Written]:
     return values
 
 
-def _of_step(
+async def _of_step(
     saver: ThreadSaver,
     every: Sequence[CheckpointTuple],
     saved: CheckpointTuple,
     messages: Sequence[BaseMessage],
     seen: Sequence[BaseMessage],
-) -> Calls[Salvage]:
+) -> Salvage:
     """Return the results of the step after a checkpoint.
 
     Args:
@@ -250,7 +249,7 @@ def _of_step(
         )
     place = _place(tree, position)
     if place is not None and place.kind.is_fork:
-        return (yield from _of_lanes(saver, every, saved, place, by_task, seen))
+        return await _of_lanes(saver, every, saved, place, by_task, seen)
     return _of_calls(tree, position, by_task, messages)
 
 
@@ -274,14 +273,14 @@ def _of_calls(
     )
 
 
-def _of_lanes(
+async def _of_lanes(
     saver: ThreadSaver,
     every: Sequence[CheckpointTuple],
     saved: CheckpointTuple,
     place: Place,
     by_task: Writes,
     seen: Sequence[BaseMessage],
-) -> Calls[Salvage]:
+) -> Salvage:
     """Return the results of lanes, in order; lanes that undo steps come after the steps."""
     tree = saver.tree
     in_order: list[tuple[tuple[int, int], Salvage]] = []
@@ -295,7 +294,7 @@ def _of_lanes(
             continue
         when = result["finished"] if result else _NEVER
         order = (1, when) if lane.undoes else (0, order_of(lane, at))
-        came = _written(result) if result else (yield from _of_lane(saver, every, head, seen))
+        came = _written(result) if result else await _of_lane(saver, every, head, seen)
         in_order.append((order, _leaving(place, came, seen, has_ended=result is not None)))
     in_order += [
         ((0, result["number"]), _leaving(place, _written(result), seen)) for result in results.values()
@@ -335,16 +334,16 @@ def _leaving(
     )
 
 
-def _of_lane(
+async def _of_lane(
     saver: ThreadSaver,
     every: Sequence[CheckpointTuple],
     head: CheckpointTuple,
     around: Sequence[BaseMessage],
-) -> Calls[Salvage]:
+) -> Salvage:
     """Return what an unfinished lane said and wrote; `around` are the messages of those around it."""
-    salvage = _written((yield from _state_at(saver, head)))
+    salvage = _written(await _state_at(saver, head))
     said = salvage.messages
-    step = yield from _of_step(saver, every, head, said, [*around, *said])
+    step = await _of_step(saver, every, head, said, [*around, *said])
     salvage = _joined([salvage, step])
     return salvage._replace(messages=folded(salvage.messages))
 

@@ -19,7 +19,6 @@ from agentgraph.errors import UnknownAddressError
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Note, is_edited, moment_of, step_name, time_in
 from agentgraph.graph.state import Position, clock_in
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import places_kept, read_thread
 from agentgraph.threads.checkpoints import (
@@ -126,10 +125,10 @@ class Spot(NamedTuple):
         return str(self.saved.checkpoint["id"]), self.task is not None, self.visit.duration or 0.0
 
 
-def visits(saver: ThreadSaver) -> Calls[list[Visit]]:
+async def visits(saver: ThreadSaver) -> list[Visit]:
     """Return what a thread has visited, in order. Raises as `read_thread` does."""
-    yield from read_thread(saver)
-    every = yield from leading_checkpoints(saver)
+    await read_thread(saver)
+    every = await leading_checkpoints(saver)
     return [spot.visit for spot in spots_in(saver.tree, every)]
 
 
@@ -331,37 +330,37 @@ def is_at_or_in(address: str, outer: str) -> bool:
     return address == outer or (address.startswith(outer) and address[len(outer)] in _INSIDE)
 
 
-def find(saver: ThreadSaver, wanted: Wanted) -> Calls[Target]:
+async def find(saver: ThreadSaver, wanted: Wanted) -> Target:
     """Return where to go back to.
 
     Raises:
         UnknownAddressError: The thread has not visited it.
     """
-    since = yield from _first_needed(saver, wanted)
-    every = yield from leading_checkpoints(saver, since)
+    since = await _first_needed(saver, wanted)
+    every = await leading_checkpoints(saver, since)
     spot = wanted.chosen(spots_in(saver.tree, every))
     if spot is None and since:
-        every = yield from leading_checkpoints(saver)
+        every = await leading_checkpoints(saver)
         spot = wanted.chosen(spots_in(saver.tree, every))
     if spot is not None and not (wanted.is_step and _is_of_edited(wanted.at, spot, every)):
         return Target(spot, every, every)
     if wanted.is_step:
-        line = older_line(wanted.at, (yield from saver.checkpoints()))
+        line = older_line(wanted.at, await saver.checkpoints())
         if (spot := wanted.chosen(spots_in(saver.tree, line))) is not None:
             return Target(spot, every, line)
     raise unknown(saver.thread_id, wanted, spots_in(saver.tree, every))
 
 
-def _first_needed(saver: ThreadSaver, wanted: Wanted) -> Calls[str]:
+async def _first_needed(saver: ThreadSaver, wanted: Wanted) -> str:
     """Return the id of the first checkpoint of the root that is needed; empty if all are.
 
     The visits of an address in a turn are one stretch of the line: what is older is not read.
     """
-    since, _ = yield from stretch(saver, wanted)
+    since, _ = await stretch(saver, wanted)
     return since
 
 
-def stretch(saver: ThreadSaver, wanted: Wanted) -> Calls[tuple[str, str]]:
+async def stretch(saver: ThreadSaver, wanted: Wanted) -> tuple[str, str]:
     """Return the ids of the checkpoints of the root between which a visit is; empty if none may be.
 
     The last one is that with which the last step ended that may have it, or the head of the thread.
@@ -374,7 +373,7 @@ def stretch(saver: ThreadSaver, wanted: Wanted) -> Calls[tuple[str, str]]:
             return wanted.is_step
         return bool(touched)
 
-    line = [str(saved.checkpoint["id"]) for saved in (yield from root_line(saver, is_behind))]
+    line = [str(saved.checkpoint["id"]) for saved in await root_line(saver, is_behind)]
     if not touched:
         return "", ""
     return touched[-1], line[max(line.index(touched[0]) - 1, 0)]

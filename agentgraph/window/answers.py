@@ -3,15 +3,14 @@
 from collections.abc import Mapping
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.pending import answers_by_id, pending
 from agentgraph.threads.thread_saver import ThreadSaver
 
 
-def faults_in(saver: ThreadSaver, answers: Mapping[str, object]) -> Calls[dict[str, str]]:
+async def faults_in(saver: ThreadSaver, answers: Mapping[str, object]) -> dict[str, str]:
     """Return what is wrong with answers, by the names with which they were given."""
     try:
-        questions = yield from pending(saver)
+        questions = await pending(saver)
     except AgentGraphError:  # it is what was refused
         return {}
     faults: dict[str, str] = {}

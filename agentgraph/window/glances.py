@@ -18,7 +18,7 @@ from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.state import clock_in
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.safe_repr import cut
 from agentgraph.threads.checkpoints import (
     begun_input,
@@ -126,38 +126,38 @@ class Glance:
         return begins and (self.tally is not None or not self.head)
 
 
-def glance(saver: ThreadSaver, known: Glance | None) -> Calls[Glance]:
+async def glance(saver: ThreadSaver, known: Glance | None) -> Glance:
     """Return how a thread stands; what is known of it already is not read again.
 
     Args:
         saver: The thread; one that the saver does not have is "new".
         known: What an earlier look has found.
     """
-    is_running = yield from saver.is_under_way()
-    saved = yield from saver.checkpoint()
-    asked = yield from saver.checkpoint(REQUESTS)
+    is_running = await saver.is_under_way()
+    saved = await saver.checkpoint()
+    asked = await saver.checkpoint(REQUESTS)
     stamp = (is_running, *(_stamp(each) for each in (saved, asked)))
     if known is not None and known.stamp == stamp:
         return known
     if saved is None or position_of(saved) is None:
-        queued = yield from _queued(saver, None)
+        queued = await _queued(saver, None)
         return Glance(stamp, "running" if is_running else "new", queued=queued)
-    questions, changed = yield from _questions(saver)
+    questions, changed = await _questions(saver)
     asks = bool(questions) or (changed is not None and _has_asked(saved))
     status: Status = "running" if is_running else status_at(saved, asks)
-    recent = yield from saver.checkpoints("", None, _RECENT)
+    recent = await saver.checkpoints("", None, _RECENT)
     return Glance(
         stamp,
         status,
         time_of(saved),
         str(saved.checkpoint["id"]),
         questions,
-        (yield from _queued(saver, saved)),
-        (yield from _turns(saver, saved, known)),
+        await _queued(saver, saved),
+        await _turns(saver, saved, known),
         _last_text(saver, recent),
-        (yield from _tally(saver, saved, known)),
+        await _tally(saver, saved, known),
         _spent_tokens(saved),
-        (yield from _lines(saver, status, known)),
+        await _lines(saver, status, known),
         changed,
     )
 
@@ -166,10 +166,10 @@ def _stamp(saved: CheckpointTuple | None) -> tuple[str, int]:
     return (str(saved.checkpoint["id"]), len(saved.pending_writes or ())) if saved else ("", 0)
 
 
-def _questions(saver: ThreadSaver) -> Calls[tuple[Sequence[Interrupt], str | None]]:
+async def _questions(saver: ThreadSaver) -> tuple[Sequence[Interrupt], str | None]:
     """Return the questions that wait, and why the thread cannot go on, if it cannot."""
     try:
-        return (yield from pending(saver)), None
+        return await pending(saver), None
     except ThreadError as error:  # another tree ran it, or it is a copy that was cut short
         return (), str(error)
 
@@ -178,20 +178,20 @@ def _has_asked(saved: CheckpointTuple) -> bool:
     return any(INTERRUPT in writes for writes in writes_by_task(saved).values())
 
 
-def _queued(saver: ThreadSaver, saved: CheckpointTuple | None) -> Calls[Sequence[BaseMessage]]:
+async def _queued(saver: ThreadSaver, saved: CheckpointTuple | None) -> Sequence[BaseMessage]:
     """Return the messages that were sent, and that nothing has read; what is older is not looked at."""
-    every = yield from requests(saver)
+    every = await requests(saver)
     sent = [each for each in every if each.messages]
     if not sent or saved is None:
         return [message for each in sent for message in each.messages]
-    read = yield from _read_since(saver, sent[0])
+    read = await _read_since(saver, sent[0])
     return [message for each in sent for message in each.messages if message.id not in read]
 
 
-def _read_since(saver: ThreadSaver, first: Request) -> Calls[set[str | None]]:
+async def _read_since(saver: ThreadSaver, first: Request) -> set[str | None]:
     """Return the ids of the messages that were said or read since a request."""
-    line = yield from root_line(saver, lambda each: str(each.checkpoint["id"]) < first.id)
-    every = yield from leading_checkpoints(saver, str(line[-1].checkpoint["id"]))
+    line = await root_line(saver, lambda each: str(each.checkpoint["id"]) < first.id)
+    every = await leading_checkpoints(saver, str(line[-1].checkpoint["id"]))
     return {message.id for saved in every for message in _messages_after(saved)}
 
 
@@ -205,14 +205,14 @@ def _messages_after(saved: CheckpointTuple) -> Iterable[BaseMessage]:
     yield from (begun_input(saved) or {"messages": ()})["messages"]
 
 
-def _turns(
+async def _turns(
     saver: ThreadSaver, saved: CheckpointTuple, known: Glance | None
-) -> Calls[Sequence[BegunTurn]]:
+) -> Sequence[BegunTurn]:
     """Return the last turns; they are looked for only when a turn has begun: that is a search."""
     number = clock_in(position_of(saved))[0]
     if known is not None and known.turns and known.turns[-1].number == number:
         return known.turns
-    begun = yield from saver.begun_turns(_TURNS)
+    begun = await saver.begun_turns(_TURNS)
     turns: dict[int, BegunTurn] = {}
     ended: float | None = None
     for each in begun:
@@ -234,17 +234,17 @@ def _last_text(saver: ThreadSaver, newest_first: Sequence[CheckpointTuple]) -> s
     return cut(next(filter(None, texts), ""), _LONGEST)
 
 
-def _tally(saver: ThreadSaver, saved: CheckpointTuple, known: Glance | None) -> Calls[Tally | None]:
+async def _tally(saver: ThreadSaver, saved: CheckpointTuple, known: Glance | None) -> Tally | None:
     """Return the tokens of a thread: what is added up already, and those of its newer steps."""
     before = known.tally if known else None
     if before is not None:
-        newer = yield from leading_checkpoints(saver, before.upto)
+        newer = await leading_checkpoints(saver, before.upto)
         if any(each.checkpoint["id"] == before.upto for each in newer):  # else it went back
             of = {**before.of, **_tokens_in(saver, newer)}
             return Tally(str(saved.checkpoint["id"]), of)
     if saved.metadata.get("step", 0) > _SHORT:
         return None
-    every = yield from leading_checkpoints(saver)
+    every = await leading_checkpoints(saver)
     return Tally(str(saved.checkpoint["id"]), _tokens_in(saver, every))
 
 
@@ -266,40 +266,40 @@ def _spent_tokens(saved: CheckpointTuple) -> int | None:
     return int(sum(each.get("tokens", 0) for each in counts.values()))
 
 
-def _lines(saver: ThreadSaver, status: Status, known: Glance | None) -> Calls[int]:
+async def _lines(saver: ThreadSaver, status: Status, known: Glance | None) -> int:
     """Return how many lines a thread has; while it runs there are no new ones."""
     if known is not None and known.head and known.status == "running" == status:
         return known.lines
-    return (yield from _told_by(saver, count_heads, saver.thread_id)) or 1
+    return await _told_by(saver, count_heads, saver.thread_id) or 1
 
 
-def lines(saver: ThreadSaver) -> Calls[list[Line]]:
+async def lines(saver: ThreadSaver) -> list[Line]:
     """Return the lines of a thread; of one that was never forked its head alone is read.
 
     Raises:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
     """
-    if (head := (yield from begun_thread(saver))) is None:
+    if (head := await begun_thread(saver)) is None:
         return []
-    is_alone = (yield from _told_by(saver, count_heads, saver.thread_id)) == 1
-    return lines_of(saver.tree, [head] if is_alone else (yield from saver.checkpoints("")))
+    is_alone = await _told_by(saver, count_heads, saver.thread_id) == 1
+    return lines_of(saver.tree, [head] if is_alone else await saver.checkpoints(""))
 
 
-def look(saver: ThreadSaver) -> Calls[Hashable]:
+async def look(saver: ThreadSaver) -> Hashable:
     """Return what differs if anything has changed on a thread, as cheaply as its saver can tell."""
-    is_running = yield from saver.is_under_way()
+    is_running = await saver.is_under_way()
     run = run_under_way(saver.saver, saver.thread_id)
-    changes = yield from _told_by(saver, changes_of)
-    changes = changes or (yield from _told_by(saver, changes_in_memory, saver.thread_id))
+    changes = await _told_by(saver, changes_of)
+    changes = changes or await _told_by(saver, changes_in_memory, saver.thread_id)
     if changes is not None:
         return changes, is_running, id(run)
-    saved = yield from saver.checkpoint()
-    asked = yield from saver.checkpoint(REQUESTS)
-    inside = (yield from saver.checkpoints(None, None, 1)) if is_running else []
+    saved = await saver.checkpoint()
+    asked = await saver.checkpoint(REQUESTS)
+    inside = await saver.checkpoints(None, None, 1) if is_running else []
     return is_running, id(run), *(_stamp(each) for each in (saved, asked, *inside))
 
 
-def _told_by(saver: ThreadSaver, ask: Callable[..., T], *arguments: object) -> Calls[T]:
+async def _told_by(saver: ThreadSaver, ask: Callable[..., T], *arguments: object) -> T:
     """Return what the database of a thread's saver tells.
 
     Raises:
@@ -313,7 +313,7 @@ def _told_by(saver: ThreadSaver, ask: Callable[..., T], *arguments: object) -> C
         return await asyncio.to_thread(asked)
 
     try:
-        told: T = yield Call(asked, aasked)
+        told: T = await Call(asked, aasked)
     except Exception as error:
         raise saver_error(error, saver.saver, saver.thread_id) from error
     return told
@@ -331,9 +331,9 @@ class ThreadIds(NamedTuple):
     ids: Sequence[str]
 
 
-def thread_ids(saver: ThreadSaver, known: ThreadIds | None) -> Calls[ThreadIds]:
+async def thread_ids(saver: ThreadSaver, known: ThreadIds | None) -> ThreadIds:
     """Return the ids of the threads of a saver; they are not listed again if nothing has changed."""
-    changes = yield from _told_by(saver, changes_of)
+    changes = await _told_by(saver, changes_of)
     if known is not None and changes is not None and known.changes == changes:
         return known
-    return ThreadIds(changes, (yield from saver.thread_ids()))
+    return ThreadIds(changes, await saver.thread_ids())

@@ -1,12 +1,19 @@
-"""Generators of calls: one code, run sync or async."""
+"""Coroutines of calls: one code, run sync or async."""
 
+import ast
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, close, get_next, run_calls
+from agentgraph.graph.sync_async import Call, arun_calls, awaiting, close, get_next, run_calls
+
+ROOT = Path(__file__).parents[2]
 
 
 async def ahalf(number: int) -> float:
@@ -17,11 +24,11 @@ def half(number: int) -> float:
     return 6 / number
 
 
-def halves(*numbers: int) -> Calls[list[float | str]]:
+async def halves(*numbers: int) -> list[float | str]:
     found: list[float | str] = []
     for number in numbers:
         try:
-            found.append((yield Call(half, ahalf, (number,))))
+            found.append(await Call(half, ahalf, (number,)))
         except ZeroDivisionError as error:
             found.append(str(error))
     return found
@@ -36,7 +43,7 @@ def arun(calls: Any, step: Any = None) -> Any:
 
 
 @pytest.mark.parametrize("runs", [run, arun])
-def test_results_are_sent_into_the_generator_and_errors_are_raised_there(
+def test_results_are_sent_into_the_coroutine_and_errors_are_raised_there(
     runs: Callable[..., Any],
 ) -> None:
     assert runs(halves(2, 0, 3)) == [3, "division by zero", 2]
@@ -73,13 +80,68 @@ def test_a_stream_is_read_part_by_part_and_closed(runs: Callable[..., Any]) -> N
         finally:
             ended.append("async")
 
-    def reading(stream: Any) -> Calls[list[str | None]]:
-        first, second = (yield get_next(stream)), (yield get_next(stream))
-        yield close(stream)
-        return [first, second, (yield get_next(stream))]
+    async def reading(stream: Any) -> list[str | None]:
+        first, second = await get_next(stream), await get_next(stream)
+        await close(stream)
+        return [first, second, await get_next(stream)]
 
     assert runs(reading(parts() if runs is run else aparts())) == ["a", "b", None]
     assert len(ended) == 1
+
+
+@pytest.mark.parametrize("runs", [run, arun])
+def test_a_generator_that_produces_waits_for_coroutines(runs: Callable[..., Any]) -> None:
+    def producing() -> Any:
+        yield "event"
+        try:
+            yield from awaiting(third())
+        except ZeroDivisionError:
+            return (yield from awaiting(halves(2, 1)))
+
+    calls = producing()
+    assert [runs(calls), runs(calls)] == ["event", [3, 6]]
+
+
+@pytest.mark.parametrize("runs", [run, arun])
+def test_nothing_but_calls_can_be_awaited(runs: Callable[..., Any]) -> None:
+    async def sleeps() -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(TypeError, match=r"sleeps: None was awaited; await a Call in its place"):
+        runs(sleeps())
+
+
+def test_a_coroutine_that_is_never_awaited_fails_its_test(tmp_path: Path) -> None:
+    test = tmp_path / "test_forgotten.py"
+    test.write_text("async def calls(): ...\n\n\ndef test_forgets_it():\n    calls()\n")
+    plugins = ["-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin"]  # pyproject names the latter
+    options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), *plugins]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", *options, str(test)]
+    ran = subprocess.run(command, capture_output=True, text=True, env=alone, cwd=tmp_path, check=False)
+    assert ran.returncode == 1
+    assert "coroutine 'calls' was never awaited" in ran.stdout
+
+
+def test_no_call_is_made_and_dropped() -> None:
+    """A coroutine that nobody awaits warns when it is collected; a `Call` does not."""
+    texts = [path.read_text() for path in (ROOT / "agentgraph").rglob("*.py")]
+    nodes = [node for text in texts if "sync" in text for node in ast.walk(ast.parse(text))]
+    functions = [each for each in nodes if isinstance(each, ast.FunctionDef)]
+    makers = {each.name for each in functions if _makes_one(each)}
+    makers -= {each.name for each in functions if not _makes_one(each)}
+    assert {"get_next", "tasks_call", "list_checkpoints"} <= makers
+    statements = [each.value for each in nodes if isinstance(each, ast.Expr)]
+    made = [ast.unparse(each.func) for each in statements if isinstance(each, ast.Call)]
+    assert not {"Call", *makers} & set(made)
+
+
+def _makes_one(function: ast.FunctionDef) -> bool:
+    return function.returns is not None and ast.unparse(function.returns) == "Call"
+
+
+async def third() -> float:
+    return await Call(half, ahalf, (0,))
 
 
 def _given(*yielded: Any) -> Any:

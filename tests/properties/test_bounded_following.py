@@ -12,7 +12,6 @@ from test_rewound_trees import NUMBERS, SIBLINGS, GoingBack
 from test_spine import DRIVES, TEXTS, cases, file, share
 
 import agentgraph as ag
-from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.live.following import told_upto
 from agentgraph.threads.replay import lane_checkpoints, told_in_steps, told_since
 from agentgraph.threads.thread_saver import ThreadSaver
@@ -20,9 +19,9 @@ from agentgraph.threads.thread_saver import ThreadSaver
 __all__ = ["file"]
 
 
-def told_of_all(saver: ThreadSaver, after: str | None, upto: int | None) -> Calls[list[ag.AgentEvent]]:
+async def told_of_all(saver: ThreadSaver, after: str | None, upto: int | None) -> list[ag.AgentEvent]:
     """Return what a reader lacks, from all checkpoints of the thread."""
-    return told_in_steps(saver, (yield from lane_checkpoints(saver)), after, upto)
+    return told_in_steps(saver, await lane_checkpoints(saver), after, upto)
 
 
 class Followed(Thread):

@@ -1,5 +1,7 @@
 """LangGraph's config and runtime context: they reach all code of a tree, on each call of a runner."""
 
+import asyncio
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict
@@ -383,3 +385,26 @@ def test_a_graph_has_the_schema_of_its_context() -> None:
     assert schema is not None
     assert schema["properties"]["name"]["type"] == "string"
     assert graph.invoke({"messages": ["Go."]}, context={"name": "ada"})["messages"][-1].text == "ada"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["athread", "arun", "afollow"])
+def test_a_call_inside_a_run_may_be_cancelled_before_it_begins(method: str) -> None:
+    with ag.Runner(ag.function_agent("inner", lambda ctx: "Done.")) as inner:
+        list(inner.run("Go.", thread_id="t"))
+        given = ("Again.",) if method == "arun" else ()
+
+        async def begun() -> None:
+            await getattr(inner, method)(*given, thread_id="t")
+
+        async def cancels(ctx: ag.Context) -> str:
+            beginning = asyncio.ensure_future(begun())
+            await asyncio.sleep(0)  # it waits for a task now, in which nothing has run yet
+            beginning.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await beginning
+            return "Cancelled."
+
+        outer = ag.Runner(ag.function_agent("f", cancels))
+        assert asyncio.run(outer.ainvoke("Go.")).text == "Cancelled."
+        gc.collect()
+        assert inner.thread("t").status == "done"

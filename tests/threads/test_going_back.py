@@ -473,8 +473,8 @@ def test_a_rewind_follows_one_whose_first_event_was_not_received(started: Start,
     step = thread.visits()[2].step
     thread.rewind("s/a")
 
-    def cut_short(saver: Any) -> Any:  # as by a kill after the commit
-        yield from commit(saver, (yield from new_line(saver, Back(step))).copies)
+    async def cut_short(saver: Any) -> None:  # as by a kill after the commit
+        await commit(saver, (await new_line(saver, Back(step))).copies)
 
     thread.use(
         lambda r: r.engine.read(cut_short, thread.id), lambda r: r.engine.aread(cut_short, thread.id)

@@ -571,7 +571,7 @@ def test_a_message_that_is_sent_while_a_turn_begins_is_read_once(saver: Any) -> 
 
         def begin() -> Any:
             reads = run.read_requests(thread, begins_turn=True)
-            listed = yield next(reads)
+            listed = yield reads.send(None)
             run.take([request])  # by the one who has sent it
             with suppress(StopIteration):
                 call = reads.send(listed)

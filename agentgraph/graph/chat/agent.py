@@ -44,7 +44,6 @@ from agentgraph.graph.nodes.stopping import Contained, awaited_in_thread, stoppa
 from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.state import ChatEnding
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 
 
@@ -217,15 +216,15 @@ class BuiltAgent:
         wrap_inside(node, prepare)
         return node
 
-    def disabled(self, context: Context) -> Calls[Set[str]]:
+    async def disabled(self, context: Context) -> Set[str]:
         """Return the names of the tools that the model is not offered now."""
         names: set[str] = set()
         for tool in self.switched:
-            if not (yield from self._is_enabled(tool, context)):
+            if not await self._is_enabled(tool, context):
                 names.add(tool.agent.name)
         return names
 
-    def _is_enabled(self, tool: AgentTool, context: Context) -> Calls[bool]:
+    async def _is_enabled(self, tool: AgentTool, context: Context) -> bool:
         enabled = tool.enabled
         if isinstance(enabled, str):
             return bool(context.values.get(enabled))
@@ -233,12 +232,12 @@ class BuiltAgent:
             return bool(enabled)
         slot = f"enabled of the agent tool {tool.agent.name!r}, "
         try:
-            return bool((yield from asked(context.address, slot, enabled, context)))
+            return bool(await asked(context.address, slot, enabled, context))
         except Exception as error:
             add_note(error, f"It was `enabled` of the agent tool {tool.agent.name!r} that failed.")
             raise
 
-    def system(self, context: Context) -> Calls[SystemMessage | None]:
+    async def system(self, context: Context) -> SystemMessage | None:
         """Return the system message of one step.
 
         Raises:
@@ -248,7 +247,7 @@ class BuiltAgent:
             return self._system
         instruction: Any = self.agent.instruction
         if not isinstance(instruction, str):
-            instruction = yield from asked(context.address, "instruction", instruction, context)
+            instruction = await asked(context.address, "instruction", instruction, context)
             if not isinstance(instruction, str | SystemMessage):
                 raise InvalidOutputError(
                     f"{context.address}: the function instruction= returned {shown(instruction)}; "

@@ -11,7 +11,7 @@ and `_SHAPE` lists them: if LangChain changes one, building raises `LangChainCha
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.metadata import version
-from types import CellType, FunctionType, GeneratorType
+from types import CellType, CoroutineType, FunctionType
 from typing import Any
 
 from langchain.agents.middleware import ModelRequest
@@ -122,12 +122,12 @@ def wrap_inside(node: Any, ready: Callable[[object], object]) -> None:
 
     def inner(request: object, execute: Callable[[object], object]) -> object:
         made = ready(request)
-        made = run_calls(made) if isinstance(made, GeneratorType) else made
+        made = run_calls(made) if isinstance(made, CoroutineType) else made
         return made if isinstance(made, ToolMessage) else execute(made)
 
     async def ainner(request: object, execute: Callable[[object], Awaitable[object]]) -> object:
         made = ready(request)
-        made = await arun_calls(made) if isinstance(made, GeneratorType) else made
+        made = await arun_calls(made) if isinstance(made, CoroutineType) else made
         result = made if isinstance(made, ToolMessage) else await execute(made)
         keep_outcome()
         return result

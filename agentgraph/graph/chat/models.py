@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, Protocol
 
 import langchain.chat_models.base
@@ -65,7 +64,7 @@ from agentgraph.graph.nodes.replies import Replies, stream_handlers
 from agentgraph.graph.nodes.stopping import Contained, stoppable
 from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.own import detached, own_list
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.leaf_faults import toolless
 
@@ -82,7 +81,7 @@ class Models:
         self.fixed = agent.model if isinstance(agent.model, Runnable) else None
         self._named: dict[str, object] = {}
 
-    def chosen(self, context: Context) -> Calls[object]:
+    async def chosen(self, context: Context) -> object:
         """Return the model for one step, or its name, if the model is not fixed.
 
         Raises:
@@ -90,7 +89,7 @@ class Models:
         """
         model: Any = self._model
         if not isinstance(model, str):
-            model = yield from asked(context.address, "model", model, context)
+            model = await asked(context.address, "model", model, context)
         if not isinstance(model, Runnable | str):
             raise InvalidOutputError(
                 f"{context.address}: the function model= returned {shown(model)}; return a LangChain "
@@ -98,10 +97,10 @@ class Models:
             )
         return model
 
-    def named(self, name: str, where: str) -> Calls[object]:
+    async def named(self, name: str, where: str) -> object:
         """Return a model by its name; async runs make it in a thread, because that imports packages."""
         if name not in self._named:
-            made = yield Call(model_named, _amodel_named, (name, where))
+            made = await Call(model_named, _amodel_named, (name, where))
             self._named.setdefault(name, made)
         return self._named[name]
 
@@ -174,17 +173,17 @@ def has_cache(model: object) -> bool:
     return get_llm_cache() is not None or getattr(model, "cache", None) not in (None, False)
 
 
-def invoked(runnable: object, *arguments: object) -> Call:
-    """Return the call that invokes a runnable; async it is cancelled when the run stops."""
-    return Call(partial(_invoke, runnable), partial(_ainvoke, runnable), arguments)
-
-
-def _invoke(runnable: Any, *arguments: object) -> object:
-    with Contained():  # a `StopIteration` would end the calls
+def invoke(runnable: Any, *arguments: object) -> Any:
+    """Invoke a runnable."""
+    try:
         return runnable.invoke(*arguments)
+    except BaseException:
+        with Contained():  # a `StopIteration` would end the calls
+            raise
 
 
-async def _ainvoke(runnable: Any, *arguments: object) -> object:
+async def ainvoke(runnable: Any, *arguments: object) -> Any:
+    """Invoke a runnable on the event loop; it is cancelled when the run stops."""
     with stoppable(is_thread=_is_sync(runnable)):
         return await runnable.ainvoke(*arguments)
 
@@ -301,9 +300,9 @@ class Asking:
         """Return the run of the node around, for middleware that wraps its calls; None outside."""
         return _ASKING.get(None)
 
-    def ask(
+    async def ask(
         self, model: object, messages: Sequence[BaseMessage], wanted: Wanted | None
-    ) -> Calls[AIMessage]:
+    ) -> AIMessage:
         """Ask a model; ask it again if its reply does not fit the wanted answer.
 
         If the reply also calls tools, these calls run, and the call with the answer gets the error as
@@ -321,12 +320,12 @@ class Asking:
         config: RunnableConfig = {**outer, "metadata": metadata}
         sent = list(messages) if wanted is None else with_system(messages, wanted.instruction())
         for _ in range(1 + CORRECTIONS):
-            hooked = sent if self.hook is None else (yield from self._hooked(self.hook, sent))
+            hooked = sent if self.hook is None else await self._hooked(self.hook, sent)
             hooked = unstamped(hooked) if has_cache(model) else hooked
             if self.recorder is None:
-                reply = yield invoked(model, hooked, config)
+                reply = await Call(invoke, ainvoke, (model, hooked, config))
             else:
-                reply = yield from self.recorder.model(self, model, hooked, config)
+                reply = await self.recorder.model(self, model, hooked, config)
             if type(reply) is not AIMessage:
                 reply = message_of(self.activation, reply)
             self.replies += 1
@@ -350,12 +349,12 @@ class Asking:
         others = [call for call in reply.tool_calls if call["name"] not in wanted.schemas]
         return self.runs_tools and not self.is_last and bool(others)
 
-    def _hooked(
+    async def _hooked(
         self, hook: Callable[..., object], messages: list[BaseMessage]
-    ) -> Calls[list[BaseMessage]]:
+    ) -> list[BaseMessage]:
         seen = own_list(messages)
         arguments = (self.context, seen) if takes_two(hook) else (seen,)
-        result = yield from asked(self.context.address, "model_input", hook, *arguments)
+        result = await asked(self.context.address, "model_input", hook, *arguments)
         is_list = isinstance(result, Sequence) and not isinstance(result, str)
         if not is_list or not all(isinstance(each, BaseMessage) for each in result):
             raise InvalidOutputError(
@@ -383,9 +382,9 @@ class Asking:
 class Recorder(Protocol):
     """What records the replies of models."""
 
-    def model(
+    async def model(
         self, asking: Asking, model: object, messages: Sequence[BaseMessage], config: RunnableConfig
-    ) -> Calls[object]:
+    ) -> object:
         """Ask a model, or return or raise what it replied before."""
 
 

@@ -22,7 +22,15 @@ from agentgraph.graph.chat.calls import (
     without_calls,
 )
 from agentgraph.graph.chat.middleware import answer_schema, is_chosen
-from agentgraph.graph.chat.models import CORRECTIONS, Asking, BoundModels, asked_in, invoked, unfit
+from agentgraph.graph.chat.models import (
+    CORRECTIONS,
+    Asking,
+    BoundModels,
+    ainvoke,
+    asked_in,
+    invoke,
+    unfit,
+)
 from agentgraph.graph.chat.output import (
     SavedAnswer,
     Wanted,
@@ -39,7 +47,7 @@ from agentgraph.graph.nodes.swarm import active_of, enter_active
 from agentgraph.graph.saving import serializer_of
 from agentgraph.graph.stamps import address_of, renamed
 from agentgraph.graph.state import ChatEnding, with_id
-from agentgraph.graph.sync_async import Calls
+from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address
 from agentgraph.tree.position import earlier_cursors
@@ -99,15 +107,15 @@ class ModelNode(ChatNode):
             activation.meter.check_model_call()
         return self._talk(activation)
 
-    def _asking(self, activation: Activation) -> Calls[Asking]:
+    async def _asking(self, activation: Activation) -> Asking:
         """Return what the model is asked; the functions that say it are asked."""
         if self.asks_history:
-            yield from activation.view.ask_history()
+            await activation.view.ask_history()
         context = activation.view.context(activation.view.history)
         model: object = self.built.models.fixed
         if model is None:
-            model = yield from self.built.models.chosen(context)
-        system = yield from self.built.system(context)
+            model = await self.built.models.chosen(context)
+        system = await self.built.system(context)
         is_last, no_tools = self._is_last(activation), frozenset[str]()
         return Asking(
             activation,
@@ -118,14 +126,14 @@ class ModelNode(ChatNode):
             self.built.runs_tools,
             is_last,
             self.built.wanted,
-            (yield from self.built.disabled(context)) if self.built.switched else no_tools,
+            await self.built.disabled(context) if self.built.switched else no_tools,
         )
 
-    def _talk(self, activation: Activation) -> Calls[None]:
-        asking = yield from self._asking(activation)
+    async def _talk(self, activation: Activation) -> None:
+        asking = await self._asking(activation)
         seen = asking.context.seen
         if isinstance(asking.model, str):
-            asking.model = yield from self.built.models.named(asking.model, activation.address)
+            asking.model = await self.built.models.named(asking.model, activation.address)
         has_record = self.built.keeps_record and activation.view.record
         has_step = self.built.middleware or self.node is not None or has_record
         step = asking.step = self.built.step(activation, seen) if has_step else None
@@ -135,7 +143,7 @@ class ModelNode(ChatNode):
             if (tools := self._offered(asking)) and not asking.is_last:
                 model = self._bound.bound(activation.address, model, tools)
             head = [asking.system] if asking.system else []
-            reply = yield from asking.ask(model, [*head, *seen], self.built.wanted)
+            reply = await asking.ask(model, [*head, *seen], self.built.wanted)
             if step is not None:
                 step.answer = None
             self._take(asking, [reply], [])
@@ -143,7 +151,7 @@ class ModelNode(ChatNode):
         config = step.config()
         state = step.state(is_shared=self._shares_state)
         with asked_in(asking), in_config(config):
-            replied, *others = yield invoked(self.node, state, config)
+            replied, *others = await Call(invoke, ainvoke, (self.node, state, config))
         if asking.fatal is not None:
             raise asking.fatal  # whatever middleware made of it
         step.say_sent()
@@ -282,22 +290,22 @@ class HookNode(ChatNode):
         self.runnable, self.policies["trace_policy"] = node.bound, node.trace_policy
         self._shares_state = built.shares_state(hook)
 
-    def talk(self, activation: Activation) -> Calls[None]:
+    async def talk(self, activation: Activation) -> None:
         """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
         if self.agent.sticky and self.goes_on(activation):
             return
         if activation.mailbox is not None and not activation.mailbox.is_empty:
             self.read_mail(activation)
         if self.asks_history:
-            yield from activation.view.ask_history()
+            await activation.view.ask_history()
         step = self.built.step(activation)
         config = step.config()
         try:
             with in_config(config):
                 state = step.state(is_shared=self._shares_state)
-                returned = yield invoked(self.runnable, state, config)
+                returned = await Call(invoke, ainvoke, (self.runnable, state, config))
                 if returned is not None and type(returned) is not dict:
-                    returned = yield from self._update(activation, returned)
+                    returned = await self._update(activation, returned)
         except GraphInterrupt as paused:
             for asked in paused.args[0]:
                 if asked.response_schema is None:
@@ -315,13 +323,13 @@ class HookNode(ChatNode):
             ) from error
         self._go_on(activation, step, to)
 
-    def _update(self, activation: Activation, returned: object) -> Calls[object]:
+    async def _update(self, activation: Activation, returned: object) -> object:
         """Return the update that a hook gave, if it is one once it was awaited.
 
         Raises:
             InvalidOutputError: It is none.
         """
-        returned = yield from settled(activation.address, "middleware", self.hook, returned)
+        returned = await settled(activation.address, "middleware", self.hook, returned)
         if not is_update(returned):
             middleware, _, hook = self.hook.rpartition(".")
             raise InvalidOutputError(
@@ -369,9 +377,8 @@ def _name_of(tool: object) -> object:
     return getattr(tool, "name", None)
 
 
-def _nothing() -> Calls[None]:
-    """Return a talk without calls."""
-    yield from ()
+async def _nothing() -> None:
+    """Make no call."""
 
 
 def _new(messages: Sequence[BaseMessage], seen: list[BaseMessage]) -> list[BaseMessage]:

@@ -68,7 +68,7 @@ from agentgraph.graph.read_back import UnsavableError
 from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.graph.state import Position, TaskResult
 from agentgraph.graph.stored_values import without_copies
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.graph.values import Write, is_same
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import is_in_call, parse_address
@@ -111,14 +111,14 @@ class Attempts:
         self._paused: GraphBubbleUp | None = None
         self._last: tuple[str, str, str] | None = None
 
-    def next(self) -> Calls[Ended | None]:
+    async def next(self) -> Ended | None:
         """Begin the next attempt; return its saved outcome if it already succeeded.
 
         Raises:
             Exception: The saved failure, if it already failed.
             GraphBubbleUp: The attempt before it waits for an answer.
         """
-        yield from self._load()
+        await self._load()
         if self._paused is not None:
             raise self._paused
         self.current += 1
@@ -127,27 +127,27 @@ class Attempts:
             if "failed" in outcome:
                 raise from_data(outcome["failed"])
             return outcome
-        yield from self._keep()
+        await self._keep()
         return None
 
-    def _load(self) -> Calls[None]:
+    async def _load(self) -> None:
         """Read the saved attempts, once, if the run is resumed."""
         if self._is_loaded or self._saver is None:
             return
         read = self._saver.get_tuple, self._saver.aget_tuple
-        saved = yield Call(*read, (step_config(self._activation.config),))
+        saved = await Call(*read, (step_config(self._activation.config),))
         self._is_loaded = True
         self._outcomes = [each for each in attempts_in(saved) if each["number"] == self._number]
         if self._outcomes:
-            self._has_begun = (yield Call(*read, (self._at_next(),))) is not None
+            self._has_begun = await Call(*read, (self._at_next(),)) is not None
 
-    def _keep(self) -> Calls[None]:
+    async def _keep(self) -> None:
         """Save the outcome of the attempt before this one, if it ran in this process."""
         if self._last is None or self._saver is None:
             return
         try:
             arguments = (step_config(self._activation.config), *self._record(*self._last))
-            yield Call(self._saver.put_writes, self._saver.aput_writes, arguments)
+            await Call(self._saver.put_writes, self._saver.aput_writes, arguments)
         except BaseException:
             self.current -= 1  # this one has not begun
             raise
@@ -495,23 +495,23 @@ class RunningCall:
         message = self._named(self.message(content, failed=True))
         self._messages = [self.activation.output.stamped(message)]
 
-    def failed_before(self) -> Calls[Exception | None]:
+    async def failed_before(self) -> Exception | None:
         """Return the saved failure of the call, in a run that is resumed, or None."""
         if (saver := saver_of(self.activation.config)) is None:
             return None
         read = saver.get_tuple, saver.aget_tuple
-        saved = yield Call(*read, (step_config(self.activation.config),))
+        saved = await Call(*read, (step_config(self.activation.config),))
         for _, channel, value in (saved.pending_writes if saved else None) or ():
             if channel == _FAILED and value["number"] == self.opened.number:
                 return from_data(value["failed"])
         return None
 
-    def keep_failure(self, error: Exception) -> Calls[None]:
+    async def keep_failure(self, error: Exception) -> None:
         """Save a failure as the result of the call, so that the tool does not run again."""
         if (saver := saver_of(self.activation.config)) is not None:
             failed = {"number": self.opened.number, "failed": as_data(error)}
             arguments = (step_config(self.activation.config), [(_FAILED, failed)], str(uuid4()))
-            yield Call(saver.put_writes, saver.aput_writes, arguments)
+            await Call(saver.put_writes, saver.aput_writes, arguments)
 
     def _owned(self, message: BaseMessage, seen: BaseMessage | None) -> BaseMessage:
         """Return a message of an update with an id, which no other call may give too."""
@@ -681,9 +681,9 @@ class RunningCall:
 class Recorder(Protocol):
     """What records the calls of tools."""
 
-    def tool(
+    async def tool(
         self, running: RunningCall, tool: BaseTool, call: ToolCall, config: RunnableConfig
-    ) -> Calls[object]:
+    ) -> object:
         """Call a tool, or return or raise what it gave before."""
 
 

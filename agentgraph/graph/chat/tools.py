@@ -91,7 +91,7 @@ from agentgraph.graph.nodes.view import View
 from agentgraph.graph.own import private
 from agentgraph.graph.state import ChatEnding, Progress, TaskResult
 from agentgraph.graph.stored_values import notes_in
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import as_json, shown_error
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
@@ -134,23 +134,23 @@ class CallRunner:
         """Return whether a tool or middleware reads the agent's state in one of several calls."""
         return self._built.wraps_tools or any(each.wanted in self._see_state for each in calls)
 
-    def talk(self, running: RunningCall) -> Calls[TaskResult]:
+    async def talk(self, running: RunningCall) -> TaskResult:
         """Run a call, and return its result."""
         activation, number = running.activation, running.opened.number
         with Reporter(activation, number, running.emitter), self._in_scope(running):
             if activation.node_config["configurable"].get(RESUMING) and (
-                failed := (yield from running.failed_before())
+                failed := await running.failed_before()
             ):
                 running.fail(_ERROR_TEXT.format(shown_error(failed)))
                 return running.result(self._may)
-            running.add((yield from self._answer(running)) or (yield from self._ran(running)))
+            running.add(await self._answer(running) or await self._ran(running))
             try:
                 running.save(marks=self._marks)
             except InvalidOutputError as error:
-                yield from self._unsaved(running, error)
+                await self._unsaved(running, error)
             return running.result(self._may)
 
-    def talk_in_task(self, running: RunningCall) -> Calls[TaskResult]:
+    async def talk_in_task(self, running: RunningCall) -> TaskResult:
         """Run a call beside or after others, unless the run was stopped meanwhile.
 
         Raises:
@@ -158,19 +158,19 @@ class CallRunner:
         """
         if not running.activation.config["configurable"].get(RESUME_MAP):
             running.control.begin_step(running.activation.config)
-        return (yield from self.talk(running))
+        return await self.talk(running)
 
-    def _ran(self, running: RunningCall) -> Calls[object]:
+    async def _ran(self, running: RunningCall) -> object:
         node, call = self._tool_node, running.opened.call
         came, failed = None, None
         try:
             arguments = (node, private(call), self._runtime(running))
-            came = yield Call(partial(run_off_loop, run_call), self._arun_call, arguments)
+            came = await Call(partial(run_off_loop, run_call), self._arun_call, arguments)
         except Exception as error:
             failed = error
         if running.fatal is not None:
             raise running.fatal  # whatever middleware made of it
-        return came if failed is None else (yield from self._failed(running, failed))
+        return came if failed is None else await self._failed(running, failed)
 
     async def _arun_call(self, node: ToolNode, call: ToolCall, runtime: ToolRuntime) -> object:
         if not self._built.wraps_tools:
@@ -178,7 +178,7 @@ class CallRunner:
         with stoppable():
             return await arun_call(node, call, runtime)
 
-    def _unsaved(self, running: RunningCall, error: InvalidOutputError) -> Calls[None]:
+    async def _unsaved(self, running: RunningCall, error: InvalidOutputError) -> None:
         """Have the model read that what a tool gave cannot be saved.
 
         Raises:
@@ -186,13 +186,13 @@ class CallRunner:
                 resume gives it to the model, and does not run the tool again.
         """
         how, at = self._built.agent.on_tool_error, running.activation.address
-        content = yield from error_result(error, how, at)
+        content = await error_result(error, how, at)
         if content is None:
-            yield from running.keep_failure(error)
+            await running.keep_failure(error)
             raise error
         running.fail(content)
 
-    def _failed(self, running: RunningCall, error: Exception) -> Calls[ToolMessage]:
+    async def _failed(self, running: RunningCall, error: Exception) -> ToolMessage:
         """Return the message to the model for a failure that no middleware handled.
 
         Raises:
@@ -201,12 +201,12 @@ class CallRunner:
         if isinstance(error, _UnknownToolError):
             raise error.error
         how, at = self._built.agent.on_tool_error, running.activation.address
-        content = None if steers(error) else (yield from error_result(error, how, at))
+        content = None if steers(error) else await error_result(error, how, at)
         if content is None:
             raise error
         return running.message(content, failed=True)
 
-    def _answer(self, running: RunningCall) -> Calls[ToolMessage | None]:
+    async def _answer(self, running: RunningCall) -> ToolMessage | None:
         """Return the result if no tool has to run: a passed-over, unreadable or unknown call."""
         if running.is_passed_over:
             return running.message(PASSED_OVER, failed=True)
@@ -217,20 +217,20 @@ class CallRunner:
                 "arguments that are a JSON object.",
                 failed=True,
             )
-        if self._built.switched and (disabled := (yield from self._disabled(running))):
-            answer = yield from self._unknown(running, disabled)
+        if self._built.switched and (disabled := await self._disabled(running)):
+            answer = await self._unknown(running, disabled)
             return answer or self._not_offered(running, disabled)
         if call["name"] in self._known or self._built.wraps_tools:
             return None
-        return (yield from self._unknown(running))
+        return await self._unknown(running)
 
-    def _disabled(self, running: RunningCall) -> Calls[Set[str]]:
+    async def _disabled(self, running: RunningCall) -> Set[str]:
         """Return the names of the tools that are not enabled, if the call is of one of them."""
         name = running.opened.call["name"]
         if all(tool.agent.name != name for tool in self._built.switched):
             return frozenset()
         context = running.activation.view.context(unchanged, running.current)
-        disabled = yield from self._built.disabled(context)
+        disabled = await self._built.disabled(context)
         return disabled if name in disabled else frozenset()
 
     def _not_offered(self, running: RunningCall, disabled: Set[str]) -> ToolMessage:
@@ -241,9 +241,9 @@ class CallRunner:
         )
         return running.message(text, failed=True)
 
-    def _unknown(
+    async def _unknown(
         self, running: RunningCall, disabled: Set[str] = frozenset()
-    ) -> Calls[ToolMessage | None]:
+    ) -> ToolMessage | None:
         """Return the answer to a call of an unknown tool; None if LangGraph answers it."""
         call, unknown = running.opened.call, self._unknown_tool
         if unknown == "return":
@@ -254,7 +254,7 @@ class CallRunner:
                 f"the agent's tools: {', '.join(sorted(self._known - disabled))}"
             )
         at = running.activation.address
-        answer = yield from asked(at, "unknown_tool", unknown, call["name"], call["args"])
+        answer = await asked(at, "unknown_tool", unknown, call["name"], call["args"])
         return running.message(answer)
 
     def _ready(self, request: Any) -> object:
@@ -264,11 +264,11 @@ class CallRunner:
         """
         return self._readied(request) if request.tool is not None else self._answered(request)
 
-    def _answered(self, request: Any) -> Calls[object]:
+    async def _answered(self, request: Any) -> object:
         """Return the answer to a call of an unknown tool, or the request if LangGraph answers it."""
         try:
             is_known = str(request.tool_call["name"]) in self._known
-            answer = None if is_known else (yield from self._unknown(RUNNING.get()))
+            answer = None if is_known else await self._unknown(RUNNING.get())
         except Exception as error:
             raise _UnknownToolError(error) from error
         return self._readied(request) if answer is None else answer
@@ -423,7 +423,7 @@ class LaneTool:
         async with running.attempts.lock:
             return await arun_calls(self._talk(running, call))
 
-    def _talk(self, running: RunningCall, call: ToolCall) -> Calls[ToolMessage]:
+    async def _talk(self, running: RunningCall, call: ToolCall) -> ToolMessage:
         if running.fatal is not None:
             raise running.fatal
         attempts, place = running.attempts, self.lane.place
@@ -431,7 +431,7 @@ class LaneTool:
             arguments = arguments_of(self.tool.args_schema, call)
         except ValueError as error:
             return _misfit(running, place.given_name, error)
-        if (outcome := (yield from attempts.next())) is not None:
+        if (outcome := await attempts.next()) is not None:
             return running.message(outcome["came"])
         running.restart()
         cursor = (
@@ -442,8 +442,8 @@ class LaneTool:
             try:
                 lane_call = self._lane_call(running, arguments, cursor)
                 with _without_place():
-                    outcome = yield Call(self.lane.attempt, self._aattempt, (lane_call,))
-                yield from self._take(running, *outcome)
+                    outcome = await Call(self.lane.attempt, self._aattempt, (lane_call,))
+                await self._take(running, *outcome)
             except GraphBubbleUp:
                 raise
             except Exception as error:
@@ -467,14 +467,14 @@ class LaneTool:
         namespace = running.attempts.namespace()
         return LaneCall(self.node_context, cursor, lambda: surroundings, running.control, namespace)
 
-    def _take(self, running: RunningCall, result: LaneResult, error: Exception | None) -> Calls[None]:
+    async def _take(self, running: RunningCall, result: LaneResult, error: Exception | None) -> None:
         running.attempts.message_ids = [message.id for message in result["messages"]]
         if error is not None:
             raise error
         running.write(self.node_context.reducers.handed_back(result["values"]))
-        running.attempts.came = yield from self._output(running, result)
+        running.attempts.came = await self._output(running, result)
 
-    def _output(self, running: RunningCall, result: LaneResult) -> Calls[str | list[Any]]:
+    async def _output(self, running: RunningCall, result: LaneResult) -> str | list[Any]:
         """Return what the model reads of the result of the lane, as LangChain keeps it in a message."""
         if self.tool.output is None:
             return last_text(result)
@@ -482,7 +482,7 @@ class LaneTool:
         slot = f"output of the agent tool {self.lane.place.name!r}, "
         try:
             at = running.activation.address
-            given = yield from asked(at, slot, self.tool.output, reply)
+            given = await asked(at, slot, self.tool.output, reply)
             return running.message(plain(given)).content
         except Exception as error:
             add_note(error, f"It was `output` of the agent tool {self.lane.place.name!r} that failed.")
@@ -591,7 +591,7 @@ class _UnknownToolError(Exception):
         self.error = error
 
 
-def error_result(error: Exception, on_tool_error: OnToolError, where: str = "") -> Calls[object]:
+async def error_result(error: Exception, on_tool_error: OnToolError, where: str = "") -> object:
     r"""Return the tool result for an exception; None if it must fail the agent.
 
     >>> def unreachable(error: ConnectionError) -> str:
@@ -608,7 +608,7 @@ def error_result(error: Exception, on_tool_error: OnToolError, where: str = "") 
         return _ERROR_TEXT.format(shown_error(error))
     if isinstance(on_tool_error, str):
         return on_tool_error
-    return (yield from asked(where, "on_tool_error", on_tool_error, error))
+    return await asked(where, "on_tool_error", on_tool_error, error)
 
 
 def handled_types(on_tool_error: OnToolError) -> tuple[type[Exception], ...]:
@@ -649,25 +649,25 @@ class ToolsNode(ChatNode):
         names = {"": place.nodes.call, **{lane.place.given_name: lane.place.node for lane in lanes}}
         self.tasks = {tool: talk_tasks(name, self.runner.talk_in_task) for tool, name in names.items()}
 
-    def talk(self, activation: Activation) -> Calls[None]:
+    async def talk(self, activation: Activation) -> None:
         """Run the calls."""
         control = inner_stop()
         if self.runner.agents:
-            yield from activation.read_lanes()
+            await activation.read_lanes()
         calls, hands_over, is_alone = self._calls(activation, control)
         if self.asks_history and self.runner.reads_state(calls):
-            yield from activation.view.ask_history()
+            await activation.view.ask_history()
         if hands_over:
             activation.count_transfer()  # before anything says that it was carried out
         if is_alone:
-            results = [(yield from self.runner.talk(calls[0]))]
+            results = [await self.runner.talk(calls[0])]
         else:
             is_beside = self.agent.parallel_tools
             needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
             schedule = Schedule(needs, control)
-            results = [*(yield tasks_call(schedule, self._starter(calls, schedule))).values()]
+            results = [*(await tasks_call(schedule, self._starter(calls, schedule))).values()]
         if self.asks_history and any(map(_changes_messages, results)):
-            yield from activation.view.ask_history()
+            await activation.view.ask_history()
         self._take(activation, results, is_alone=is_alone, is_granted=hands_over)
 
     def _calls(self, activation: Activation, control: Stop) -> tuple[list[RunningCall], bool, bool]:

@@ -53,7 +53,7 @@ from agentgraph.graph.nodes.stopping import Contained, inner_stop, is_cancelled
 from agentgraph.graph.own import private
 from agentgraph.graph.stamps import GRAPH_AGENT
 from agentgraph.graph.state import Position, Progress, TaskResult, with_id
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.tree.kinds import capabilities_of
 from agentgraph.tree.places import Place
 
@@ -110,9 +110,9 @@ class FlatNode(TalkNode):
         """Return the function by which the nodes of the graph read its state."""
         return self.graph.reading(step.channels(self.graph.channels), steps, writes)
 
-    def written(
+    async def written(
         self, activation: Activation, step: Step, packet: Sequence[object], config: RunnableConfig
-    ) -> Calls[list[Write]]:
+    ) -> list[Write]:
         """Run the node of the graph, and return what it wrote.
 
         Args:
@@ -126,7 +126,7 @@ class FlatNode(TalkNode):
         node_input = private(packet[0]) if packet else self._input(read)
         configured = self.graph.configured(self.inner, config, read, writes)
         try:
-            yield Call(self._invoke, self._ainvoke, (node_input, configured))
+            await Call(self._invoke, self._ainvoke, (node_input, configured))
         except ParentCommand as parent:
             command = parent.args[0]
             if command.graph != config["configurable"].get("checkpoint_ns"):
@@ -191,11 +191,11 @@ class FlatNode(TalkNode):
             progress["passed"] = passed
         activation.continue_at(place.node, cursor=cursor, chat=progress)
 
-    def end(self, activation: Activation, step: Step) -> Calls[None]:
+    async def end(self, activation: Activation, step: Step) -> None:
         """Say what `output` returns, and end the agent."""
         if self.agent.output is not None:
             final = private(self.graph.final(self.reading(step)))
-            output = yield from asked(activation.address, "output", self.agent.output, final)
+            output = await asked(activation.address, "output", self.agent.output, final)
             take_output(activation, output)
         self.end_here(activation, step)
 
@@ -240,20 +240,20 @@ class EntryNode(FlatNode):
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context, START)
 
-    def talk(self, activation: Activation) -> Calls[None]:
+    async def talk(self, activation: Activation) -> None:
         """Write the input; or say the output."""
         if self.asks_history:
-            yield from activation.view.ask_history()
+            await activation.view.ask_history()
         step = self.step(activation)
         if activation.view.progress.get("ended"):
-            yield from self.end(activation, step)
+            await self.end(activation, step)
             return
-        state = yield from graph_input(self.agent, activation)
+        state = await graph_input(self.agent, activation)
         if not self.keeps_state:
             step.forget()
         elif isinstance(state, Mapping) and "messages" in state:
             state = {**state, "messages": self._answered(activation, step, state["messages"])}
-        writes = yield from self.written(activation, step, [state], activation.config)
+        writes = await self.written(activation, step, [state], activation.config)
         if self.says_messages:
             self._see(activation, step, [value for name, value in writes if name == "messages"])
             step.merge_writes([write for write in writes if write[0] != "messages"])
@@ -292,7 +292,7 @@ class InnerGraphNode(FlatNode):
         super().__init__(node_context, cast(InnerNode, node_context.place.agent).node)
         self.tasks = talk_tasks(node_context.place.nodes.call, self._packet)
 
-    def talk(self, activation: Activation) -> Calls[None]:
+    async def talk(self, activation: Activation) -> None:
         """Run the node."""
         steps = activation.view.progress.get("steps", 0)
         if steps >= self.graph.most_steps:
@@ -301,62 +301,62 @@ class InnerGraphNode(FlatNode):
                 "that is right, raise its limit: graph.with_config(recursion_limit=...)"
             )
         if self.asks_history:
-            yield from activation.view.ask_history()
+            await activation.view.ask_history()
         step = self.step(activation)
         replies = GraphReplies(activation.output, step.messages)
         if self.says_messages:
             activation.output.replies = replies
-        writes, commands = yield from self._written(activation, step, replies)
+        writes, commands = await self._written(activation, step, replies)
         step.merge_writes(writes)
         if commands:
             self._hand_over(activation, step, commands)
         else:
             self.go_on(activation, step, writes)
 
-    def _written(self, activation: Activation, step: Step, replies: GraphReplies) -> Calls["_Written"]:
+    async def _written(self, activation: Activation, step: Step, replies: GraphReplies) -> "_Written":
         """Run the node, and return what it wrote."""
         packets = activation.view.progress.get("packets", [])
         if len(packets) > 1:
-            return (yield from self._sent(activation, step, replies, packets))
+            return await self._sent(activation, step, replies, packets)
         config = self._marked(activation, activation.config, replies)
-        return (yield from self._commanded(activation, step, packets, config))
+        return await self._commanded(activation, step, packets, config)
 
-    def _commanded(
+    async def _commanded(
         self, activation: Activation, step: Step, packet: Sequence[object], config: RunnableConfig
-    ) -> Calls["_Written"]:
+    ) -> "_Written":
         """Run the node, and return what it wrote, or its command to the parent graph."""
         try:
-            writes = yield from self.written(activation, step, packet, config)
+            writes = await self.written(activation, step, packet, config)
         except ParentCommand as parent:
             call = packet[0].get("tool_call") if packet and isinstance(packet[0], Mapping) else None
             return _Written([], [(parent.args[0], call["id"] if call else None)])
         return _Written(writes, [])
 
-    def _sent(
+    async def _sent(
         self, activation: Activation, step: Step, replies: GraphReplies, packets: Sequence[object]
-    ) -> Calls["_Written"]:
+    ) -> "_Written":
         """Run the node for each packet, in a task, and return what all wrote."""
         schedule = Schedule([()] * len(packets), inner_stop())
 
         def start(mode: Mode, n: int, call: TaskCall) -> object:
             return call(self.tasks[mode], activation, step, replies, n, packets[n])
 
-        ended: Mapping[int, TaskResult] = yield tasks_call(schedule, start)
+        ended: Mapping[int, TaskResult] = await tasks_call(schedule, start)
         messages = [message for result in ended.values() for message in result["messages"]]
         activation.output.add_emitted(messages)
         writes = [tuple(write) for result in ended.values() for write in result["writes"]]
         commands = [each["acts"]["parent"] for each in ended.values() if "parent" in each["acts"]]
         return _Written(cast(list[Write], writes), [*map(tuple, commands)])
 
-    def _packet(
+    async def _packet(
         self, activation: Activation, step: Step, replies: GraphReplies, number: int, packet: object
-    ) -> Calls[TaskResult]:
+    ) -> TaskResult:
         """Run the node for one packet, and return what it wrote as the result of the task."""
         emitter = activation.output.new_emitter(is_concurrent=True)
         with Reporter(activation, number, emitter):
             config = with_writer(get_config(), Writer(emitter, passes_ours=True))
             config = self._marked(activation, config, replies, number)
-            written, commands = yield from self._commanded(activation, step, [packet], config)
+            written, commands = await self._commanded(activation, step, [packet], config)
             writes = self._with_ids(activation, step, written)
             saved = activation.output.saved("what the node writes", [writes, commands])
             writes, commands = saved

@@ -69,11 +69,11 @@ from agentgraph.graph.saved_first import save_result
 from agentgraph.graph.saving import arose_in_saving, has_saver
 from agentgraph.graph.stamps import GRAPH_AGENT, address_of
 from agentgraph.graph.state import Position, TaskResult
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, close, get_next, run_calls
+from agentgraph.graph.sync_async import Call, arun_calls, close, get_next, run_calls
 from agentgraph.safe_repr import reason, shown
 
 
-def graph_input(agent: GraphAgent, activation: Activation) -> Calls[Any]:
+async def graph_input(agent: GraphAgent, activation: Activation) -> Any:
     """Return the input of an agent's graph.
 
     If the agent says the messages of its graph, they are a list of messages with ids.
@@ -84,7 +84,7 @@ def graph_input(agent: GraphAgent, activation: Activation) -> Calls[Any]:
     context = activation.view.context(activation.view.history)
     if agent.input is None:
         return {"messages": private(context.seen)}
-    state = private((yield from asked(activation.address, "input", agent.input, context)))
+    state = private(await asked(activation.address, "input", agent.input, context))
     if agent.output is not None:
         return state
     if not isinstance(state, Mapping):
@@ -241,48 +241,48 @@ class GraphNode(LeafNode):
         scope = nullcontext() if is_local else stoppable()
         await arun_calls(self._calls(activation, graph.astream, scope))
 
-    def _calls(
+    async def _calls(
         self,
         activation: Activation,
         streams: Callable[..., object],
         scope: AbstractContextManager[None],
-    ) -> Calls[None]:
+    ) -> None:
         """Run the graph by its method `stream` or `astream`, in a `with` block."""
         if self.asks_history:
-            yield from activation.view.ask_history()
-        ran, graph = (yield from self._begun(activation)), self.agent.graph
+            await activation.view.ask_history()
+        ran, graph = await self._begun(activation), self.agent.graph
         if keeps_state(graph, activation.config):
-            ran.find((yield Call(graph.get_state, graph.aget_state, (activation.config,))))
-        yield from self._keep_all(activation, ran.begin())
+            ran.find(await Call(graph.get_state, graph.aget_state, (activation.config,)))
+        await self._keep_all(activation, ran.begin())
         caching = None if ran.continues else self.caching
-        if caching and (yield from caching.replays(activation, ran.input)):
+        if caching and await caching.replays(activation, ran.input):
             return
         if ran.kept and (config := ran.kept.beginning(activation.config)):
-            ran.kept.take((yield Call(graph.get_state, graph.aget_state, (config,))))
+            ran.kept.take(await Call(graph.get_state, graph.aget_state, (config,)))
         with self._failing(activation, ran), scope:
             ran.open()
             with ran.handing_over():
                 config = self._config(activation, ran)
                 stream = streams(ran.input, config, stream_mode=_MODES)
-                yield from self._read(activation, ran, stream)
-            yield from self._keep_all(activation, ran.handed_over())
-        yield from self._end(activation, ran)
+                await self._read(activation, ran, stream)
+            await self._keep_all(activation, ran.handed_over())
+        await self._end(activation, ran)
 
-    def _read(self, activation: Activation, ran: "_Run", stream: object) -> Calls[None]:
+    async def _read(self, activation: Activation, ran: "_Run", stream: object) -> None:
         """Read the graph's stream, and keep what it changes."""
         next_part = get_next(stream)
         try:
-            while part := (yield next_part):
-                yield from self._keep_all(activation, ran.read_part(*part))
+            while part := await next_part:
+                await self._keep_all(activation, ran.read_part(*part))
         except Exception:
-            yield close(stream)
+            await close(stream)
             raise
 
-    def _keep_all(self, activation: Activation, results: _Results) -> Calls[None]:
+    async def _keep_all(self, activation: Activation, results: _Results) -> None:
         """Save each result by a task, and send the saved one back to the generator."""
         result = None
         while (item := send_next(results, result)) is not None:
-            result = yield Call(self._keep, self.atask, (*item, activation.config))
+            result = await Call(self._keep, self.atask, (*item, activation.config))
 
     def _keep(self, *item: object) -> TaskResult:
         return self.task(*item).result()
@@ -297,8 +297,8 @@ class GraphNode(LeafNode):
         """The graph for async runs."""
         return stoppable_graph(cast(AnyGraph, self.agent.graph))
 
-    def _begun(self, activation: Activation) -> "Calls[_Run]":
-        state = yield from graph_input(self.agent, activation)
+    async def _begun(self, activation: Activation) -> "_Run":
+        state = await graph_input(self.agent, activation)
         saves = getattr(self.agent.graph, "checkpointer", None) is not False
         info = get_runtime().execution_info
         task_id = info.task_id if info else ""
@@ -354,7 +354,7 @@ class GraphNode(LeafNode):
             config["configurable"] = {**config["configurable"], DURABILITY: "exit"}  # "sync" fails
         return replies.config(cast(RunnableConfig, config))
 
-    def _end(self, activation: Activation, ran: "_Run") -> Calls[None]:
+    async def _end(self, activation: Activation, ran: "_Run") -> None:
         messages = ran.log.in_order()
         activation.output.add_emitted([*ran.log.rewritten.values(), *messages])
         text = str(messages[-1].text) if messages else None
@@ -364,7 +364,7 @@ class GraphNode(LeafNode):
                 return
         elif self.agent.output is not None:
             final = private(output_of(self.agent.graph, ran.final))
-            output = yield from asked(activation.address, "output", self.agent.output, final)
+            output = await asked(activation.address, "output", self.agent.output, final)
             take_output(activation, output)
             text = activation.output.last_text()
         if self.agent.output_key and text is not None:
@@ -548,11 +548,11 @@ def _saving_tasks(
     return as_task(save), as_task(asave)
 
 
-def _saved(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> Calls[TaskResult]:
+async def _saved(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
     """Emit a change and save it; void it if that fails."""
     result["position"]["told"] = emitter.end()
     try:
-        yield from save_result(result, outer)
+        await save_result(result, outer)
         return result
     except BaseException:
         emitter.void(each.id for each in result["messages"] if address_of(each) is not None)

@@ -31,7 +31,7 @@ from pydantic_core import to_jsonable_python
 from agentgraph.graph.internals import INTERRUPT, RESUME_MAP, RUNTIME, SCRATCHPAD, STREAM
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import is_ours
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 from agentgraph.tree.addresses import way_to
 from agentgraph.tree.places import Place, Tree
 
@@ -119,24 +119,24 @@ class RemoteRun:
                 yield state
         self._pause()
 
-    def _begun(
+    async def _begun(
         self, client: Any, graph_input: object, config: RunnableConfig
-    ) -> Calls[tuple[list[State], object]]:
+    ) -> tuple[list[State], object]:
         """Return the final state of a run that has ended, and else the input, as a client says."""
         self._enter(graph_input, config)
         if self._lacks_schemas() and client is not None:
             name = self._graph.assistant_id
             if not _is_uuid(name):
                 search = partial(client.assistants.search, graph_id=name, limit=1)
-                name = _first_id((yield Call(search, search)), name)
+                name = _first_id(await Call(search, search), name)
             schemas = client.assistants.get_schemas
-            _SCHEMAS[self._graph] = yield Call(schemas, schemas, (name,))
+            _SCHEMAS[self._graph] = await Call(schemas, schemas, (name,))
         self._pass_context_on()
         saved: Mapping[str, object] = {}
         if self._thread and client is not None:
             with _unless_new():
                 state = client.threads.get_state
-                saved = yield Call(state, state, (self._thread,))
+                saved = await Call(state, state, (self._thread,))
         return self._next(saved)
 
     def _enter(self, graph_input: object, config: RunnableConfig) -> None:

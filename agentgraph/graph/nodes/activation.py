@@ -28,7 +28,6 @@ from agentgraph.graph.nodes.view import View
 from agentgraph.graph.open_types import Cache
 from agentgraph.graph.stamps import STAMP, Entry, Note, answer_in
 from agentgraph.graph.state import Border, LaneState, Leaving, Position, Task, Update, folded
-from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.tree.places import Place
 
@@ -204,11 +203,11 @@ class Activation:
         """Take back a transfer that was counted, and is not made."""
         self._metered().give_back("transfers")
 
-    def read_lanes(self) -> Calls[None]:
+    async def read_lanes(self) -> None:
         """Count what the lanes of this step spent before a resume."""
         ledger = self.view.state.ledger
         if ledger is not None and not self.node_context.is_inner:
-            yield from ledger.read_step(self.node_config)
+            await ledger.read_step(self.node_config)
 
     def _metered(self) -> Meter:
         if self.meter is None:
@@ -250,7 +249,7 @@ class Activation:
         handed_over = [Note("", "transfer_to", to, self.address)] if target else []
         return [*output.emitter.in_order(left), *handed_over], output.writes
 
-    def awaited_update(self) -> Calls[Update]:
+    async def awaited_update(self) -> Update:
         """Return the update of the node, as `update` does; async runs await functions at the end."""
         if self._next is None and self.node_context.has_border:
             self._raise_what_ended()
@@ -258,7 +257,7 @@ class Activation:
             if self._written and self.node_context.reducers.fields:
                 self.output.merge_values()
             completion = self._completion()
-            position = yield from completion.awaited()
+            position = await completion.awaited()
             self._next, self._failing = self._complete(completion, position)
         return self.update()
 

@@ -4,7 +4,7 @@ A function may be async, or wrapped, or an object that is called: whether it mus
 only when it has returned. So each option that takes a function is asked here, and no awaitable is ever
 taken for a value.
 
-Most are asked by generators of calls (`asked`). Sync code between us and the function, such as the
+Most are asked by coroutines (`asked`). Sync code between us and the function, such as the
 walk to the next position or LangChain's middleware, asks by `Answers`: it is left where an awaitable
 came, and runs again from its top once that was awaited.
 """
@@ -19,14 +19,14 @@ from agentgraph.agents.functions import is_async, is_awaitable, names_loop, refu
 from agentgraph.errors import AgentGraphError, MissingValueError
 from agentgraph.graph.failures import mark_of_run
 from agentgraph.graph.nodes.stopping import run_in_thread, stoppable
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 
 MISSING = object()
 """What is read where the run has no value of the name."""
 T = TypeVar("T")
 
 
-def asked(where: str, slot: str, fn: Callable[..., object], *arguments: object) -> Calls[Any]:
+async def asked(where: str, slot: str, fn: Callable[..., object], *arguments: object) -> Any:
     """Return what a function of the user's returns; async runs await it if need be.
 
     Args:
@@ -38,10 +38,10 @@ def asked(where: str, slot: str, fn: Callable[..., object], *arguments: object) 
     Raises:
         AgentGraphError: A sync run cannot await what it returned.
     """
-    return (yield from settled(where, slot, fn, fn(*arguments)))
+    return await settled(where, slot, fn, fn(*arguments))
 
 
-def settled(where: str, slot: str, fn: object, returned: object) -> Calls[Any]:
+async def settled(where: str, slot: str, fn: object, returned: object) -> Any:
     """Return what a function returned; async runs await it if need be.
 
     Raises:
@@ -49,7 +49,7 @@ def settled(where: str, slot: str, fn: object, returned: object) -> Calls[Any]:
     """
     if not is_awaitable(returned):
         return returned
-    return (yield Call(_refuse, _awaited, (where, slot, fn, returned)))
+    return await Call(_refuse, _awaited, (where, slot, fn, returned))
 
 
 def _refuse(where: str, slot: str, fn: object, awaitable: object) -> NoReturn:
@@ -100,7 +100,7 @@ class Answers:
         self._known[key] = lambda: returned
         return returned
 
-    def run(self, code: Callable[[], T]) -> Calls[T]:
+    async def run(self, code: Callable[[], T]) -> T:
         """Run code that asks, until all that it asks is answered, and return what it returns."""
         while True:
             try:
@@ -109,12 +109,12 @@ class Answers:
                 if unanswered.answers is not self:
                     raise
                 open_one = unanswered
-            yield from self.answer(open_one)
+            await self.answer(open_one)
 
-    def answer(self, unanswered: Unanswered) -> Calls[None]:
+    async def answer(self, unanswered: Unanswered) -> None:
         """Await what a function returned."""
         try:
-            answer = yield from settled(*unanswered.asked)  # type: ignore[arg-type]
+            answer = await settled(*unanswered.asked)  # type: ignore[arg-type]
         except BaseException as error:
             self._known[unanswered.key] = partial(_raise, error)
         else:
@@ -125,9 +125,9 @@ def _raise(error: BaseException) -> NoReturn:
     raise error
 
 
-def look_up(
+async def look_up(
     option: str, source: Source, context: Context, *, may_be_missing: bool = False
-) -> Calls[object]:
+) -> object:
     """Return the value that an option names, or what its function returns.
 
     On the event loop a sync function is called in a thread.
@@ -143,8 +143,8 @@ def look_up(
         AgentGraphError: A sync run cannot await what the function returned.
     """
     if callable(source):
-        returned = yield Call(source, partial(_off_loop, source), (context,))
-        return (yield from settled(context.address, option, source, returned))
+        returned = await Call(source, partial(_off_loop, source), (context,))
+        return await settled(context.address, option, source, returned)
     value = context.values.get(source, MISSING)
     if value is MISSING and not may_be_missing:
         there = [each for each in context.values if each.isidentifier()]

@@ -38,7 +38,7 @@ from agentgraph.graph.open_types import Cache
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.stamps import Note
 from agentgraph.graph.state import Update
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.addresses import way_to
 
@@ -76,7 +76,7 @@ class Caching:
         names = [place.name for place in way_to(node_context.place)]
         self._what = [_FORM, node_context.tree.fingerprint, names, digest_of(runs)]
 
-    def replays(self, activation: Activation, key_data: object = None) -> Calls[bool]:
+    async def replays(self, activation: Activation, key_data: object = None) -> bool:
         """Give the cached outcome again, if there is one; else prepare `keep`.
 
         Args:
@@ -86,9 +86,9 @@ class Caching:
         Returns:
             Whether there was one, so that the agent does not run.
         """
-        if (entry := (yield from self._entry(activation, key_data))) is None:
+        if (entry := await self._entry(activation, key_data)) is None:
             return False
-        hits = yield Call(entry.cache.get, entry.cache.aget, ([entry.key],))
+        hits = await Call(entry.cache.get, entry.cache.aget, ([entry.key],))
         outcome = next(iter(hits.values()), None)
         if outcome is None or any(
             kind == "transfer_to" and to not in self._targets for kind, to in outcome
@@ -99,23 +99,23 @@ class Caching:
             _give(activation, kind, data)
         return True
 
-    def _entry(self, activation: Activation, key_data: object) -> Calls[CacheEntry | None]:
+    async def _entry(self, activation: Activation, key_data: object) -> CacheEntry | None:
         """Return where the outcome is cached; None without a cache, or if the agent has asked."""
         configurable = activation.config.get("configurable", {})
         cache: Cache | None = configurable.get(CACHE, self._cache)
         if cache is None or has_asked(activation):
             return None
         context = activation.view.context(activation.view.history)
-        chosen = yield from self._chosen(activation, context, key_data)
+        chosen = await self._chosen(activation, context, key_data)
         data = [*self._what, chosen]
         if fault := save_fault(_KEYS, data):
             raise _no_key(activation.address, fault)
         hashed = sha256(_KEYS.dumps_typed(data)[1]).hexdigest()
         return CacheEntry(cache, (self._namespace, hashed), self._policy.ttl)
 
-    def _chosen(
+    async def _chosen(
         self, activation: Activation, context: ActivationContext, key_data: object
-    ) -> Calls[object]:
+    ) -> object:
         key_func = self._policy.key_func
         if key_func is default_cache_key:
             try:
@@ -123,7 +123,7 @@ class Caching:
                 return canonical(data)
             except RecursionError as error:
                 raise _no_key(activation.address, "it is nested too deeply") from error
-        key = yield from asked(activation.address, "key_func", key_func, context)
+        key = await asked(activation.address, "key_func", key_func, context)
         if not isinstance(key, str | bytes):
             raise InvalidOutputError(
                 f"{activation.address}: the key_func of its cache_policy returned {shown(key)}; return "
@@ -132,13 +132,13 @@ class Caching:
         return key
 
 
-def keep(activation: Activation, entry: CacheEntry) -> Calls[Update]:
+async def keep(activation: Activation, entry: CacheEntry) -> Update:
     """Return the update of an activation that was not in the cache, and store its outcome there."""
-    outcome, update = _outcome(activation, entry), (yield from activation.awaited_update())
+    outcome, update = _outcome(activation, entry), await activation.awaited_update()
     if outcome is not None:
         with _not_stored(activation):
             stored = {entry.key: (outcome, entry.ttl)}
-            yield Call(entry.cache.set, entry.cache.aset, (stored,))
+            await Call(entry.cache.set, entry.cache.aset, (stored,))
     return update
 
 

@@ -83,9 +83,9 @@ class EachNode(ForkNode):
         what = f"of {over}" if isinstance(over, str) else "item"
         return picture_of(self.lanes, title=f"for each {what}")
 
-    def jobs(self, fork: Activation) -> Calls[list[Job]]:
+    async def jobs(self, fork: Activation) -> list[Job]:
         """Return a job for each item."""
-        looked_up = yield tasks_call(
+        looked_up = await tasks_call(
             Schedule([()], inner_stop()), lambda mode, _, call: call(self._looking[mode], fork)
         )
         items = cast(Mapping[int, Items], looked_up)[0]
@@ -206,14 +206,14 @@ class EachNode(ForkNode):
         text = fill_input(self.agent.input, state.values, {}, self.agent.name)
         return self._with_request(view, item, text)
 
-    def _asking(self, view: View, item: Item) -> Calls[RunState]:
+    async def _asking(self, view: View, item: Item) -> RunState:
         """Return the state that an item sees for which the function of `input` makes the request.
 
         Raises:
             InvalidOutputError: It returned no text.
         """
         fn = cast(Callable[[Context], object], self.agent.input)
-        text = yield from asked(view.address, "input", fn, self._context(view, item))
+        text = await asked(view.address, "input", fn, self._context(view, item))
         if not isinstance(text, str):
             raise InvalidOutputError(
                 f"{view.address}: the input function of item {item.number} returned {shown(text)}; "
@@ -238,9 +238,9 @@ class EachNode(ForkNode):
         value = seen.reducers.typed(self.agent.as_, item.value)
         return replace(seen, values={**seen.values, self.agent.as_: value}, item=item)
 
-    def _items(self, fork: Activation) -> Calls[Items]:
+    async def _items(self, fork: Activation) -> Items:
         """Look up the items, and check them before any of them runs."""
-        over = detached((yield from look_up("over", self.agent.over, fork.view.context(unchanged))))
+        over = detached(await look_up("over", self.agent.over, fork.view.context(unchanged)))
         if isinstance(over, Mapping):
             items = Items(keys=list(over), values=list(over.values()))
         elif isinstance(over, list | tuple):
@@ -253,18 +253,18 @@ class EachNode(ForkNode):
                 f"a tuple or a mapping{hint}"
             )
         if self.agent.key is not None:
-            items["keys"] = yield from self._keys_of(fork, self.agent.key, items["values"])
+            items["keys"] = await self._keys_of(fork, self.agent.key, items["values"])
         self._check_keys(fork, items["keys"] or [])
         fork.output.saved("the keys of the items", items["keys"] or [])
         items["values"] = fork.output.saved("the items", [marked(each) for each in items["values"]])
         return items
 
-    def _keys_of(
+    async def _keys_of(
         self, fork: Activation, key: Callable[..., object], values: Iterable[object]
-    ) -> Calls[list[Any]]:
+    ) -> list[Any]:
         keys: list[object] = []
         for value in values:
-            keys += [(yield from asked(fork.address, "key", key, value))]
+            keys += [await asked(fork.address, "key", key, value)]
         return keys
 
     def _check_keys(self, fork: Activation, keys: Sequence[object]) -> None:

@@ -10,12 +10,11 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.failures import as_data, each_once
 from agentgraph.graph.nodes.running_calls import CallPaused, RunCall, RunCalls
 from agentgraph.graph.state import Position
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import is_in_call
 
 
-def end_calls(runs: RunCalls, error: BaseException | None) -> Calls[None]:
+async def end_calls(runs: RunCalls, error: BaseException | None) -> None:
     """End the calls of a function, after all of them have ended.
 
     Args:
@@ -37,16 +36,16 @@ def end_calls(runs: RunCalls, error: BaseException | None) -> Calls[None]:
     if pauses := [*runs.pauses, *_interrupts(error)]:
         is_group = isinstance(error, BaseExceptionGroup)  # of a TaskGroup, which cancels the others
         ending = _that_ended(error, failed)
-        yield from _report(runs, ending, again=True)
+        await _report(runs, ending, again=True)
         # A failure beside the one that ended the function may not have reached it.
         seen = [each for each in failed if each.is_given_up or not (each.is_late or ending)]
-        yield from _report(runs, [each for each in seen if not (is_group and each.is_given_up)])
+        await _report(runs, [each for each in seen if not (is_group and each.is_given_up)])
         raise GraphInterrupt(each_once(asked for paused in pauses for asked in paused.args[0]))
     if runs.stops:
         raise runs.stops[0]
     if error is not None:
         for each in _that_ended(error, failed):
-            yield from runs.saved.save(each.record(again=True))
+            await runs.saved.save(each.record(again=True))
         raise error
     if forgotten:
         raise InvalidOutputError(
@@ -54,7 +53,7 @@ def end_calls(runs: RunCalls, error: BaseException | None) -> Calls[None]:
             f"ctx.run({forgotten[0].agent!r}, {shown(forgotten[0].request)}) was awaited; await each "
             "ctx.run(...)"
         )
-    yield from _report(runs, failed)
+    await _report(runs, failed)
     _join(runs)
     _carry(runs)
 
@@ -94,7 +93,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             queue += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
 
 
-def _report(runs: RunCalls, failed: Sequence[RunCall], *, again: bool = False) -> Calls[None]:
+async def _report(runs: RunCalls, failed: Sequence[RunCall], *, again: bool = False) -> None:
     """Emit failures, once; void the questions in their lanes.
 
     Args:
@@ -113,7 +112,7 @@ def _report(runs: RunCalls, failed: Sequence[RunCall], *, again: bool = False) -
         at = runs.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
         record = each.record(failed=as_data(each.failure), position=position, again=again)
-        yield from runs.saved.save(record)
+        await runs.saved.save(record)
         each.is_reported = True
 
 

@@ -84,7 +84,7 @@ class ForkNode(Runnable[LaneState, Update]):
         self.atasks = [GatedTask(lane.place.node, self._arunner(lane)) for lane in lanes]
 
     @abstractmethod
-    def jobs(self, fork: Activation) -> Calls[list[Job]]:
+    async def jobs(self, fork: Activation) -> list[Job]:
         """Return the jobs, each after those that it needs."""
 
     @abstractmethod
@@ -96,10 +96,9 @@ class ForkNode(Runnable[LaneState, Update]):
         """The drawing inside the node."""
         return picture_of(self.lanes)
 
-    def not_run(self, fork: Activation, job: Job, results: Results) -> Calls[LaneResult | None]:
+    async def not_run(self, fork: Activation, job: Job, results: Results) -> LaneResult | None:
         """Return the result of a job whose lane is not run at all; None if it is run."""
         return None
-        yield  # so that it is a generator, as where something is asked
 
     def keeps_failure(self, lane: Lane) -> bool:
         """Return whether the failure of a lane is a saved result, so that a resume does not run it."""
@@ -231,26 +230,26 @@ class ForkNode(Runnable[LaneState, Update]):
 
         return run
 
-    def _not_run(self, fork: Activation, job: Job, schedule: Schedule) -> Calls[_Ended | None]:
+    async def _not_run(self, fork: Activation, job: Job, schedule: Schedule) -> _Ended | None:
         """Return the result of a lane that is not run, or why that is not known; None if it is run."""
-        result, failed = yield from self._tried(job, self.not_run(fork, job, schedule.results))
+        result, failed = await self._tried(job, self.not_run(fork, job, schedule.results))
         if failed is not None:
             return without_running(), failed
         return (result, None) if result else None
 
-    def _asked(
+    async def _asked(
         self, job: Job, asks: Callable[[Results], Calls[RunState]], schedule: Schedule
-    ) -> Calls[tuple[Job, _Ended | None]]:
+    ) -> tuple[Job, _Ended | None]:
         """Return a job with the state that its lane sees; or why that is not known, a failure of it."""
-        seen, failed = yield from self._tried(job, asks(schedule.results))
+        seen, failed = await self._tried(job, asks(schedule.results))
         if seen is None:
             return job, (without_running(), failed)
         return job._replace(sees=lambda _: seen), None
 
-    def _tried(self, job: Job, calls: Calls[T]) -> Calls[tuple[T | None, Exception | None]]:
+    async def _tried(self, job: Job, calls: Calls[T]) -> tuple[T | None, Exception | None]:
         """Return what a function of the user's answers for a lane, or its failure."""
         try:
-            return (yield from calls), None
+            return await calls, None
         except GraphBubbleUp:
             raise
         except Exception as error:
@@ -384,10 +383,9 @@ class ParallelNode(ForkNode):
         self.agent = cast(ParallelAgent, node_context.place.agent)
         super().__init__(node_context, lanes)
 
-    def jobs(self, fork: Activation) -> Calls[list[Job]]:
+    async def jobs(self, fork: Activation) -> list[Job]:
         """Return a job for each branch."""
         return [Job(n, fork.cursor, lambda _: fork.view.seen) for n in range(len(self.lanes))]
-        yield  # so that it is a generator, as where something is asked
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return a schedule in which all may begin, up to the agent's `max_concurrency` at once."""

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -30,7 +30,7 @@ from agentgraph.graph.nodes.metering import metered
 from agentgraph.graph.nodes.reports import Reporter, ask
 from agentgraph.graph.nodes.retries import retries_of
 from agentgraph.graph.state import LaneState, Question, Update
-from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import arun_calls, run_calls
 
 
 class LeafNode(Runnable[LaneState, Update]):
@@ -162,8 +162,8 @@ class TalkNode(LeafNode):
     mode_faults: Mapping[Mode, str] = MappingProxyType({})
 
     @abstractmethod
-    def talk(self, activation: Activation) -> Calls[None]:
-        """Return the talk that the node runs."""
+    async def talk(self, activation: Activation) -> None:
+        """Run the node by calls."""
 
     def run(self, activation: Activation) -> None:
         """Run the node."""
@@ -171,11 +171,11 @@ class TalkNode(LeafNode):
             raise AgentGraphError(f"{activation.address}: {fault}")
         run_calls(self.talk(activation))
 
-    async def arun(self, activation: Activation) -> None:
+    def arun(self, activation: Activation) -> Coroutine[Any, Any, None]:
         """Run the node on the event loop."""
         if fault := self.mode_faults.get("async"):
             raise AgentGraphError(f"{activation.address}: {fault}")
-        await arun_calls(self.talk(activation))
+        return arun_calls(self.talk(activation))
 
 
 @asynccontextmanager

@@ -47,7 +47,7 @@ from agentgraph.graph.nodes.stopping import LaneStop
 from agentgraph.graph.saving import has_begun
 from agentgraph.graph.stamps import step_name
 from agentgraph.graph.state import LaneState, Position, Update, changes_of_lane
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 
 Outcome = tuple[LaneResult, Exception | None]
 """The result of a lane until it ended or failed, and the failure if it did."""
@@ -87,7 +87,7 @@ class _Run(NamedTuple):
     config: RunnableConfig
     sent: list[tuple[str, object]]
 
-    def update(self) -> Calls[Update]:
+    async def update(self) -> Update:
         """Run the leaf, and return its update; stream what the graph of the lane would stream."""
         stream = self.config["configurable"].get(STREAM)
         modes = () if stream is None else stream.modes
@@ -95,7 +95,7 @@ class _Run(NamedTuple):
         try:
             if "tasks" in modes:
                 self._stream("tasks", {"input": self.state, "triggers": ()})
-            update: Update = yield Call(self.node.invoke, self.node.ainvoke, (self.state, self.config))
+            update: Update = await Call(self.node.invoke, self.node.ainvoke, (self.state, self.config))
         except Exception as error:
             if "tasks" in modes and not isinstance(error, GraphBubbleUp):
                 self._stream("tasks", {"error": repr(error), "interrupts": [], "result": {}})
@@ -150,13 +150,13 @@ class LeafLane(Lane):
         """Run it on the event loop, as `attempt` does in threads."""
         return await arun_calls(self._talk(call))
 
-    def _talk(self, call: LaneCall) -> Calls[Outcome]:
+    async def _talk(self, call: LaneCall) -> Outcome:
         around = get_config()
-        if around["configurable"].get(RESUMING) and (yield from has_begun(around)):
-            return (yield from self._in_graph(call))
+        if around["configurable"].get(RESUMING) and await has_begun(around):
+            return await self._in_graph(call)
         try:
             run = self._entered(call, around)
-            update = yield from run.update()
+            update = await run.update()
         except GraphInterrupt:
             update = None
         except GraphBubbleUp:
@@ -167,10 +167,10 @@ class LeafLane(Lane):
         if update is not None and update["position"]["next"] is None:
             return run.result(update), None
         returning = call._replace(see=lambda: replace(call.see(), returned=update))
-        return (yield from self._in_graph(returning))
+        return await self._in_graph(returning)
 
-    def _in_graph(self, call: LaneCall) -> Calls[Outcome]:
-        outcome: Outcome = yield Call(super().attempt, super().aattempt, (call,))
+    async def _in_graph(self, call: LaneCall) -> Outcome:
+        outcome: Outcome = await Call(super().attempt, super().aattempt, (call,))
         return outcome
 
     def _entered(self, call: LaneCall, around: RunnableConfig) -> _Run:

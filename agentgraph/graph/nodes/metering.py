@@ -30,7 +30,7 @@ from agentgraph.graph.nodes.stopping import stopped_after
 from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.graph.stamps import addressed
 from agentgraph.graph.state import Update
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 
 T = TypeVar("T")
 
@@ -74,10 +74,10 @@ class Meter:
         self._before_step: dict[str, float] = {}
         self.refused: BaseException | None = None
 
-    def read(self) -> Calls[None]:
+    async def read(self) -> None:
         """Add what this step has spent before a resume, if it is one of the root."""
         if not self._node_context.is_inner:
-            yield from self._ledger.read_step(self._config)
+            await self._ledger.read_step(self._config)
             self._before_step = self._ledger.seconds()
 
     def begin(self, *, is_visit: bool) -> None:
@@ -179,7 +179,7 @@ class Meter:
             return self._ledger.saved()
         return added(self._before, self._own)
 
-    def lose(self) -> Calls[None]:
+    async def lose(self) -> None:
         """Save what the activation spent beside its step, which failed or paused."""
         self.rest()
         saver, spent, now = saver_of(self._config), self._own, self._ledger.seconds()
@@ -187,7 +187,7 @@ class Meter:
             spent = added(spent, {name: {"seconds": now[name] - seconds}})
         if saver is not None and (spent or self._begun):
             loss = Loss(spent=spent, begun=self._begun)
-            yield save_loss(saver, step_config(self._config), loss)
+            await save_loss(saver, step_config(self._config), loss)
 
     def hear(self, config: RunnableConfig) -> RunnableConfig:
         """Return a config in which calls of models count here, and no longer for an agent around it."""
@@ -279,12 +279,12 @@ def _with_handler(callbacks: Callbacks, handler: ModelCalls) -> Callbacks:
     return manager
 
 
-def metered(
+async def metered(
     activation: Any,
     meter: Meter,
     act: Callable[[Any], Update],
     aact: Callable[[Any], Awaitable[Update]],
-) -> Calls[Update]:
+) -> Update:
     """Run an activation, and return its update; save what it spends if it fails or pauses.
 
     Args:
@@ -293,16 +293,16 @@ def metered(
         act: Runs it, and returns its update.
         aact: Does so on the event loop.
     """
-    yield from meter.read()
+    await meter.read()
     try:
         if not activation.has_ended:
             meter.begin(is_visit=activation.begins_visit)
-        update: Update = yield Call(act, partial(meter.within, aact), (activation,))
+        update: Update = await Call(act, partial(meter.within, aact), (activation,))
         return update
     except GeneratorExit:  # no call can be made
         raise
     except BaseException:
-        yield from meter.lose()
+        await meter.lose()
         raise
     finally:
         meter.rest()

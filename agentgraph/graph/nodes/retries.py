@@ -15,7 +15,6 @@ from langgraph.types import RetryPolicy
 from agentgraph.agents.functions import is_awaitable, refuse
 from agentgraph.graph.failures import arose_at_border, is_fatal, keep_answer, kept_answer
 from agentgraph.graph.nodes.asking import asked
-from agentgraph.graph.sync_async import Calls
 
 
 class Retries:
@@ -37,13 +36,13 @@ class Retries:
         self.policies = [each._replace(retry_on=self._retry_on(each)) for each in policies]
         self.asks = any(map(_is_function, policies))
 
-    def ask(self, error: Exception, where: str) -> Calls[None]:
+    async def ask(self, error: Exception, where: str) -> None:
         """Ask for a failure whether it is retried, up to the first policy that says so."""
         if isinstance(error, GraphBubbleUp) or _is_foreign(error):
             return
         for policy in self._given:
             if _is_function(policy):
-                answer = yield from asked(where, "retry_on", _function(policy), error)
+                answer = await asked(where, "retry_on", _function(policy), error)
                 keep_answer(error, policy, answer=bool(answer))
                 if answer:
                     return

@@ -70,11 +70,11 @@ class CalledLane(NamedTuple):
 def called_lane(lane: Lane) -> CalledLane:
     """Return a lane with its tasks."""
 
-    def run(calls: Calls[CallResult]) -> CallResult:
-        return run_calls(calls)
+    def run(ran: Callable[..., Calls[CallResult]], *arguments: object) -> CallResult:
+        return run_calls(ran(*arguments))
 
-    async def arun(calls: Calls[CallResult]) -> CallResult:
-        return await arun_calls(calls)
+    async def arun(ran: Callable[..., Calls[CallResult]], *arguments: object) -> CallResult:
+        return await arun_calls(ran(*arguments))
 
     as_task: Callable[..., Any] = task(name=lane.place.node)
     return CalledLane(lane, as_task(run), as_task(arun))
@@ -312,8 +312,7 @@ class RunCalls:
             with self._lock:
                 self._numbers.append(number_of(each.call))
                 each.began = time.time_ns()
-                calls = self._ran(each, self._sees(each))
-                each.future = self._context.copy().run(start, calls)
+                each.future = self._context.copy().run(start, self._ran, each, self._sees(each))
                 if isinstance(each.future, asyncio.Future):
                     watched(each.future)
 
@@ -344,29 +343,29 @@ class RunCalls:
 
     # in the task
 
-    def _ran(self, each: RunCall, see: RunState) -> Calls[CallResult]:
+    async def _ran(self, each: RunCall, see: RunState) -> CallResult:
         """Run the lane of a call, and return its result.
 
         Raises:
             CallFailed: It failed.
         """
-        if (request := (yield from self.saved.in_flight())) is not None:
+        if (request := await self.saved.in_flight()) is not None:
             self._check_same(each, each.agent, request)
         place, cursor = each.lane.place, self.cursor(each)
         node_context = self.activation.node_context
         call = LaneCall(node_context, cursor, lambda: see, each.control, request=each.request)
         try:
-            result, error = yield Call(Lane.attempt, _aattempt, (each.lane, call))
+            result, error = await Call(Lane.attempt, _aattempt, (each.lane, call))
         except GraphInterrupt:
-            yield from self.saved.save(each.record())
+            await self.saved.save(each.record())
             raise
         if error is None:
-            return (yield from self._ended(each, result))
+            return await self._ended(each, result)
         at = address(place, entered(place, cursor))
         marked = cast(Exception, mark_failure(error, at, place.name))
         is_final = is_fatal(marked) or saver_failure(self.activation.node_config, marked) is not None
         if not is_final:
-            yield from self.saved.save(each.record(failed=as_data(marked)))
+            await self.saved.save(each.record(failed=as_data(marked)))
         raise CallFailed(marked, is_final=is_final)
 
     def cursor(self, each: RunCall) -> Cursor:
@@ -379,7 +378,7 @@ class RunCalls:
         seen, writes = self.activation.view.seen, self.writes()
         return replace(seen.with_new((), writes) if writes else seen, messages=[request])
 
-    def _ended(self, each: RunCall, result: LaneResult) -> Calls[CallResult]:
+    async def _ended(self, each: RunCall, result: LaneResult) -> CallResult:
         place, reducers = each.lane.place, self.activation.node_context.reducers
         came = CallResult(
             messages=[],
@@ -396,7 +395,7 @@ class RunCalls:
         )
         if "answered" in result:
             came["answered"] = result["answered"]
-        yield from save_result(came, self.activation.node_config)
+        await save_result(came, self.activation.node_config)
         return came
 
     # outcomes

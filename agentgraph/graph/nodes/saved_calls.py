@@ -14,7 +14,7 @@ from agentgraph.graph.internals import MISSING, RESUMING, RETURN
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.saving import first_input, saved_results, saver_of, step_config
 from agentgraph.graph.state import Position
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.graph.values import Write
 
 KEYED = 2**40
@@ -92,12 +92,12 @@ class SavedCalls:
         carried = activation.view.position.get("calls") or ()
         self.carried: dict[object, Mapping[str, object]] = {each["call"]: each for each in carried}
 
-    def read(self) -> Calls[None]:
+    async def read(self) -> None:
         """Read the records of this step, if it is resumed."""
         config = self._activation.config
         if not config["configurable"].get(RESUMING) or (saver := saver_of(config)) is None:
             return
-        saved = yield Call(saver.get_tuple, saver.aget_tuple, (step_config(config),))
+        saved = await Call(saver.get_tuple, saver.aget_tuple, (step_config(config),))
         records = [
             value
             for _, channel, value in (saved.pending_writes if saved else None) or ()
@@ -115,16 +115,16 @@ class SavedCalls:
                 return cast(Mapping[str, object], result)
         return self._records.get(call)
 
-    def in_flight(self) -> Calls[str | None]:
+    async def in_flight(self) -> str | None:
         """Return the request with which the lane of the current task began before a kill, if it did."""
         if not self._activation.config["configurable"].get(RESUMING):
             return None
-        begun = yield from first_input(get_config())
+        begun = await first_input(get_config())
         return cast(str | None, (begun or {}).get("position", {}).get("request"))
 
-    def save(self, record: Record) -> Calls[None]:
+    async def save(self, record: Record) -> None:
         """Save what became of a call, beside the results of tasks."""
         config = self._activation.config
         if (saver := saver_of(config)) is not None:
             arguments = (step_config(config), [(RETURN, dict(record))], str(uuid4()))
-            yield Call(saver.put_writes, saver.aput_writes, arguments)
+            await Call(saver.put_writes, saver.aput_writes, arguments)

@@ -28,7 +28,7 @@ from agentgraph.agents.limits import Limits, Measure
 from agentgraph.graph.internals import RESUMING, RETURN
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import list_checkpoints, saver_of, step_config
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.tree.places import Tree
 
 LEDGER = "__agentgraph_ledger"
@@ -168,7 +168,7 @@ class Ledger:
         with self._lock:
             return {name: dict(each) for name, each in self._spent.items()}
 
-    def read_step(self, config: RunnableConfig) -> Calls[None]:
+    async def read_step(self, config: RunnableConfig) -> None:
         """Add what a resumed step of the root has spent so far.
 
         Args:
@@ -178,7 +178,7 @@ class Ledger:
         self._is_unread = False
         if (saver := saver_of(config) if may_have_run else None) is not None:
             began = step_config(config)["configurable"]
-            losses = yield from losses_in_step(
+            losses = await losses_in_step(
                 saver, self._tree, began["thread_id"], began["checkpoint_ns"], began["checkpoint_id"]
             )
             with self._lock:
@@ -223,9 +223,9 @@ def added(counts: Counts, more: Counts) -> Counts:
     return total
 
 
-def losses_in_step(
+async def losses_in_step(
     saver: Saver, tree: Tree, thread_id: str, around: str, began: str
-) -> Calls[list[Loss]]:
+) -> list[Loss]:
     """Return what was spent in a step of the root that has not ended.
 
     Args:
@@ -235,7 +235,7 @@ def losses_in_step(
         around: The namespace of the root.
         began: The id of the root's checkpoint from which the step runs.
     """
-    newest_first = yield list_checkpoints(saver, {"configurable": {"thread_id": thread_id}})
+    newest_first = await list_checkpoints(saver, {"configurable": {"thread_id": thread_id}})
     losses: list[Loss] = []
     lanes: set[str] = set()
     for saved in newest_first:

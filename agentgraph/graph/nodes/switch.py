@@ -14,7 +14,6 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import look_up
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.leaf import TalkNode
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Place
 
@@ -32,10 +31,10 @@ class SwitchNode(TalkNode):
         rest = self.agent.otherwise
         self._otherwise = None if rest is None else self._way(rest)
 
-    def talk(self, activation: Activation) -> Calls[None]:
+    async def talk(self, activation: Activation) -> None:
         """Choose, and end there."""
         context, has_rest = activation.view.context(unchanged), self._otherwise is not None
-        key = yield from look_up("choose", self.agent.choose, context, may_be_missing=has_rest)
+        key = await look_up("choose", self.agent.choose, context, may_be_missing=has_rest)
         self._lead(activation, key)
 
     def _lead(self, activation: Activation, key: object) -> None:

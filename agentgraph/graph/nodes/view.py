@@ -20,7 +20,6 @@ from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunSt
 from agentgraph.graph.nodes.tasks import with_tasks
 from agentgraph.graph.stamps import STAMP, address_of, stamp_in
 from agentgraph.graph.state import LaneState, Progress, Record, Task
-from agentgraph.graph.sync_async import Calls
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, hops_at, without_attempts
 
 
@@ -119,7 +118,7 @@ class View:
             said=self.state.messages,
         )
 
-    def ask_history(self) -> Calls[None]:
+    async def ask_history(self) -> None:
         """Ask the function of `history`, so that async runs await it before its messages are read."""
         fn = cast(Callable[[list[Entry]], object], history_function(self.history))
         entries: list[list[Entry]] = []
@@ -129,7 +128,7 @@ class View:
             return []
 
         self.visible(noted)
-        came = yield from asked(self.address, "history", fn, *entries)
+        came = await asked(self.address, "history", fn, *entries)
         messages = chosen_by(fn, came, self.address)
         self.history = with_function(self.history, lambda _: messages)
 

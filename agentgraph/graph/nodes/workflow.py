@@ -36,7 +36,6 @@ from agentgraph.graph.nodes.view import View
 from agentgraph.graph.saving import has_begun, last_position
 from agentgraph.graph.stamps import speaker_at
 from agentgraph.graph.state import with_id
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown, shown_error
 from agentgraph.tree.addresses import entered
 
@@ -73,12 +72,11 @@ class WorkflowNode(ForkNode):
         skipped = {nodes[step.name] for step in steps if step.when is not None}
         return picture_of(lanes, predecessors=predecessors, undoing=undoing, skipped=skipped)
 
-    def jobs(self, fork: Activation) -> Calls[list[Job]]:
+    async def jobs(self, fork: Activation) -> list[Job]:
         """Return a job for each step, each after its dependencies."""
         return self._jobs(fork)
-        yield  # so that it is a generator, as where something is asked
 
-    def not_run(self, fork: Activation, job: Job, results: Results) -> Calls[LaneResult | None]:
+    async def not_run(self, fork: Activation, job: Job, results: Results) -> LaneResult | None:
         """Return the result of a step whose `when` is not true; it is not asked of one that has begun.
 
         After another one has failed for good, of one too that had not begun, or that nothing undoes and
@@ -86,13 +84,13 @@ class WorkflowNode(ForkNode):
         """
         step = self.agent.steps[job.lane] if job.lane < len(self.agent.steps) else None
         if job.if_begun and step is not None:
-            begun = yield from last_position(get_config())
+            begun = await last_position(get_config())
             is_run = begun is not None and (step.compensate is not None or begun["next"] is None)
             return None if is_run else without_running("stopped")
-        if step is None or step.when is None or (yield from has_begun(get_config())):
+        if step is None or step.when is None or await has_begun(get_config()):
             return None
         context = self._context(fork.view, job, step, results)
-        return None if (yield from look_up("when", step.when, context)) else without_running("skipped")
+        return None if await look_up("when", step.when, context) else without_running("skipped")
 
     def _context(self, view: View, job: Job, step: Step, results: Results) -> ActivationContext:
         """Return the context in which the functions of a step are asked before it begins."""
@@ -183,7 +181,7 @@ class WorkflowNode(ForkNode):
         given = {self.steps[n].name: self._result_of(n, results[n]) for n in self._before(step)}
         return _requested(view, step, seen, fill_input(step.input, seen.values, given, step.name))
 
-    def _asking(self, view: View, job: Job, step: Step, results: Results) -> Calls[RunState]:
+    async def _asking(self, view: View, job: Job, step: Step, results: Results) -> RunState:
         """Return the state that a step sees for which the function of `input` makes the request.
 
         Raises:
@@ -191,7 +189,7 @@ class WorkflowNode(ForkNode):
         """
         context = self._context(view, job, step, results)
         fn = cast(Callable[[Context], object], step.input)
-        text = yield from asked(context.address, "input", fn, context)
+        text = await asked(context.address, "input", fn, context)
         if not isinstance(text, str):
             raise InvalidOutputError(
                 f"{context.address}: the input function of the step returned {shown(text)}; return a "

@@ -8,7 +8,6 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.stamps import Entry, Note, address_of, moment_of, number_of
-from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.checkpoints import (
     address_at,
     ancestors,
@@ -124,68 +123,68 @@ class Found(NamedTuple):
         return [each for each in own if is_once or ((m := moment_of(each)) and m.step in steps)]
 
 
-def find_activation(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Calls[tuple[Found, Spot]]:
+async def find_activation(saver: ThreadSaver, wanted: Wanted, line: str | None) -> tuple[Found, Spot]:
     """Return an activation, and the step of it that is wanted.
 
     Raises:
         UnknownAddressError: The thread, or the line, has not visited it.
         ThreadError: There is no such line.
     """
-    target = yield from _target(saver, wanted, line)
+    target = await _target(saver, wanted, line)
     at = target.spot.visit.address if wanted.is_step else wanted.at
     return _gathered(saver.tree, at, target.spot, target.line), target.spot
 
 
-def _target(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Calls[Target]:
+async def _target(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Target:
     """Return where an activation is, on a line or on the one that has its step.
 
     The copy of a step that a rewind made has the names of the older ones, where other things ran.
     """
     if line is not None:
-        return _on_line(saver, wanted, line, (yield from saver.checkpoints()))
-    if wanted.is_step and (around := (yield from _around(saver, wanted.at))) is not None:
-        return _on_line(saver, wanted, around[1], (yield from checkpoints_since(saver, *around)))
-    target = yield from _present(saver, wanted)
+        return _on_line(saver, wanted, line, await saver.checkpoints())
+    if wanted.is_step and (around := await _around(saver, wanted.at)) is not None:
+        return _on_line(saver, wanted, around[1], await checkpoints_since(saver, *around))
+    target = await _present(saver, wanted)
     if not wanted.is_step:
         return target
     if target.spot.visit.step == wanted.at:
         visit = target.spot.visit
-        whole = yield from _present(saver, Wanted(saver.tree, visit.address, visit.turn))
+        whole = await _present(saver, Wanted(saver.tree, visit.address, visit.turn))
         if any(each.visit.step == wanted.at for each in spots_in(saver.tree, whole.line)):
             return whole._replace(spot=target.spot)
-    every = yield from saver.checkpoints()
+    every = await saver.checkpoints()
     head = _head_after(wanted.at, every)
     return target if head is None else _on_line(saver, wanted, head, every)
 
 
-def _present(saver: ThreadSaver, wanted: Wanted) -> Calls[Target]:
+async def _present(saver: ThreadSaver, wanted: Wanted) -> Target:
     """Return where an activation is on the present line; what came after it is not read."""
-    since, until = yield from stretch(saver, wanted)
+    since, until = await stretch(saver, wanted)
     if since:
-        line = line_to(until, (yield from checkpoints_since(saver, since, until)))
+        line = line_to(until, await checkpoints_since(saver, since, until))
         if (spot := wanted.chosen(spots_in(saver.tree, line))) is not None:
             return Target(spot, line, line)
-    return (yield from find(saver, wanted))
+    return await find(saver, wanted)
 
 
-def _around(saver: ThreadSaver, step: str) -> Calls[tuple[str, str] | None]:
+async def _around(saver: ThreadSaver, step: str) -> tuple[str, str] | None:
     """Return the ids of the checkpoints of the root between which the activation of a step is.
 
     None if that is not known from the checkpoint of the step, and those beside it alone.
     """
     began = step.partition(":")[0]
-    newest = yield from saver.checkpoints(None, just_after(began), 1)
+    newest = await saver.checkpoints(None, just_after(began), 1)
     there = newest[0] if newest and newest[0].checkpoint["id"] == began else None
-    there = there or (yield from saver.checkpoint("", began))
-    root = there and (yield from saver.checkpoint("", root_id(there)))
+    there = there or await saver.checkpoint("", began)
+    root = there and await saver.checkpoint("", root_id(there))
     if there is None or root is None:
         return None
     at = address_at(saver.tree, root)
     first = last = root
-    while (before := (yield from parent_of(saver, first))) is not None and _goes_on(saver, before, at):
+    while (before := await parent_of(saver, first)) is not None and _goes_on(saver, before, at):
         first = before
     while True:
-        after = yield from saver.children(last)
+        after = await saver.children(last)
         if len(after) > 1:
             return None
         if not after:
@@ -324,9 +323,9 @@ def _resumed_after_failing(root: CheckpointTuple | None) -> bool:
     return numbers["resumed"] > numbers["error"] > 0
 
 
-def attempts_of(
+async def attempts_of(
     saver: ThreadSaver, found: Found, entries: Sequence[Entry], status: ActivationStatus
-) -> Calls[list[Attempt]]:
+) -> list[Attempt]:
     """Return earlier attempts on this line, and the same activation on other lines."""
     failed = [e for e in entries if isinstance(e, Note) and e.kind == "error"]
     past = failed[:-1] if status == "failed" else failed
@@ -335,23 +334,23 @@ def attempts_of(
         Attempt(e.moment.step if e.moment and e.moment.step else first, "failed", e.data, None)
         for e in past
     ]
-    others = yield from _on_other_lines(saver, found)
+    others = await _on_other_lines(saver, found)
     return [*others, *attempts]
 
 
-def _on_other_lines(saver: ThreadSaver, found: Found) -> Calls[list[Attempt]]:
+async def _on_other_lines(saver: ThreadSaver, found: Found) -> list[Attempt]:
     """Return the same activation on lines that part from this one in its turn.
 
     Without forks in the turn nothing else is read.
     """
     forked = [
         each
-        for each in (yield from saver.forks())
+        for each in await saver.forks()
         if (position := position_of(each)) and position.get("clock", [0])[0] == found.turn
     ]
     if not forked:
         return []
-    every = yield from checkpoints_since(saver, min(map(parent_id, forked)))
+    every = await checkpoints_since(saver, min(map(parent_id, forked)))
     roots = [each for each in every if not namespace_of(each)]
     parents = {parent_id(each) for each in roots}
     seen = {spot.visit.step for spot in found.spots}

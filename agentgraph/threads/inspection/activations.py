@@ -11,7 +11,6 @@ from langchain_core.messages.ai import UsageMetadata
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.stamps import Entry, Note, is_steered
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import read_thread
 from agentgraph.threads.checkpoints import first_time_of, is_foreign, namespace_of
@@ -96,9 +95,9 @@ class ActivationReport:
         return [n for n in names if (n in before, before.get(n)) != (n in after, after.get(n))]
 
 
-def activation(
+async def activation(
     saver: ThreadSaver, address_or_step: str, turn: int | None = None, line: str | None = None
-) -> Calls[ActivationReport]:
+) -> ActivationReport:
     """Return one activation of a thread in detail.
 
     Args:
@@ -119,20 +118,20 @@ def activation(
         )
     if turn is not None and is_step(address_or_step):
         raise AgentGraphError(f"a step is in one turn: leave turn={shown(turn)} out")
-    yield from read_thread(saver)
+    await read_thread(saver)
     wanted = Wanted(saver.tree, address_or_step, turn)
-    found, chosen = yield from find_activation(saver, wanted, line)
+    found, chosen = await find_activation(saver, wanted, line)
     lanes = [each for each in found.line if not is_foreign(saver.tree, each)]
     entries = found.entries_in(entries_of(saver.tree, lanes))
-    is_running = (yield from saver.is_under_way()) and (yield from _has_head(saver, found))
+    is_running = await saver.is_under_way() and await _has_head(saver, found)
     status, error = became(found, is_running, entries)
     views = Views(saver, found.line)
     first, last = found.ends
-    before = (yield from views.at(first)).state.values
-    after = yield from views.after(found.own_steps, found.after(last))
-    saw, remarks = yield from _saw(views, found, chosen)
+    before = (await views.at(first)).state.values
+    after = await views.after(found.own_steps, found.after(last))
+    saw, remarks = await _saw(views, found, chosen)
     report = _report(found, entries, status, error)
-    attempts = yield from attempts_of(saver, found, entries, status)
+    attempts = await attempts_of(saver, found, entries, status)
     return replace(
         report,
         saw=saw,
@@ -144,21 +143,21 @@ def activation(
     )
 
 
-def _has_head(saver: ThreadSaver, found: Found) -> Calls[bool]:
+async def _has_head(saver: ThreadSaver, found: Found) -> bool:
     """Return whether the step that a run on the thread is at may be one of an activation."""
-    head = yield from saver.checkpoint()
+    head = await saver.checkpoint()
     ids = {each.checkpoint["id"] for each in found.line if not namespace_of(each)}
     return head is not None and head.checkpoint["id"] in ids
 
 
-def _saw(views: Views, found: Found, chosen: Spot) -> Calls[tuple[list[BaseMessage], list[str]]]:
+async def _saw(views: Views, found: Found, chosen: Spot) -> tuple[list[BaseMessage], list[str]]:
     """Return what an activation saw, and what of it cannot be told."""
     if found.is_composite and not found.place.kind.is_laid_flat:
         return [], []
     asked = [e for e in found.spots if e.visit.node == found.place.node]
     wanted = [e for e in asked if e.visit.step == chosen.visit.step]
     spot = next(iter([*wanted, *asked, *found.spots]))
-    seen = seen_by((yield from views.at(spot)), spot)
+    seen = seen_by(await views.at(spot), spot)
     return seen.messages, seen.remarks
 
 

@@ -17,7 +17,6 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_at
-from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import is_same, maps_in
 from agentgraph.safe_repr import cut, shown
 from agentgraph.threads.changed_trees import read_thread
@@ -160,7 +159,7 @@ class _Done:
         )
 
 
-def compared(saver: ThreadSaver, lines: Lines) -> Calls[list[Difference]]:
+async def compared(saver: ThreadSaver, lines: Lines) -> list[Difference]:
     """Return two lines, or two threads, compared activation by activation.
 
     They are in the order of the left; what only the right has comes after what it has before that.
@@ -176,14 +175,14 @@ def compared(saver: ThreadSaver, lines: Lines) -> Calls[list[Difference]]:
             f"thread {shown(saver.thread_id)}: compare(line={shown(line)}) compares a line with "
             "itself; name another thread, or a line of thread(thread_id).lines"
         )
-    yield from read_thread(saver)
-    every = yield from saver.checkpoints()
+    await read_thread(saver)
+    every = await saver.checkpoints()
     left = _line(saver, every, line)
     there = saver
     if other not in (None, saver.thread_id):
         there = saver.of(str(other))
-        yield from read_thread(there)
-        every = yield from there.checkpoints()
+        await read_thread(there)
+        every = await there.checkpoints()
     right = _line(there, every, other_line)
     return [*_differences(_done(saver.tree, left), _done(saver.tree, right))]
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import read_thread
 from agentgraph.threads.checkpoints import (
@@ -70,9 +69,9 @@ class Timeline:
         return replace(later, bars=joined(self.bars, later.bars), is_whole=self.is_whole)
 
 
-def timeline(
+async def timeline(
     saver: ThreadSaver, *, since: str | None = None, last: int | None = None, line: str | None = None
-) -> Calls[Timeline]:
+) -> Timeline:
     """Return what ran on a thread, as `Runner.timeline` does.
 
     Args:
@@ -89,20 +88,20 @@ def timeline(
         raise AgentGraphError(
             f"last={shown(last)} is not a number of steps; pass 1 or more, or None for all"
         )
-    if (yield from read_thread(saver)) is None and line is None:
+    if await read_thread(saver) is None and line is None:
         return Timeline([], _upto([], is_running=True), is_whole=True)
-    is_running = line is None and (yield from saver.is_under_way())
+    is_running = line is None and await saver.is_under_way()
     first, continues = "", False
     if line is not None:
-        every = yield from checkpoints_of_line(saver, line)
+        every = await checkpoints_of_line(saver, line)
         first = _first_of_last(every, last)
     elif since is None and last is None:
-        every = yield from leading_checkpoints(saver)
+        every = await leading_checkpoints(saver)
     else:
         window = _Window(saver.tree, since, last)
-        roots = yield from root_line(saver, window.is_last)
+        roots = await root_line(saver, window.is_last)
         first, continues = window.first, window.continues
-        every = yield from leading_checkpoints(saver, str(roots[-1].checkpoint["id"]) if first else "")
+        every = await leading_checkpoints(saver, str(roots[-1].checkpoint["id"]) if first else "")
     bars = bars_in(saver.tree, every, is_running=is_running, since=first)
     roots_read = [each for each in every if not namespace_of(each)]
     is_whole = any(not parent_id(each) and each.checkpoint["id"] >= first for each in roots_read)

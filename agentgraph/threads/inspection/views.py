@@ -38,7 +38,6 @@ from agentgraph.graph.nodes.running_calls import request_to
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.nodes.workflow import WorkflowNode, after_step
 from agentgraph.graph.state import LaneState, Position
-from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write
 from agentgraph.threads.checkpoints import (
     NO_TASK,
@@ -86,18 +85,16 @@ class Views:
             ):
                 self._first[namespace_of(saved)] = saved
 
-    def at(self, spot: Spot) -> Calls[View]:
+    async def at(self, spot: Spot) -> View:
         """Return what an activation sees in a step."""
         if spot.task is None:
-            return (yield from self._view(spot.saved, spot.place))
-        outer = yield from self._shown(spot.saved, spot.place, spot.cursor)
+            return await self._view(spot.saved, spot.place)
+        outer = await self._shown(spot.saved, spot.place, spot.cursor)
         node_context = self._context(spot.place)
         position = node_context.position(spot.place.nodes.entry, spot.cursor)
         return _made(node_context, LaneState(messages=[], values=[], position=position), outer)
 
-    def after(
-        self, spots: Sequence[Spot], next_: CheckpointTuple | None
-    ) -> Calls[Mapping[str, object]]:
+    async def after(self, spots: Sequence[Spot], next_: CheckpointTuple | None) -> Mapping[str, object]:
         """Return the values of the run after steps of one lane; as far as they have ended.
 
         They are those before the first step, and what the steps have written.
@@ -107,10 +104,10 @@ class Views:
             next_: The checkpoint after the last one, if it has ended.
         """
         first, *rest = spots
-        state = (yield from self.at(first)).state
+        state = (await self.at(first)).state
         if first.task is None and any(map(is_by_hand, [*(each.saved for each in rest), *_some(next_)])):
             last = spots[-1].saved if next_ is None else next_
-            return (yield from self._view(last, spots[-1].place)).state.values
+            return (await self._view(last, spots[-1].place)).state.values
         for spot in spots:
             written = _written(spot, is_first=spot is first)
             if namespace_of(spot.saved) or spot.task is not None:
@@ -121,25 +118,25 @@ class Views:
                 state = replace(state, values=values)
         return state.values
 
-    def _view(self, saved: CheckpointTuple, place: Place) -> Calls[View]:
+    async def _view(self, saved: CheckpointTuple, place: Place) -> View:
         """Return what the node at a place sees of the lane of a checkpoint."""
         key = str(saved.checkpoint["id"]), place
         if key not in self._known:
-            self._known[key] = yield from self._new_view(saved, place)
+            self._known[key] = await self._new_view(saved, place)
         return self._known[key]
 
-    def _new_view(self, saved: CheckpointTuple, place: Place) -> Calls[View]:
+    async def _new_view(self, saved: CheckpointTuple, place: Place) -> View:
         namespace = namespace_of(saved)
-        channels: Any = (yield from self._saver.state(namespace, saved.checkpoint["id"])).values
+        channels: Any = (await self._saver.state(namespace, saved.checkpoint["id"])).values
         position = position_in(self._tree, saved) or position_of(saved)
         if position is not None and "tasks" in position:  # whose values a rewind may have edited
             position = Position({**position, "tasks": channels["position"]["tasks"]})
         empty: object = [] if namespace else {}
         state = {"messages": [], "values": empty, **channels, "position": position}
-        outer = (yield from self._around(namespace)) if namespace else None
+        outer = await self._around(namespace) if namespace else None
         return _made(self._context(place), cast(LaneState, state), outer)
 
-    def _around(self, namespace: str) -> Calls[RunState]:
+    async def _around(self, namespace: str) -> RunState:
         """Return what the node around a lane shows to it."""
         first = self._first[namespace]
         *around, node, name = parts_of(namespace)
@@ -147,21 +144,21 @@ class Views:
         fork_id = first.metadata["parents"][key]
         fork = self._by_key.get((key, fork_id))
         if fork is None:
-            fork = cast(CheckpointTuple, (yield from self._saver.checkpoint(key, fork_id)))
+            fork = cast(CheckpointTuple, await self._saver.checkpoint(key, fork_id))
         place = self._tree.by_node[node.partition(":")[0]]
         lanes = self._tree.lanes(place)
         lane = next(each for each in lanes if each.node == name.partition(":")[0])
         position = position_of(first)
         cursor = as_cursor(position["cursor"]) if position else ()
-        return (yield from self._shown(fork, lane, cursor, first))
+        return await self._shown(fork, lane, cursor, first)
 
-    def _shown(
+    async def _shown(
         self,
         fork: CheckpointTuple,
         lane: Place,
         cursor: Cursor,
         first: CheckpointTuple | None = None,
-    ) -> Calls[RunState]:
+    ) -> RunState:
         """Return what a node shows to a lane.
 
         Args:
@@ -171,7 +168,7 @@ class Views:
             first: The first checkpoint of the lane; None if it has none.
         """
         around = cast(Place, lane.parent)
-        view = yield from self._view(fork, around)
+        view = await self._view(fork, around)
         call = cursor[len(counts_around(lane))] if lane.is_called else None
         match around.agent:
             case WorkflowAgent():

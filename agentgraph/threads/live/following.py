@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, cast
 
 from agentgraph.errors import AgentGraphError
@@ -23,7 +24,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import cursor_of, number_in
 from agentgraph.graph.state import clock_in
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, arun_calls, awaiting, run_calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import begun_thread, position_of
 from agentgraph.threads.config import await_outside, call_outside
@@ -38,7 +39,7 @@ Following = Generator[Call | AgentEvent | Nothing, Any, None]
 """Yields events and calls, and `Nothing` where a wait was in vain: then it may be closed."""
 
 
-def check_follow(saver: ThreadSaver, after: str | None) -> Calls[None]:
+async def check_follow(saver: ThreadSaver, after: str | None) -> None:
     """Refuse to follow an unknown thread, or after a text that is no cursor.
 
     Raises:
@@ -46,7 +47,7 @@ def check_follow(saver: ThreadSaver, after: str | None) -> Calls[None]:
         AgentGraphError: `after` is no cursor.
     """
     if run_under_way(saver.saver, saver.thread_id) is None:
-        yield from begun_thread(saver)
+        await begun_thread(saver)
     try:
         number_in("0" if after is None else after)
     except (AttributeError, ValueError) as error:
@@ -64,33 +65,33 @@ def followed(saver: ThreadSaver, after: str | None) -> Following:
     while True:
         if (run := run_under_way(saver.saver, saver.thread_id)) is not None:
             after = yield from _live(saver, run, after)
-        elif (yield from saver.is_under_way()):
-            upto = yield from _committed(saver)
+        elif (yield from awaiting(saver.is_under_way())):
+            upto = yield from awaiting(_committed(saver))
             is_new, read_upto = upto != read_upto, upto  # the thread is read only for a new step
-            for event in (yield from told_since(saver, after, upto)) if is_new else ():
+            for event in (yield from awaiting(told_since(saver, after, upto))) if is_new else ():
                 after = event.cursor
                 yield event
             yield from waiting(SECONDS)
-        elif (rest := (yield from _at_rest(saver, after))) is not None:
+        elif (rest := (yield from awaiting(_at_rest(saver, after)))) is not None:
             for event in rest:
                 after = event.cursor
                 yield event
-            if not (yield from is_wanted(saver)):
+            if not (yield from awaiting(is_wanted(saver))):
                 return
             yield from waiting(SECONDS)
 
 
-def _at_rest(saver: ThreadSaver, after: str | None) -> Calls[list[AgentEvent] | None]:
+async def _at_rest(saver: ThreadSaver, after: str | None) -> list[AgentEvent] | None:
     """Return what a reader lacks of a thread at rest; None if a run begins meanwhile.
 
     What a run has saved of a step that is under way is not all that it has told.
     """
-    if (head := (yield from saver.checkpoint())) is None:
+    if (head := await saver.checkpoint()) is None:
         return []  # its run has never begun
-    rest = yield from told_since(saver, after, None)
-    now = yield from saver.checkpoint()
+    rest = await told_since(saver, after, None)
+    now = await saver.checkpoint()
     is_same = now is not None and now.checkpoint["id"] == head.checkpoint["id"]
-    return rest if is_same and not (yield from saver.is_under_way()) else None
+    return rest if is_same and not await saver.is_under_way() else None
 
 
 def waiting(seconds: float) -> Following:
@@ -105,7 +106,7 @@ def _live(
     """Yield what a run of this process tells, up to its end; return the cursor of the last event."""
     listener = Listener(run.feed, run.released)
     try:
-        for event in (yield from _so_far(saver, run.feed, after)):
+        for event in (yield from awaiting(_so_far(saver, run.feed, after))):
             after = event.cursor
             yield event
         void: set[str] = set()
@@ -129,32 +130,32 @@ def _live(
     return after
 
 
-def _so_far(saver: ThreadSaver, feed: Feed, after: str | None) -> Calls[list[AgentEvent]]:
+async def _so_far(saver: ThreadSaver, feed: Feed, after: str | None) -> list[AgentEvent]:
     """Return what a reader lacks of what was told before it listens: saved, or not yet."""
     lately = list(feed.lately)
-    upto = yield from _told_upto(saver, feed, lately)
-    has_begun = (yield from saver.checkpoint()) is not None
-    saved = (yield from told_since(saver, after, upto)) if has_begun else []
+    upto = await _told_upto(saver, feed, lately)
+    has_begun = await saver.checkpoint() is not None
+    saved = await told_since(saver, after, upto) if has_begun else []
     by_cursor = {event.cursor or "": event for event in lately if (event.cursor or "") > (after or "")}
     by_cursor |= {event.cursor or "": event for event in saved}
     return [by_cursor[cursor] for cursor in sorted(by_cursor)]
 
 
-def told_upto(saver: ThreadSaver) -> Calls[int]:
+async def told_upto(saver: ThreadSaver) -> int:
     """Return the number of the last event that was told on a thread."""
     run = run_under_way(saver.saver, saver.thread_id)
     feed = run.feed if run else Feed()
-    return (yield from _told_upto(saver, feed, list(feed.lately)))
+    return await _told_upto(saver, feed, list(feed.lately))
 
 
-def _told_upto(saver: ThreadSaver, feed: Feed, lately: Sequence[AgentEvent]) -> Calls[int]:
+async def _told_upto(saver: ThreadSaver, feed: Feed, lately: Sequence[AgentEvent]) -> int:
     numbers = [number_in(event.cursor or "0") for event in lately]
-    return max([(yield from _committed(saver)), feed.base, *numbers])
+    return max([await _committed(saver), feed.base, *numbers])
 
 
-def _committed(saver: ThreadSaver) -> Calls[int]:
+async def _committed(saver: ThreadSaver) -> int:
     """Return the number of the last event of the root's last step that is saved whole."""
-    saved = yield from saver.checkpoint()
+    saved = await saver.checkpoint()
     position = position_of(saved) if saved else None
     return clock_in(position)[1] if position else 0
 
@@ -223,7 +224,7 @@ class AsyncFollow(AsyncIterator[AgentEvent]):
         self._is_read = True
         try:
             while not self._is_closed:
-                event: Told = await await_outside(cast(Any, arun_calls)(self._following))
+                event: Told = await await_outside(partial(cast(Any, arun_calls), self._following))
                 if event is None:
                     break
                 if not isinstance(event, Nothing):

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from agentgraph.errors import AgentGraphError, PendingInterruptError, ThreadBusyError, ThreadError
 from agentgraph.graph.stamps import cursor_of
-from agentgraph.graph.sync_async import Call, Calls, get_next
+from agentgraph.graph.sync_async import Call, awaiting, get_next
 from agentgraph.safe_repr import shown
 from agentgraph.threads.engine import Begin, Engine, NewTurn, RunOptions
 from agentgraph.threads.live.following import (
@@ -125,14 +125,14 @@ def _check(while_running: object) -> None:
         )
 
 
-def _enqueued(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:
+async def _enqueued(saver: ThreadSaver, wanted: _Wanted) -> Following:
     """Save the input of a turn that has to wait, and return what yields its events."""
     several = saver.saved_messages(named_messages(wanted.begin.messages))
     saver.saved_values(wanted.begin.values)
     request_id = new_id()
     lock = lock_of(saver, request_id)
-    yield Call(lock.acquire, lock.aacquire)
-    request = yield from put_request(saver, "queue", messages=several, request_id=request_id)
+    await Call(lock.acquire, lock.aacquire)
+    request = await put_request(saver, "queue", messages=several, request_id=request_id)
     return _queued(saver, request, lock, wanted)
 
 
@@ -145,9 +145,9 @@ def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _Wan
     """
     try:
         while True:
-            is_busy = yield from saver.is_under_way()
-            if not is_busy and not (yield from is_wanted(saver, before=request.id)):
-                yield from _check_ended(saver, drops=wanted.begin.drop_pending)
+            is_busy = yield from awaiting(saver.is_under_way())
+            if not is_busy and not (yield from awaiting(is_wanted(saver, before=request.id))):
+                yield from awaiting(_check_ended(saver, drops=wanted.begin.drop_pending))
                 try:
                     run: object = yield wanted.begins(request.id)
                 except ThreadBusyError:
@@ -165,9 +165,9 @@ def _all_of(run: object) -> Following:
         yield event
 
 
-def _check_ended(saver: ThreadSaver, *, drops: bool) -> Calls[None]:
+async def _check_ended(saver: ThreadSaver, *, drops: bool) -> None:
     """Refuse to begin a turn before the last one has ended, unless its questions are dropped."""
-    status = yield from status_of(saver)
+    status = await status_of(saver)
     if status == "paused" and not drops:
         raise PendingInterruptError(
             f"thread {shown(saver.thread_id)} has paused, and waits for answers; the message stays "
@@ -182,7 +182,7 @@ def _check_ended(saver: ThreadSaver, *, drops: bool) -> Calls[None]:
         )
 
 
-def _sent(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:
+async def _sent(saver: ThreadSaver, wanted: _Wanted) -> Following:
     """Send the input of a turn to the run on its thread, and return what yields what happens there.
 
     Raises:
@@ -193,28 +193,28 @@ def _sent(saver: ThreadSaver, wanted: _Wanted) -> Calls[Following]:
             f"thread {shown(saver.thread_id)}: values= cannot be sent to a run under way; leave them "
             "out, or use while_running='queue'"
         )
-    after = cursor_of((yield from told_upto(saver)))
-    request = yield from sent(saver, wanted.begin.messages)
+    after = cursor_of(await told_upto(saver))
+    request = await sent(saver, wanted.begin.messages)
     return _steered(saver, after, request, wanted.begins(request.id))
 
 
 def _steered(saver: ThreadSaver, after: str, request: Request, begins: Call) -> Following:
     """Yield what happens after messages were sent; if nothing has read them, they begin a turn."""
     yield from followed(saver, after)
-    if not (yield from _is_left(saver, request)):
+    if not (yield from awaiting(_is_left(saver, request))):
         return
     try:
         run: object = yield begins
     except AlreadyReadError:
         return
     except ThreadBusyError:  # the run that another caller began has them
-        yield from followed(saver, cursor_of((yield from told_upto(saver))))
+        yield from followed(saver, cursor_of((yield from awaiting(told_upto(saver)))))
     else:
         yield from _all_of(run)
 
 
-def _is_left(saver: ThreadSaver, request: Request) -> Calls[bool]:
+async def _is_left(saver: ThreadSaver, request: Request) -> bool:
     """Return whether nobody has read the messages of a request, although the turn has ended."""
-    if (yield from status_of(saver)) != "done":
+    if await status_of(saver) != "done":
         return False
-    return bool(unread([request], (yield from ids_on(saver))))
+    return bool(unread([request], await ids_on(saver)))

@@ -18,7 +18,7 @@ from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple, empty
 from langgraph.checkpoint.base.id import uuid6
 
 from agentgraph.errors import ThreadError
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.threads.checkpoints import time_of
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import ThreadLock, ais_locked, is_locked
@@ -67,14 +67,14 @@ def new_id() -> str:
     return str(uuid6())
 
 
-def put_request(
+async def put_request(
     saver: ThreadSaver,
     kind: Kind,
     *,
     reason: str = "",
     messages: Sequence[BaseMessage] = (),
     request_id: str = "",
-) -> Calls[Request]:
+) -> Request:
     """Save a request, and return it."""
     checkpoint = empty_checkpoint()
     checkpoint["id"], checkpoint["ts"] = request_id or new_id(), datetime.now(UTC).isoformat()
@@ -83,26 +83,26 @@ def put_request(
     checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], own_version)
     config = config_of(saver.thread_id, REQUESTS)
     metadata = cast(CheckpointMetadata, {"source": "update", "step": 1, "parents": {}})
-    named: RunnableConfig = yield from saver.put(config, CheckpointTuple(config, checkpoint, metadata))
+    named: RunnableConfig = await saver.put(config, CheckpointTuple(config, checkpoint, metadata))
     return _request(CheckpointTuple(named, checkpoint, metadata))
 
 
-def newest_request(saver: ThreadSaver) -> Calls[str | None]:
+async def newest_request(saver: ThreadSaver) -> str | None:
     """Return the id of the last request for a thread; None if there was none."""
-    saved = yield from saver.checkpoint(REQUESTS)
+    saved = await saver.checkpoint(REQUESTS)
     return saved.checkpoint["id"] if saved else None
 
 
-def requests(saver: ThreadSaver) -> Calls[list[Request]]:
+async def requests(saver: ThreadSaver) -> list[Request]:
     """Return the requests for a thread that are not marked as read, in the order of their times."""
-    every = yield from saver.checkpoints(REQUESTS)
+    every = await saver.checkpoints(REQUESTS)
     return sorted((each for each in map(_request, every) if not each.is_read), key=lambda r: r.id)
 
 
-def mark_read(saver: ThreadSaver, read: Iterable[Request]) -> Calls[None]:
+async def mark_read(saver: ThreadSaver, read: Iterable[Request]) -> None:
     """Mark requests as read, so that later runs need not look at them."""
     for request in read:
-        yield from saver.put_write(request.saved, _MARKER, _READ, True)
+        await saver.put_write(request.saved, _MARKER, _READ, True)
 
 
 def lock_of(saver: ThreadSaver, request_id: str) -> ThreadLock:
@@ -113,19 +113,19 @@ def lock_of(saver: ThreadSaver, request_id: str) -> ThreadLock:
     return ThreadLock(saver.saver, f"{_CALLER}{request_id}")
 
 
-def is_waited_for(saver: ThreadSaver, request: Request) -> Calls[bool]:
+async def is_waited_for(saver: ThreadSaver, request: Request) -> bool:
     """Return whether the caller of a queued request still waits for its turn."""
     if request.kind != "queue":
         return False
-    held: bool = yield Call(is_locked, ais_locked, (saver.saver, f"{_CALLER}{request.id}"))
+    held: bool = await Call(is_locked, ais_locked, (saver.saver, f"{_CALLER}{request.id}"))
     return held
 
 
-def is_wanted(saver: ThreadSaver, before: str | None = None) -> Calls[bool]:
+async def is_wanted(saver: ThreadSaver, before: str | None = None) -> bool:
     """Return whether somebody waits for a turn on a thread, or did before a request."""
-    for each in (yield from requests(saver)):
+    for each in await requests(saver):
         is_before = before is None or each.id < before
-        if is_before and (yield from is_waited_for(saver, each)):
+        if is_before and await is_waited_for(saver, each):
             return True
     return False
 

@@ -6,7 +6,6 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.open_types import Saver
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import begun_thread
 from agentgraph.threads.live.requests import Request, put_request
@@ -25,7 +24,7 @@ def stop_here(saver: Saver, thread_id: str, reason: str) -> bool:
     return run is not None
 
 
-def stop(saver: ThreadSaver, reason: str) -> Calls[None]:
+async def stop(saver: ThreadSaver, reason: str) -> None:
     """Have the run on a thread end before the next step of each lane; at rest there is none.
 
     Raises:
@@ -33,20 +32,20 @@ def stop(saver: ThreadSaver, reason: str) -> Calls[None]:
     """
     if stop_here(saver.saver, saver.thread_id, reason):
         return
-    yield from begun_thread(saver)
+    await begun_thread(saver)
     if not is_shared(saver.saver):
         return
-    if not has_shared_locks(saver.saver) or (yield from saver.is_under_way()):
-        yield from put_request(saver, "stop", reason=reason)
+    if not has_shared_locks(saver.saver) or await saver.is_under_way():
+        await put_request(saver, "stop", reason=reason)
 
 
-def steer(saver: ThreadSaver, messages: Input) -> Calls[Sequence[str]]:
+async def steer(saver: ThreadSaver, messages: Input) -> Sequence[str]:
     """Send messages as `sent` does, and return their ids."""
-    request = yield from sent(saver, messages)
+    request = await sent(saver, messages)
     return [str(each.id) for each in request.messages]
 
 
-def sent(saver: ThreadSaver, messages: Input) -> Calls[Request]:
+async def sent(saver: ThreadSaver, messages: Input) -> Request:
     """Send messages to the run on a thread; without one they begin the next turn.
 
     Returns:
@@ -58,8 +57,8 @@ def sent(saver: ThreadSaver, messages: Input) -> Calls[Request]:
     """
     several = saver.saved_messages(_from_user(messages))
     if _here(saver) is None:
-        yield from begun_thread(saver)
-    request = yield from put_request(saver, "steer", messages=several)
+        await begun_thread(saver)
+    request = await put_request(saver, "steer", messages=several)
     if (run := _here(saver)) is not None:
         run.take([request])
     return request

@@ -13,7 +13,7 @@ from agentgraph.graph.nodes.mailbox import Mailbox
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.stamps import now
-from agentgraph.graph.sync_async import Calls, arun_calls
+from agentgraph.graph.sync_async import arun_calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import begun_input, leading_checkpoints
 from agentgraph.threads.live.listening import Feed
@@ -96,9 +96,9 @@ class UnderWay:
         self.is_stopped = True
         self.control.request_drain(reason)
 
-    def read_requests(
+    async def read_requests(
         self, thread: ThreadSaver, *, begins_turn: bool, own: str | None = None
-    ) -> Calls[None]:
+    ) -> None:
         """Read what was requested before it began: messages wait for it, a stop was for another run.
 
         Args:
@@ -111,18 +111,18 @@ class UnderWay:
             AlreadyReadError: A turn before has read that request.
         """
         self.feed.base = now()
-        listed = yield from requests(thread)
+        listed = await requests(thread)
         every = [each for each in listed if self._requests.setdefault(each.id, each) is each]
         self.thread = thread  # from now on others look
         if not every and own is None:  # what was sent since it is locked may have been taken already
             return
-        ids = yield from ids_on(thread)
+        ids = await ids_on(thread)
         new = unread(every, ids)
         if own is not None and not _is_open(own, listed, ids):
             raise AlreadyReadError(f"a turn before has read the request {own}", thread.thread_id)
         if begins_turn:
             for each in new:
-                if each.id == own or not (yield from is_waited_for(thread, each)):
+                if each.id == own or not await is_waited_for(thread, each):
                     self.waiting = [*self.waiting, *each.messages]
         sent = () if begins_turn else (each for each in new if each.kind == "steer")
         self.mailbox.add(message for each in sent for message in each.messages)
@@ -130,13 +130,13 @@ class UnderWay:
             if each.kind == "stop" and each.time >= self.began:
                 self.stop(each.reason)
 
-    def look(self) -> Calls[None]:
+    async def look(self) -> None:
         """Take what other processes have requested since the last look."""
         if self.thread is None:
             return
-        newest = yield from newest_request(self.thread)
+        newest = await newest_request(self.thread)
         if newest is not None and newest not in self._requests:
-            self.take((yield from requests(self.thread)))
+            self.take(await requests(self.thread))
 
     def begin_look(self) -> None:
         """Look in a task of the event loop, unless a look is under way there or the run has ended."""
@@ -164,12 +164,12 @@ class UnderWay:
             elif each.kind == "steer":
                 self.mailbox.add(each.messages)
 
-    def mark_requests(self, thread: ThreadSaver) -> Calls[None]:
+    async def mark_requests(self, thread: ThreadSaver) -> None:
         """Mark the requests that were read, at its end: stops, and messages that are in the history."""
         if not self._requests:
             return
-        new = {each.id for each in unread(self._requests.values(), (yield from ids_on(thread)))}
-        yield from mark_read(thread, (each for each in self._requests.values() if each.id not in new))
+        new = {each.id for each in unread(self._requests.values(), await ids_on(thread))}
+        await mark_read(thread, (each for each in self._requests.values() if each.id not in new))
 
 
 def _is_open(own: str, listed: Sequence[Request], ids: set[str | None]) -> bool:
@@ -178,19 +178,19 @@ def _is_open(own: str, listed: Sequence[Request], ids: set[str | None]) -> bool:
     return any(not each.messages or unread([each], ids) for each in mine)
 
 
-def waiting_on(thread: ThreadSaver) -> Calls[list[BaseMessage]]:
+async def waiting_on(thread: ThreadSaver) -> list[BaseMessage]:
     """Return the messages that were sent to a thread, and that nothing has read."""
-    every = yield from requests(thread)
-    new = unread(every, (yield from ids_on(thread))) if every else []
+    every = await requests(thread)
+    new = unread(every, await ids_on(thread)) if every else []
     return [message for each in new for message in each.messages]
 
 
-def ids_on(thread: ThreadSaver) -> Calls[set[str | None]]:
+async def ids_on(thread: ThreadSaver) -> set[str | None]:
     """Return the ids of the messages on a thread: of the history, and of what all lanes said."""
-    saved = yield from thread.checkpoint()
+    saved = await thread.checkpoint()
     if saved is None:
         return set()
-    entries = entries_of(thread.tree, (yield from leading_checkpoints(thread)))
-    history = (yield from thread.state()).values.get("messages", ())
+    entries = entries_of(thread.tree, await leading_checkpoints(thread))
+    history = (await thread.state()).values.get("messages", ())
     begun = begun_input(saved) or {"messages": ()}
     return {each.id for each in (*entries, *history, *begun["messages"])}

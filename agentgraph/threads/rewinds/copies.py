@@ -10,7 +10,6 @@ from typing import cast
 from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple
 
 from agentgraph.errors import ThreadError
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
     COPIED_TO,
@@ -23,7 +22,7 @@ from agentgraph.threads.rewinds.rewinding import Back, commit, line_to_copy
 from agentgraph.threads.thread_saver import ThreadSaver
 
 
-def copy(saver: ThreadSaver, to: str, back: Back | None = None) -> Calls[None]:
+async def copy(saver: ThreadSaver, to: str, back: Back | None = None) -> None:
     """Copy a thread: whole, or its line up to a visit.
 
     Args:
@@ -36,25 +35,25 @@ def copy(saver: ThreadSaver, to: str, back: Back | None = None) -> Calls[None]:
         ThreadError: There is a thread `to` already.
         AgentGraphError: As in `line_to_copy`.
     """
-    yield from known_thread(saver)
+    await known_thread(saver)
     new = saver.of(to)
     if back is None:
-        every: Sequence[CheckpointTuple] = yield from saver.checkpoints()
+        every: Sequence[CheckpointTuple] = await saver.checkpoints()
     else:
-        every = (yield from line_to_copy(saver, back)).copies
-    yield from put_new(new, every)
+        every = (await line_to_copy(saver, back)).copies
+    await put_new(new, every)
 
 
-def check_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[None]:
+async def check_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> None:
     """Refuse to copy onto a thread that is there, and is no beginning of the same copy.
 
     Raises:
         ThreadError: It is there.
     """
-    saved = yield from saver.checkpoint()
+    saved = await saver.checkpoint()
     if saved is None:
         return
-    ids = {each.checkpoint["id"] for each in (yield from saver.checkpoints())}
+    ids = {each.checkpoint["id"] for each in await saver.checkpoints()}
     if not (is_cut_short(saved) and ids <= {each.checkpoint["id"] for each in every}):
         raise ThreadError(
             f"thread {shown(saver.thread_id)} exists already; copy to another id, or delete it first",
@@ -62,13 +61,13 @@ def check_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[Non
         )
 
 
-def put_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[None]:
+async def put_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> None:
     """Put checkpoints on a new thread, which is locked, the oldest first; if that fails it is deleted.
 
     Raises:
         ThreadError: As in `check_new`.
     """
-    yield from check_new(saver, every)
+    await check_new(saver, every)
     oldest_first = sorted(every, key=lambda each: str(each.checkpoint["id"]))
     *roots, head = (each for each in oldest_first if not namespace_of(each))
     mark: dict[str, object] = {COPIED_TO: head.checkpoint["id"]}
@@ -78,9 +77,9 @@ def put_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Calls[None]
     head = head._replace(metadata=cast(CheckpointMetadata, unmarked(head.metadata)))
     inside = [each for each in oldest_first if namespace_of(each)]
     try:
-        yield from commit(saver, [*inside, *marked, head])
+        await commit(saver, [*inside, *marked, head])
     except GeneratorExit:  # no call can be made
         raise
     except BaseException:
-        yield from saver.delete()
+        await saver.delete()
         raise

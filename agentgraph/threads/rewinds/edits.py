@@ -32,7 +32,6 @@ from agentgraph.graph.stamps import (
     step_name,
 )
 from agentgraph.graph.state import with_id
-from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
@@ -81,9 +80,9 @@ class _There(NamedTuple):
     where: str
 
 
-def edits_of(
+async def edits_of(
     saver: ThreadSaver, target: Target, line: NewLine, last: int, given: Sequence[BaseMessage]
-) -> Calls[Edits]:
+) -> Edits:
     """Return what becomes of the messages of a rewind, and of those of rewinds before it.
 
     Args:
@@ -104,7 +103,7 @@ def edits_of(
     there: dict[str, _There] = {}
     for saved, *rest in (way[i:] for i in range(len(way))):
         own_id = str(saved.checkpoint["id"])
-        state = yield from saver.state(namespace_of(saved), own_id)
+        state = await saver.state(namespace_of(saved), own_id)
         there |= {str(m.id): _There(m, saved, own_id) for m in state.values.get("messages", [])}
         there |= {key: _There(m, saved, own_id) for key, m in placed[own_id].items()}
         there |= {str(m.id): _There(m, saved, task) for task, m in _needed(line, saved, rest)}

@@ -12,7 +12,6 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
-from agentgraph.graph.sync_async import Calls
 from agentgraph.safe_repr import as_json, cut, shown, shown_error
 from agentgraph.threads.engine import Engine, Resume, RunOptions
 from agentgraph.threads.reports import Result, result
@@ -144,9 +143,9 @@ def engines_of(engine: Engine, variants: Mapping[str, Variant], at_once: int) ->
     return {name: _engine_of(name, given) or engine for name, given in variants.items()}
 
 
-def plans(
+async def plans(
     saver: ThreadSaver, at: str, variants: Mapping[str, Variant], engines: Mapping[str, Engine]
-) -> Calls[list[Plan]]:
+) -> list[Plan]:
     """Return how variants begin; nothing is written.
 
     Args:
@@ -163,9 +162,9 @@ def plans(
         runs = engines[name]
         to = f"{saver.thread_id}-{name}"
         back = Back(at, **{key: given[key] for key in _CHANGES if key in given})
-        runs, thread = yield from runs.for_thread(runs.thread(saver.thread_id, saver.saver))
-        copies, later, _ = yield from line_to_copy(thread, back)
-        yield from check_new(runs.thread(to), copies)
+        runs, thread = await runs.for_thread(runs.thread(saver.thread_id, saver.saver))
+        copies, later, _ = await line_to_copy(thread, back)
+        await check_new(runs.thread(to), copies)
         given_options = {key: given[key] for key in _OPTIONS if key in given}
         options = RunOptions(False, **given_options, later=later)
         spots = spots_in(runs.tree, copies)

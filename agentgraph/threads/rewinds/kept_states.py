@@ -16,7 +16,6 @@ from typing import NamedTuple, cast
 
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
 
-from agentgraph.graph.sync_async import Calls
 from agentgraph.threads.checkpoints import (
     COPIED,
     REWOUND,
@@ -75,15 +74,15 @@ class KeptStates(NamedTuple):
         return sorted((each for each in self.on_line if _is_kept(line, began, each)), key=_age)
 
 
-def kept_states(saver: ThreadSaver, target: Target) -> Calls[KeptStates]:
+async def kept_states(saver: ThreadSaver, target: Target) -> KeptStates:
     """Return the states that graphs keep, where a thread goes back to a visit.
 
     A line may have none of the checkpoints that it copied: so they are found by the steps of the root.
     """
-    namespaces = yield from saver.kept_namespaces()
+    namespaces = await saver.kept_namespaces()
     if not namespaces:
         return KeptStates()
-    whole = yield from saver.checkpoints()
+    whole = await saver.checkpoints()
     line = leading(whole) if target.every is target.line else target.line
     roots = {str(each.checkpoint["id"]) for each in line if not namespace_of(each)}
     every = [each for each in whole if keeps_state(namespace_of(each))]
@@ -143,19 +142,19 @@ def state_copies(line: NewLine, states: KeptStates) -> list[StateCopy]:
     return copies
 
 
-def put_states(saver: ThreadSaver, root: CheckpointTuple, states: Iterable[StateCopy]) -> Calls[None]:
+async def put_states(saver: ThreadSaver, root: CheckpointTuple, states: Iterable[StateCopy]) -> None:
     """Save the states of a new line whose root's copy is saved."""
     for state in states:
         config = config_of(saver.thread_id, state.namespace, state.id)
         metadata = {"parents": state.parents, COPIED: []}
         saved = None
         if state.of:
-            saved = yield from saver.checkpoint(state.namespace, state.of)
+            saved = await saver.checkpoint(state.namespace, state.of)
         if saved is None:
             checkpoint, source = {**root.checkpoint, **_EMPTY}, {"source": "input", "step": -2}
         else:
             checkpoint, source = {**saved.checkpoint}, {**saved.metadata}
-        yield from saver.put_copy(
+        await saver.put_copy(
             CheckpointTuple(
                 config=config,
                 checkpoint=cast(Checkpoint, {**checkpoint, "id": state.id}),
@@ -168,9 +167,9 @@ def put_states(saver: ThreadSaver, root: CheckpointTuple, states: Iterable[State
         )
 
 
-def put_missing_states(saver: ThreadSaver, root: CheckpointTuple) -> Calls[None]:
+async def put_missing_states(saver: ThreadSaver, root: CheckpointTuple) -> None:
     """Save the states of a new line that was killed after its commit; nothing is saved twice."""
     several = [Gone(*note.data).states for note in notes_at(root) if note.kind == REWOUND]
     states = [StateCopy(*cast(_AsPlain, each)) for part in several for each in part]
-    if states and (yield from saver.checkpoint(states[-1].namespace, states[-1].id)) is None:
-        yield from put_states(saver, root, states)
+    if states and await saver.checkpoint(states[-1].namespace, states[-1].id) is None:
+        await put_states(saver, root, states)

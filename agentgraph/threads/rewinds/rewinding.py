@@ -24,7 +24,6 @@ from agentgraph.graph.nodes.emitter import Clock
 from agentgraph.graph.nodes.tasks import written
 from agentgraph.graph.stamps import Entry, Moment, asker_of, number_of
 from agentgraph.graph.state import clock_in
-from agentgraph.graph.sync_async import Calls
 from agentgraph.graph.values import Write, check_mapping
 from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import check_tree, is_of
@@ -136,7 +135,7 @@ class _Planned(NamedTuple):
     changed: Edits
 
 
-def new_line(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
+async def new_line(saver: ThreadSaver, back: Back) -> Prepared:
     """Check a rewind, and return what is put for it.
 
     Raises:
@@ -147,14 +146,14 @@ def new_line(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
         InvalidAnswerError: An answer does not fit.
         AgentGraphError: Another argument makes no sense, or cannot be saved.
     """
-    head, target, line, kept, later, changed = yield from _planned(saver, back, has_new_ids=True)
+    head, target, line, kept, later, changed = await _planned(saver, back, has_new_ids=True)
     states = state_copies(line, kept)
-    divided = yield from _compared(saver, target, line)
+    divided = await _compared(saver, target, line)
     was, now = (entries_of(saver.tree, each) for each in divided)
-    gone = _gone(was, now, (yield from unheard(saver)), changed)
+    gone = _gone(was, now, await unheard(saver), changed)
     gone = gone._replace(at=target.spot.visit.address)
     if gone.again is not None:
-        gone = gone._replace(since=(yield from _first_with(saver, target, gone.again)))
+        gone = gone._replace(since=await _first_with(saver, target, gone.again))
     last = max(map(number_of, [*was, *now, *notes_at(head), *notes_at(line.root)]), default=0)
     clock = Clock(clock_in(position_of(line.root))[0], max(last, clock_in(position_of(head))[1]))
     heard = Moment(clock.turn, clock.last, "").time
@@ -180,15 +179,15 @@ def _check_newest(saver: ThreadSaver, head: CheckpointTuple, root: CheckpointTup
         )
 
 
-def line_to_copy(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
+async def line_to_copy(saver: ThreadSaver, back: Back) -> Prepared:
     """Return what is put on another thread for the line up to a visit, under the same ids.
 
     Raises:
         AgentGraphError: As in `new_line`.
     """
-    _, target, line, states, later, changed = yield from _planned(saver, back, has_new_ids=False)
+    _, target, line, states, later, changed = await _planned(saver, back, has_new_ids=False)
     began = str(line.root.checkpoint["id"])
-    every = yield from _whole_line(saver, target)
+    every = await _whole_line(saver, target)
     before = [each for each in reversed(every) if root_id(each) < began]
     before = [each for each in before if not keeps_state(namespace_of(each))]
     before += with_ancestors(states.of(line), states.every)
@@ -204,33 +203,33 @@ def line_to_copy(saver: ThreadSaver, back: Back) -> Calls[Prepared]:
     return Prepared([*before, *line.copies], later)
 
 
-def _planned(saver: ThreadSaver, back: Back, *, has_new_ids: bool) -> Calls[_Planned]:
+async def _planned(saver: ThreadSaver, back: Back, *, has_new_ids: bool) -> _Planned:
     """Return what a rewind is made of; the states of graphs are not part of its copies."""
     back.check()
-    head = yield from known_thread(saver)
-    yield from put_missing_states(saver, head)
+    head = await known_thread(saver)
+    await put_missing_states(saver, head)
     asks = _asks if back.answers is not UNANSWERED else None
-    target = yield from find(saver, Wanted(saver.tree, back.at, back.turn, asks))
+    target = await find(saver, Wanted(saver.tree, back.at, back.turn, asks))
     version = saver.saver.get_next_version(None, None)
-    states = yield from kept_states(saver, target)
+    states = await kept_states(saver, target)
     own = saver.tree, target.line, target.spot, back.siblings, version, states.on_line
     line = NewLine(*own, has_new_ids=has_new_ids)
     answers, later = _answers(saver, target.spot, back.answers)
     edits, began = _edits(saver, target.spot, back), str(target.spot.saved.checkpoint["id"])
-    changed = yield from _messages(saver, head, target, line, back)
+    changed = await _messages(saver, head, target, line, back)
     edits += [("messages", [*changed.added])] if changed.added else []
     try:
         line.plan(edits, answers, changed.placed)
     except LangGraphChangedError:  # or a lane that the tree does not have any more
-        yield from _check_tree(saver, target, line, _may_stay(target), began)
+        await _check_tree(saver, target, line, _may_stay(target), began)
         raise
-    yield from _check_tree(saver, target, line, line.copies[::-1], line.new_id(began))
+    await _check_tree(saver, target, line, line.copies[::-1], line.new_id(began))
     return _Planned(head, target, line, states, later, changed)
 
 
-def _messages(
+async def _messages(
     saver: ThreadSaver, head: CheckpointTuple, target: Target, line: NewLine, back: Back
-) -> Calls[Edits]:
+) -> Edits:
     """Return what becomes of the messages of a rewind.
 
     Raises:
@@ -240,12 +239,12 @@ def _messages(
     heads = [head, line.root]
     numbers = [number_of(note) for each in heads for note in notes_at(each)]
     last = max([*numbers, *(clock_in(position_of(each))[1] for each in heads)])
-    return (yield from edits_of(saver, target, line, last, given))
+    return await edits_of(saver, target, line, last, given)
 
 
-def _check_tree(
+async def _check_tree(
     saver: ThreadSaver, target: Target, line: NewLine, inside: Sequence[CheckpointTuple], own: str
-) -> Calls[None]:
+) -> None:
     """Check that the thread can go on on a new line with the runner's tree: what comes after is free.
 
     Args:
@@ -262,7 +261,7 @@ def _check_tree(
     if position is None or (position["tree"] == tree.fingerprint and is_of(tree, line.root)):
         return
     began = str(line.root.checkpoint["id"])
-    whole = yield from _whole_line(saver, target)
+    whole = await _whole_line(saver, target)
     every = [*inside, *(each for each in whole if root_id(each) < began)]
     here = [] if spot.task is None else [spot.visit.node]
     check_tree(saver, every, line.root, position["tree"], "" if here else own, here)
@@ -276,10 +275,10 @@ def _may_stay(target: Target) -> list[CheckpointTuple]:
     return [each for each in inside if namespace_of(each) != lane or each.checkpoint["id"] <= own]
 
 
-def _whole_line(saver: ThreadSaver, target: Target) -> Calls[Sequence[CheckpointTuple]]:
+async def _whole_line(saver: ThreadSaver, target: Target) -> Sequence[CheckpointTuple]:
     """Return the checkpoints that lead to a visit, from the first on."""
     if target.every is target.line:
-        return (yield from leading_checkpoints(saver))
+        return await leading_checkpoints(saver)
     return target.line
 
 
@@ -360,9 +359,9 @@ def _divided(tree: Tree, target: Target, line: NewLine) -> list[list[CheckpointT
     return [[each for each in several if not is_foreign(tree, each)] for several in (before, after)]
 
 
-def _compared(
+async def _compared(
     saver: ThreadSaver, target: Target, line: NewLine
-) -> Calls[Sequence[Sequence[CheckpointTuple]]]:
+) -> Sequence[Sequence[CheckpointTuple]]:
     """Return the checkpoints whose events differ before and after: the whole lines if that is unknown.
 
     An edit on the old line made an event void that both have; it comes back if the edit is gone.
@@ -370,9 +369,9 @@ def _compared(
     was, now = _divided(saver.tree, target, line)
     if not has_edits(was):
         return was, now
-    old = yield from leading_checkpoints(saver)
+    old = await leading_checkpoints(saver)
     began = str(line.root.checkpoint["id"])
-    new = [each for each in (yield from _whole_line(saver, target)) if root_id(each) < began]
+    new = [each for each in await _whole_line(saver, target) if root_id(each) < began]
     every = old, [*new, *line.copies]
     return [[each for each in several if not is_foreign(saver.tree, each)] for several in every]
 
@@ -404,7 +403,7 @@ def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edi
     return Gone([*ids], min(again, default=None))
 
 
-def _first_with(saver: ThreadSaver, target: Target, number: int) -> Calls[str]:
+async def _first_with(saver: ThreadSaver, target: Target, number: int) -> str:
     """Return the id of the root's checkpoint in whose step the event with a number was emitted."""
 
     def is_before(saved: CheckpointTuple) -> bool:
@@ -412,14 +411,14 @@ def _first_with(saver: ThreadSaver, target: Target, number: int) -> Calls[str]:
 
     line = [saved for saved in target.line if not namespace_of(saved) and is_before(saved)]
     if not line:
-        line = (yield from root_line(saver, is_before))[-1:]
+        line = (await root_line(saver, is_before))[-1:]
     return max(str(saved.checkpoint["id"]) for saved in line)
 
 
-def commit(
+async def commit(
     saver: ThreadSaver, copies: Sequence[CheckpointTuple], states: Sequence[StateCopy] = ()
-) -> Calls[None]:
+) -> None:
     """Put the checkpoints of a new line, with their writes: the last one is the commit."""
     for saved in copies:
-        yield from saver.put_copy(saved)
-    yield from put_states(saver, copies[-1], states)
+        await saver.put_copy(saved)
+    await put_states(saver, copies[-1], states)

@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.graph.open_types import Saver
-from agentgraph.graph.sync_async import Call, Calls
+from agentgraph.graph.sync_async import Call
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.savers.urls import is_database_url
 
@@ -124,7 +124,7 @@ def saver_fault(saver: Saver, mode: Mode) -> str | None:
     )
 
 
-def namespaces_since(saver: Saver, thread_id: str, since: str) -> Calls[Sequence[str | None] | None]:
+async def namespaces_since(saver: Saver, thread_id: str, since: str) -> Sequence[str | None] | None:
     """Return the namespaces to list for a thread's checkpoints since an id; None if that is not known.
 
     None in the list means all namespaces, in one listing.
@@ -138,7 +138,7 @@ def namespaces_since(saver: Saver, thread_id: str, since: str) -> Calls[Sequence
         return [name for name, ids in saved.items() if max(ids, default="") >= since]
     if isinstance(saver, KnowsNamespaces):
         several = saver.namespaces_since, saver.anamespaces_since
-        names: Sequence[str] = yield Call(*several, (thread_id, since))
+        names: Sequence[str] = await Call(*several, (thread_id, since))
         return names if len(names) <= _MOST_NAMESPACES else (None,)
     modules = [kind.__module__ for kind in type(saver).__mro__]
     return (None,) if any(module.startswith(_BY_ID) for module in modules) else None
