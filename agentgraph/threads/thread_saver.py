@@ -253,29 +253,25 @@ class ThreadSaver:
     async def _made(self, call: Call) -> Any:
         """Return the result of a call; checkpoints in it are checked.
 
+        A call is made again while a run writes what it reads: in memory that is an error of Python's.
+
         Raises:
             SaverError: The saver failed, or a checkpoint is malformed.
         """
-        try:
-            result = await _again_if_it_changed(call)
-            for each in result if isinstance(result, list) else [result]:
-                if isinstance(each, CheckpointTuple):
-                    self._check_one(each)
-        except AgentGraphError:
-            raise
-        except Exception as error:
-            if is_of_a_handler(error):
+        reads = 0
+        while True:
+            try:
+                result = await call
+                for each in result if isinstance(result, list) else [result]:
+                    if isinstance(each, CheckpointTuple):
+                        self._check_one(each)
+                return result
+            except AgentGraphError:
                 raise
-            raise saver_error(error, self.saver, self.thread_id) from error
-        return result
-
-
-async def _again_if_it_changed(call: Call) -> object:
-    """Make a call, again while a run writes what it reads: in memory that is an error of Python's."""
-    for _ in range(_MOST_READS):
-        try:
-            return await call
-        except RuntimeError as error:
-            if "during iteration" not in str(error):
-                raise
-    return await call
+            except Exception as error:
+                if is_of_a_handler(error):
+                    raise
+                has_changed = isinstance(error, RuntimeError) and "during iteration" in str(error)
+                if not has_changed or reads == _MOST_READS:
+                    raise saver_error(error, self.saver, self.thread_id) from error
+                reads += 1
