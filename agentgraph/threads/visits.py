@@ -291,9 +291,8 @@ class Wanted:
         self._tree, self.turn, self._asks = tree, turn, asks
         self._address = self._stretch = without_keys(self.at)
         found = None if self.is_step else parse_address(tree, self.at)
-        if (
-            found is not None and found[0].kind.is_inner
-        ):  # other nodes of its graph run between its visits
+        if found is not None and found[0].kind.is_inner:
+            # Other nodes of its graph run between its visits.
             self._stretch = self._address.rpartition("/")[0]
 
     def chosen(self, spots: Sequence[Spot]) -> Spot | None:

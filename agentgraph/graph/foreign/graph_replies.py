@@ -1,4 +1,4 @@
-"""The replies of models and the results of tools in a graph that an agent runs."""
+"""The replies of models, and the calls of tools with their results, in a graph that an agent runs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -24,7 +24,8 @@ class GraphReplies(Replies):
     """Gives ids to the replies of models in a graph, and to results whose id another message has.
 
     In the state of the graph, to which its own reducers apply, a message replaces the one with its id:
-    a result would take the place of another call's.
+    a result would take the place of another call's. As it knows which calls run, it also names the code
+    of the graph for the idempotency keys of trees that this runs.
     """
 
     names_all = True
