@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import chat, unvoided
+from helpers import chat, says, unvoided
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -183,3 +183,44 @@ def test_a_task_of_a_function_ends_with_the_loop() -> None:
     asyncio.run(main())
     assert ends == ["cancelled"]
     HELD.clear()
+
+
+class Once:
+    """A function that ends the process the first time."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.calls = answer, 0
+
+    def __call__(self, *_: object) -> Any:
+        self.calls += 1
+        if self.calls == 1:
+            raise SystemExit(3)
+        return self.answer
+
+
+ASKED: dict[str, Callable[[], ag.Agent]] = {
+    "over": lambda: ag.each("e", says("a"), Once([1, 2])),
+    "key": lambda: ag.each("e", says("a"), lambda _: [1], key=Once("k")),
+    "input": lambda: ag.each("e", says("a"), lambda _: [1], input=Once("Do it.")),
+    "when": lambda: ag.workflow("w", [says("a"), ag.step(says("b"), depends_on="a", when=Once(True))]),
+    "a branch": lambda: ag.parallel("p", [ag.function_agent("a", Once("Yes.")), says("b")]),
+    "a branch of a branch": lambda: ag.parallel(
+        "p", [ag.parallel("q", [ag.sequential("s", [ag.function_agent("a", Once("Yes."))])])]
+    ),
+}
+
+
+@pytest.mark.parametrize("where", ASKED)
+def test_a_function_that_ends_the_process_leaves_the_thread_free(where: str, tmp_path: Path) -> None:
+    with ag.Runner(ASKED[where](), checkpointer=tmp_path / "t.db") as runner:
+        with pytest.raises(SystemExit):
+            asyncio.run(runner.ainvoke("Go.", thread_id="t"))
+        assert runner.thread("t").status in ("failed", "stopped")
+
+        async def resume() -> None:
+            async with asyncio.timeout(30):
+                async for _ in runner.aresume("t"):
+                    pass
+
+        asyncio.run(resume())
+        assert runner.thread("t").status == "done"

@@ -93,6 +93,11 @@ class _Wrapped(Exception):
 
 _COPIED = (TimeoutError, CancelledError, InvalidStateError)
 """The exceptions that asyncio's and concurrent's futures copy when one is wrapped in the other."""
+_ENDING = (SystemExit, KeyboardInterrupt)
+"""The exceptions by which a task ends its event loop: only the outermost one is to do so.
+
+The loop's end closes the run, and runs the loop for that. A second task would end it there.
+"""
 
 
 def unwrapped(error: BaseException) -> BaseException:
@@ -132,7 +137,7 @@ class GatedTask:
                 result = await run(*arguments)
                 if saver is not None:
                     await saver.asave(result)
-            except _COPIED as error:
+            except (*_COPIED, *_ENDING) as error:
                 raise _Wrapped(error) from error
             return result
 
