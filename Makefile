@@ -58,7 +58,7 @@ bench: .venv/ready  # what it costs, side by side with what it is measured again
 	$(BIN)/python tests/benchmarks
 
 mutants: .venv/ready  # changes one thing in the code at a time; shows whether the tests notice
-	$(BIN)/python tests/mutants.py
+	$(BIN)/python tests/mutants
 
 langchain: .venv/ready  # LangChain's own tests of agents, over chat agents
 	$(BIN)/python tests/langchain_agents

@@ -9,15 +9,13 @@ import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-import commands
-import forking
 import pytest
-from databases import Databases
-from forking import Forker
 from guarded.guard import stay_on_loopback
-from helpers import Async, Disk, Drive, Sync
-from openai_server import OpenAIServer, serving
-from sampling import left_out
+from helpers import Async, Disk, Drive, Sync, commands, forking
+from helpers.databases import Databases
+from helpers.forking import Forker
+from helpers.openai_server import OpenAIServer, serving
+from helpers.sampling import left_out
 
 MEMORY, ROOM = Path("/dev/shm"), 2**30
 if (

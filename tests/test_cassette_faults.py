@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cassette_runs import answers, heard
 from helpers import Drive, Sync, chat, crash, echo, retrying, scripted
+from helpers.cassette_runs import answers, heard
+from helpers.openai_server import Failure, OpenAIServer
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ModelRetryMiddleware,
     ToolRetryMiddleware,
 )
 from langchain_openai import ChatOpenAI
-from openai_server import Failure, OpenAIServer
 from pydantic import BaseModel, SecretStr
 
 import agentgraph as ag

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from cassette_runs import DRIVES, answers, heard
 from helpers import Drive, Sync, chat, crash, echo, lines, retrying, scripted
+from helpers.cassette_runs import DRIVES, answers, heard
 from langchain.agents.middleware import (
     AgentMiddleware,
     ModelFallbackMiddleware,

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import Commands, wait_until
+from helpers.commands import Commands, wait_until
 
 import agentgraph as ag
 from examples.adaptive_rag.app import adaptive_rag

@@ -8,9 +8,9 @@ from typing import Any
 
 import nbformat
 import pytest
+from helpers.openai_server import Body, OpenAIServer
 from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
-from openai_server import Body, OpenAIServer
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 ALL = sorted(NOTEBOOKS.glob("*.ipynb"))

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import Commands
-from openai_server import Call, OpenAIServer, Reply
-from pages import BLOCK, follow, forgetting, ran, run_line
+from helpers.commands import Commands
+from helpers.openai_server import Call, OpenAIServer, Reply
+from helpers.pages import BLOCK, follow, forgetting, ran, run_line
 
 import agentgraph as ag
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from helpers.openai_server import Answer, Body, Call, Failure, OpenAIServer, Reply
 from langchain_core.messages import AIMessage, convert_to_messages
-from openai_server import Answer, Body, Call, Failure, OpenAIServer, Reply
 
 import agentgraph as ag
 from examples.nightly_batch.offline import make_files

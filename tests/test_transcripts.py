@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 
 import helpers
 import pytest
-from forked import CONFIG, Thread
 from helpers import Drive, check_heard, lines, visits
+from helpers.forked import CONFIG, Thread
+from helpers.running import catching, gathering
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Overwrite
-from running import catching, gathering
 
 import agentgraph as ag
 from agentgraph import testing

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from pages import free_port
+from helpers.pages import free_port
 
 import agentgraph as ag
 from examples.web.app import make_app, newsletter

@@ -7,9 +7,9 @@ from ag_ui.core import RunAgentInput
 from agui_client import Client, Shown, Verifier
 from agui_server import runners_of, serving
 from helpers import retrying
+from helpers.openai_server import Failure, OpenAIServer, Reply
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
-from openai_server import Failure, OpenAIServer, Reply
 
 import agentgraph as ag
 from agentgraph import agui

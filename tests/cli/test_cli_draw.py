@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 from cli_agents import PAUSED, REFUSED
-from commands import Commands
+from helpers.commands import Commands
 
 pytestmark = pytest.mark.usefixtures("agents")
 

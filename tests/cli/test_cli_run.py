@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from cli_agents import FAILED, PAUSED, REFUSED, STOPPED
-from commands import Commands, Running, wait_until
+from helpers.commands import Commands, Running, wait_until
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.skills import json_schema

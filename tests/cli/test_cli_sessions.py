@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from cli_agents import AGENTS
-from commands import Commands, Ended
+from helpers.commands import Commands, Ended
 
 REGISTRY = """
 from pathlib import Path

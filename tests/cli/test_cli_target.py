@@ -1,7 +1,7 @@
 """TARGET: wrong files and names are refused with the way out."""
 
 import pytest
-from commands import Commands
+from helpers.commands import Commands
 
 REFUSED = 2
 FEW = """

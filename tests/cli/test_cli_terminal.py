@@ -5,7 +5,7 @@ import re
 
 import pytest
 from cli_agents import AGENTS, PAUSED, STOPPED
-from commands import CTRL_C, CTRL_D, Commands
+from helpers.commands import CTRL_C, CTRL_D, Commands
 
 pytestmark = pytest.mark.usefixtures("agents")
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from cli_agents import REFUSED, STOPPED
-from commands import Commands, Running, wait_until
+from helpers.commands import Commands, Running, wait_until
 
 import agentgraph as ag
 from agentgraph.threads.live import watcher

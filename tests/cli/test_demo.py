@@ -1,9 +1,9 @@
 """The demo: offline, with OpenAI's client, and over two processes."""
 
 import pytest
-from commands import CTRL_D, Commands
+from helpers.commands import CTRL_D, Commands
+from helpers.openai_server import Body, OpenAIServer
 from langchain_core.messages import HumanMessage, SystemMessage
-from openai_server import Body, OpenAIServer
 
 from agentgraph.cli import demo
 

@@ -6,8 +6,8 @@ import re
 import ormsgpack
 import pytest
 from cli_agents import FAILED, PAUSED, REFUSED
-from commands import Commands
-from fuzzed import rewrite
+from helpers.commands import Commands
+from helpers.fuzzed import rewrite
 
 pytestmark = pytest.mark.usefixtures("agents")
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import Commands, Ended
+from helpers.commands import Commands, Ended
 from langchain_core.messages import AIMessage
 from rich.console import Console
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from cli_agents import FAILED, PAUSED, REFUSED
-from commands import Commands
+from helpers.commands import Commands
 
 pytestmark = pytest.mark.usefixtures("agents")
 ROW = re.compile(r"(?P<mark>[?✓✗▒▸■]) (?P<label> *\S+) +(?P<bar>[█░▒─▸]+)( +(?P<took>\S+ s))?")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dying import die_after_saves
-from forking import serve
+from helpers.dying import die_after_saves
+from helpers.forking import serve
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls

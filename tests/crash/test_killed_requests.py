@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-import forking
 import pytest
 import requests_process
 from campaign import EXAMPLES
-from commands import wait_until
-from databases import Databases
-from forking import Forker
+from helpers import forking
+from helpers.commands import wait_until
+from helpers.databases import Databases
+from helpers.forking import Forker
 from langchain_core.messages import AIMessage, ToolMessage
 from requests_process import HM, tree
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from campaign import EXAMPLES
-from commands import Commands
+from helpers.commands import Commands
 from wide_process import KINDS
 
 PROGRAM = Path(__file__).with_name("wide_process.py")

@@ -12,8 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 from campaign import EXAMPLES, CameOutError, ended, shown
-from databases import Databases, cut_locks
 from helpers import Sync
+from helpers.databases import Databases, cut_locks
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from saved_trees import TREES

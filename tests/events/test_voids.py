@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from forked import CONFIG, Thread
 from helpers import Disk, Drive, chat, echo, failing, middleware, says, unvoided
+from helpers.forked import CONFIG, Thread
 from langchain.agents.middleware import (
     ExtendedModelResponse,
     after_agent,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from cached import Cache, Ran
+from helpers.cached import Cache, Ran
 from langgraph.cache.memory import InMemoryCache
 from langgraph.cache.sqlite import SqliteCache
 

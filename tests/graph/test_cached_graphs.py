@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from cached import Cache, Ran, heard, message
 from helpers import Drive, chat, lines, notes
+from helpers.cached import Cache, Ran, heard, message
 from langchain_core.caches import InMemoryCache as ModelCache
 from langchain_core.globals import set_llm_cache
 from langchain_core.messages import AIMessage, RemoveMessage, ToolMessage

@@ -12,8 +12,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from cached import Cache, Kept, Ran, Values, heard, message
 from helpers import Async, Drive, Sync, chat, failing, foreign, lines, notes, says, scripted
+from helpers.cached import Cache, Kept, Ran, Values, heard, message
 from langchain_core.caches import InMemoryCache as ModelCache
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, RemoveMessage, ToolMessage
 from langgraph._internal._constants import CONFIG_KEY_CACHE

@@ -10,13 +10,13 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from helpers import Disk, Drive, asks, chat, fails, lines, retrying, scripted
+from helpers.running import RAN, call, echo, flow, pending, turn
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import CachePolicy, interrupt
 from pydantic import BaseModel
-from running import RAN, call, echo, flow, pending, turn
 
 import agentgraph as ag
 from agentgraph.testing import call as tool_call

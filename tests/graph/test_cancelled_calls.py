@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from helpers import Async, Disk, asks, check_heard, fails, lines
+from helpers.running import RAN, Function, call, echo, flow, pending, turn
 from langgraph.types import interrupt
-from running import RAN, Function, call, echo, flow, pending, turn
 
 import agentgraph as ag
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from helpers import chat, says, scripted
-from walking import NAMES, cases, par
+from helpers.walking import NAMES, cases, par
 
 import agentgraph as ag
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from helpers import says, scripted
-from walking import par, rounds, seq
+from helpers.walking import par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.testing import call, calls

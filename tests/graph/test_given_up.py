@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from helpers import Drive, asks, echo, failing, says, scripted, unvoided
+from helpers.walking import par, rounds, seq
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
-from walking import par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.testing import call, calls

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from commands import Commands
+from helpers.commands import Commands
 from interrupted_trees import COUNT, TREES
 
 PROGRAM = Path(__file__).with_name("interrupted_trees.py")

@@ -12,8 +12,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from commands import Commands, Running, wait_until
 from helpers import check_heard, lines, read, unvoided
+from helpers.commands import Commands, Running, wait_until
 
 import agentgraph as ag
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import pytest
 from helpers import Drive, chat, fresh, middleware, says, scripted
+from helpers.reply_ids import LEAVES, STYLES, Reused, check, held
 from langchain.agents import create_agent
 from langchain_core.caches import InMemoryCache
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
@@ -14,7 +15,6 @@ from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command
-from reply_ids import LEAVES, STYLES, Reused, check, held
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls

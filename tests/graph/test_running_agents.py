@@ -10,10 +10,10 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from helpers import Disk, Drive, asks, chat, check_heard, fails, lines, says
+from helpers.running import RAN, Function, call, echo, flow, pending, turn
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import RetryPolicy
 from pydantic import BaseModel
-from running import RAN, Function, call, echo, flow, pending, turn
 
 import agentgraph as ag
 from agentgraph.show.lines import tree_lines

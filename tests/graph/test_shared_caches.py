@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from cached import Cache
 from helpers import Drive, foreign, lines, says, scripted
+from helpers.cached import Cache
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langchain_core.prompts import ChatPromptTemplate

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import asaver_at, saver_at
 from helpers import Async, Drive, asks, chat, fails, says
+from helpers.databases import asaver_at, saver_at
 from langchain.agents.middleware import ToolRetryMiddleware
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, StateSnapshot, interrupt

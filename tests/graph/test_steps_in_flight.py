@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import Commands, Ended
 from helpers import check_heard, lines, read
+from helpers.commands import Commands, Ended
 
 import agentgraph as ag
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from helpers import Drive, failing, retrying, says, scripted
+from helpers.walking import par, rounds, seq
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
@@ -14,7 +15,6 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
-from walking import par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls

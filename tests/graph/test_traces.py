@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from commands import Commands
 from helpers import Drive, Sync, asks, echo, foreign, says, scripted
+from helpers.commands import Commands
 from langchain.agents.middleware import wrap_tool_call
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.langchain import LangChainTracer

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cached import Cache, Kept, Ran, Values, heard
 from helpers import Async, Drive, asks, failing, in_turn, lines, retrying, says
+from helpers.cached import Cache, Kept, Ran, Values, heard
 from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.cache.memory import InMemoryCache
 from langgraph.checkpoint.memory import InMemorySaver

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from forked import Thread
 from helpers import Drive, gives, scripted
+from helpers.forked import Thread
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.channels import UntrackedValue
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from databases import Databases
+from helpers.databases import Databases
 
-pytest.register_assert_rewrite("comparison", "conversations", "passing", "timelines")
+pytest.register_assert_rewrite("comparison", "conversations", "passing", "helpers.timelines")
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from uuid import uuid4
 import scripts
 import specs
 from building import build, declared
-from databases import Place
 from helpers import Drive, Session
+from helpers.databases import Place
 from langgraph.store.memory import InMemoryStore
 from passing import BY_RUNNER, Passed, Tenant
 from record import FailedError, Record

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from conversations import Thread
-from forking import serve
 from helpers import Async, Sync
+from helpers.forking import serve
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver

@@ -12,8 +12,8 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from forking import serve
 from helpers import Async, Sync
+from helpers.forking import serve
 from hypothesis import strategies as st
 from killed_process import count_saves
 from langchain_core.messages import BaseMessage, ToolMessage

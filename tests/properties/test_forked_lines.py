@@ -11,8 +11,8 @@ from itertools import count
 from typing import Annotated, Any, NamedTuple
 
 import pytest
-from forked import FORKS, Counted, Thread
 from helpers import Async, Drive, Sync, unvoided
+from helpers.forked import FORKS, Counted, Thread
 from hypothesis import event, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import killed_process
 import pytest
 from conversations import Case
-from forking import Forker, serving
+from helpers.forking import Forker, serving
 from hypothesis import event, given
 from hypothesis import strategies as st
 from test_killed_runs import TREES, UNHARMED, Killed

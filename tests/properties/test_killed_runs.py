@@ -15,8 +15,8 @@ import killed_process
 import pytest
 import specs
 from conversations import MOST_RESUMES, Case, Thread, as_argument, some_of
-from forking import Forker, serving
 from helpers import Sync, check_heard, read
+from helpers.forking import Forker, serving
 from hypothesis import event, given
 from hypothesis import strategies as st
 from test_spine import EXAMPLES, cases, share

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import spending
-from forking import Forker, serving
+from helpers.forking import Forker, serving
 from hypothesis import given
 from hypothesis import strategies as st
 from spending import CALLS, ENOUGH, Spec, answers_for, built, request, without_time

@@ -1,7 +1,7 @@
 """Random trees whose models reuse ids, stream under odd ones, fail and are tried again.
 
 Whoever applies `discarded` has exactly the events of the thread; the history has each message once; a
-client of AG-UI shows the same. `tests/reply_ids.py` has the models and the agents.
+client of AG-UI shows the same. `helpers/reply_ids.py` has the models and the agents.
 """
 
 import tempfile
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from ag_ui.core import RunAgentInput
 from helpers import Drive, fresh
+from helpers.reply_ids import LEAVES, STYLES, Reused, check
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reply_ids import LEAVES, STYLES, Reused, check
 from test_spine import DRIVES, EXAMPLES
 
 import agentgraph as ag

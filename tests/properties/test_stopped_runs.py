@@ -9,8 +9,8 @@ import pytest
 import specs
 from comparison import whole
 from conversations import MOST_RESUMES, Case, Thread
-from databases import Place
 from helpers import Drive, Sync, unvoided
+from helpers.databases import Place
 from hypothesis import event, given
 from hypothesis import strategies as st
 from lanes import Lane

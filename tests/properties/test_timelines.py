@@ -6,11 +6,11 @@ from typing import Any
 
 from conversations import Case, Thread, hold
 from helpers import Drive
+from helpers.timelines import check_same, check_sound
 from hypothesis import event, given
 from hypothesis import strategies as st
 from test_rewound_trees import NUMBERS, SIBLINGS, GoingBack
 from test_spine import DRIVES, TEXTS, cases, file, share
-from timelines import check_same, check_sound
 
 import agentgraph as ag
 

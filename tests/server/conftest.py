@@ -13,8 +13,8 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from commands import Commands
-from pages import free_port, named
+from helpers.commands import Commands
+from helpers.pages import free_port, named
 from window_server import Serve, Served
 
 TESTS = Path(__file__).parent.parent

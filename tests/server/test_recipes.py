@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
-from commands import Commands, wait_until
-from pages import BLOCK, follow, forgetting, free_port, named, run_line
+from helpers.commands import Commands, wait_until
+from helpers.pages import BLOCK, follow, forgetting, free_port, named, run_line
 
 TEXT = (Path(__file__).parents[2] / "RECIPES.md").read_text()
 FIRST, *_ = _sections = TEXT.split("\n## ")

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx
-from followed_trees import check_adds_up
+from helpers.followed_trees import check_adds_up
+from helpers.pages import free_port
 from load_app import EFFECTS, tree
-from pages import free_port
 
 import agentgraph as ag
 

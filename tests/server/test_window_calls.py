@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from commands import wait_until
+from helpers.commands import wait_until
 from langchain_core.messages import HumanMessage
 from window_server import Refused, Serve, Served
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import window_trees
-from commands import Commands, wait_until
+from helpers.commands import Commands, wait_until
 from window_server import Refused, Serve, Served
 
 WRONG_USE, STOPPED = 2, 130

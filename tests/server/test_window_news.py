@@ -9,8 +9,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from commands import wait_until
-from databases import Databases
+from helpers.commands import wait_until
+from helpers.databases import Databases
 from window_server import Refused, Serve, Served
 
 import agentgraph as ag

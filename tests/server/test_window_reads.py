@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import wait_until
+from helpers.commands import wait_until
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag

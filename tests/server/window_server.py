@@ -12,8 +12,8 @@ from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
 import window_trees
-from commands import Commands, Running, wait_until
-from pages import free_port
+from helpers.commands import Commands, Running, wait_until
+from helpers.pages import free_port
 
 PATIENCE = 30.0
 

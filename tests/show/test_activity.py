@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from helpers import fails, says, scripted
+from helpers.walking import NAMES, cases, par, rounds, seq
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.types import Command
-from walking import NAMES, cases, par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.events.translation import STREAM_MODES, Translator

@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 from helpers import chat, says
+from helpers.walking import NAMES, cases, par, rounds, seq
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelCallLimitMiddleware
 from langgraph.graph import END, START, MessagesState, StateGraph
-from walking import NAMES, cases, par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.show import drawing

@@ -5,8 +5,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from helpers import chat, says
+from helpers.walking import par, rounds, seq
 from langgraph.graph import START, MessagesState, StateGraph
-from walking import par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.show.drawing import picture

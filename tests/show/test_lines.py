@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from helpers import chat, says
+from helpers.walking import par, rounds, seq
 from langchain_core.messages import AIMessage, ToolCall, ToolMessage
 from rich.console import Console
-from walking import par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.show.lines import event_text, print_event, tree_lines

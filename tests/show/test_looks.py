@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 from helpers import chat, says
+from helpers.walking import par, rounds, seq
 from langgraph.graph import START, MessagesState, StateGraph
-from walking import par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.agents.agents import Composite, Leaf

@@ -10,12 +10,12 @@ from io import StringIO
 from typing import Any
 
 import pytest
-from commands import wait_until
 from helpers import fails, gives, lines, says, scripted
+from helpers.commands import wait_until
+from helpers.walking import par, rounds, seq
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from rich.console import Console
-from walking import par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.cli.session import Printed

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import wait_until
 from helpers import says
+from helpers.commands import wait_until
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver

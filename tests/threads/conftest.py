@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from forked import Thread
 from helpers import Async, Sync
-from told import Told
+from helpers.forked import Thread
+from helpers.told import Told
 
 import agentgraph as ag
 

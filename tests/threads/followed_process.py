@@ -8,9 +8,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from dying import die_after_saves
-from followed_trees import TREES, an_answer
-from forking import serve
+from helpers.dying import die_after_saves
+from helpers.followed_trees import TREES, an_answer
+from helpers.forking import serve
 
 import agentgraph as ag
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from helpers import asks, gives, says, scripted
+from helpers.told import Team, Told, call, calls, search
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from told import Team, Told, call, calls, search
 
 import agentgraph as ag
 

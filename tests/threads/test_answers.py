@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from commands import wait_until
-from forked import CONFIG, Thread
 from helpers import Drive, ask_person, asks, chat, failing, fails, lines, says, unvoided, yields
+from helpers.commands import wait_until
+from helpers.forked import CONFIG, Thread
 from langchain_core.messages import HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt

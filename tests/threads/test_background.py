@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Commands, wait_until
 from helpers import asks, fails, says, texts
+from helpers.commands import Commands, wait_until
 
 import agentgraph as ag
 from agentgraph.threads.rewinds.rewinding import Back

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzzed import CALLS, call_on, damage, rewrite
 from helpers import Async, Drive, Sync, asks, chat, echo, gives, says
+from helpers.fuzzed import CALLS, call_on, damage, rewrite
 
 import agentgraph as ag
 from agentgraph.testing import call, calls

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import followed_process
-import forking
 import pytest
-from commands import wait_until
-from decoding import Decoding
-from followed_trees import TREES, Follower, check_adds_up, converse, follow
-from forking import Forker
-from helpers import Drive, asks, fails, says
+from helpers import Drive, asks, fails, forking, says
+from helpers.commands import wait_until
+from helpers.decoding import Decoding
+from helpers.followed_trees import TREES, Follower, check_adds_up, converse, follow
+from helpers.forking import Forker
 
 import agentgraph as ag
 from agentgraph.graph.sync_async import Call, run_calls

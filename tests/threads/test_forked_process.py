@@ -4,9 +4,9 @@ from ast import literal_eval
 from pathlib import Path
 
 import pytest
-from commands import Commands
-from databases import Databases
 from forked_process import ACTS
+from helpers.commands import Commands
+from helpers.databases import Databases
 
 PROGRAM = Path(__file__).with_name("forked_process.py")
 ON_A_FILE = {"the same thread", "another runner"}

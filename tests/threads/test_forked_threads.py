@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from forked import CONFIG, FORKS, Counted, Thread
 from helpers import ask_person, chat
+from helpers.forked import CONFIG, FORKS, Counted, Thread
 
 import agentgraph as ag
 from agentgraph.testing import call, calls

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from failing_savers import Failing
+from helpers.failing_savers import Failing
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from databases import Place
-from failing_savers import Failing
 from helpers import Drive, Session, Sync, lines, unvoided
+from helpers.databases import Place
+from helpers.failing_savers import Failing
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph

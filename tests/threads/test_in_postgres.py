@@ -15,9 +15,9 @@ import test_going_back
 import test_inner_trees
 import test_late_results
 import test_results
-from databases import Databases
-from forked import Thread
 from helpers import Async, Disk, Drive, Sync
+from helpers.databases import Databases
+from helpers.forked import Thread
 
 import agentgraph as ag
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from forked import Thread
 from helpers import asks, chat, says, scripted
+from helpers.forked import Thread
 from langchain.agents import create_agent
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.graph import START, MessagesState, StateGraph

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from databases import Databases
 from helpers import asks, says
+from helpers.databases import Databases
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from commands import Commands, wait_until
 from helpers import Disk, Drive, says
+from helpers.commands import Commands, wait_until
 
 import agentgraph as ag
 from agentgraph.threads.locks import ThreadLock

@@ -7,8 +7,8 @@ import os
 from collections import defaultdict
 from pathlib import Path
 
-from commands import Commands
-from databases import Databases
+from helpers.commands import Commands
+from helpers.databases import Databases
 from many_processes import PROCESSES
 
 import agentgraph as ag

@@ -10,9 +10,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from commands import Commands, wait_until
-from databases import Databases, cut_locks
 from helpers import Async, Drive, Sync, asks, lines, says, unvoided
+from helpers.commands import Commands, wait_until
+from helpers.databases import Databases, cut_locks
 from locking_process import TREE
 
 import agentgraph as ag

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from commands import Commands, wait_until
-from databases import Databases
 from helpers import Async, Drive, Sync, asks, lines, says
+from helpers.commands import Commands, wait_until
+from helpers.databases import Databases
 
 import agentgraph as ag
 from agentgraph.threads.savers.postgres import MOST_CONNECTIONS

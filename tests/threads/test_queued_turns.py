@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Commands, wait_until
 from helpers import asks, fails, texts
+from helpers.commands import Commands, wait_until
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forked import CONFIG, Thread
 from helpers import Async, Sync, says
+from helpers.forked import CONFIG, Thread
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from helpers import asks, chat, lines, says, sees
-from walking import par, rounds, seq
+from helpers.walking import par, rounds, seq
 
 import agentgraph as ag
 from agentgraph.testing import call as called

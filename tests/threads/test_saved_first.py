@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Commands
 from helpers import Drive, Sync, collect, failing, fresh, read, unvoided
+from helpers.commands import Commands
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from commands import Commands, wait_until
 from helpers import (
     Drive,
     Sync,
@@ -24,6 +23,7 @@ from helpers import (
     texts,
     unvoided,
 )
+from helpers.commands import Commands, wait_until
 from langchain.agents.middleware import PIIMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import StructuredTool

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import ormsgpack
 import pytest
-from fuzzed import CALLS, call_on, rewrite
 from helpers import Drive, asks, foreign, fresh, gives, says, scripted
+from helpers.fuzzed import CALLS, call_on, rewrite
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from databases import Databases, saver_at
 from helpers import Async, Drive, Sync, asks, fails, says
+from helpers.databases import Databases, saver_at
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver

@@ -9,12 +9,12 @@ from runpy import run_path
 from typing import Any
 
 import pytest
-from commands import Commands, wait_until
-from decoding import Decoding
 from helpers import Drive, Session, asks, chat, fails, says
+from helpers.commands import Commands, wait_until
+from helpers.decoding import Decoding
+from helpers.timelines import check_sound, lines
 from langchain_core.messages import AIMessage
 from langgraph.types import interrupt
-from timelines import check_sound, lines
 
 import agentgraph as ag
 from agentgraph.testing import call, calls

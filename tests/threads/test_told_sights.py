@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from databases import Databases
 from helpers import says
+from helpers.databases import Databases
+from helpers.told import Team, Told, call, calls, search, seen
 from langchain.agents.middleware import AgentMiddleware
 from pydantic import BaseModel
-from told import Team, Told, call, calls, search, seen
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel

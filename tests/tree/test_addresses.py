@@ -4,7 +4,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from walking import (
+from helpers.walking import (
     Endings,
     a,
     b,

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import walking
-from helpers import foreign, lines, says, scripted
+from helpers import foreign, lines, says, scripted, walking
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, before_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from walking import NAMES, a, b, c, cases, d, group, leaf, par, rounds, seq
+from helpers.walking import NAMES, a, b, c, cases, d, group, leaf, par, rounds, seq
 
 from agentgraph import Agent, chat_agent, function_agent, human
 from agentgraph.testing import ScriptedChatModel

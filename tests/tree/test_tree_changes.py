@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from helpers import asks, lines, says, scripted, visits
+from helpers.walking import group, par, rounds, seq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from langgraph.checkpoint.memory import InMemorySaver
-from walking import group, par, rounds, seq
 
 import agentgraph as ag
 

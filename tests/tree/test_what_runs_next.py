@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from walking import (
+from helpers.walking import (
     NAMES,
     Endings,
     a,
@@ -31,6 +29,8 @@ from walking import (
     x,
     y,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentgraph import Agent, Ask, human
 from agentgraph.agents.signals import Capabilities

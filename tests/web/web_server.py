@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 import web_trees
-from pages import free_port
+from helpers.pages import free_port
 
 import agentgraph as ag
 

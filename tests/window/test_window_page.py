@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import window_trees
-from pages import free_port
+from helpers.pages import free_port
 from selenium.webdriver import Keys
 from web_server import Wire
 from web_trees import HOSTILE

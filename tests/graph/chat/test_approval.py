@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from beside_langchain import run_graph, run_tree
-from commands import Commands
 from helpers import THREAD, Disk, Drive, chat, check_heard, decide, edited, lines, scripted
+from helpers.commands import Commands
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
 from langchain_core.messages import ToolMessage

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Commands
 from helpers import (
     Async,
     Disk,
@@ -29,6 +28,7 @@ from helpers import (
     unvoided,
     yields,
 )
+from helpers.commands import Commands
 from langchain.agents.middleware import AgentMiddleware
 
 import agentgraph as ag

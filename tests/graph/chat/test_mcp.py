@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import mcp_library
 import pytest
 import uvicorn
-from commands import wait_until
-from helpers import Async, Disk, Drive, failing, says, scripted
+from helpers import Async, Disk, Drive, failing, mcp_library, says, scripted
+from helpers.commands import wait_until
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_mcp_adapters.client import MultiServerMCPClient

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from helpers import Drive, echo, enforcing, failing, middleware, scripted, town
+from helpers.openai_server import OpenAIServer
 from langchain.agents import create_agent
 from langchain.agents.middleware import LLMToolSelectorMiddleware
 from langchain_core.language_models import FakeListChatModel
@@ -12,7 +13,6 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Sys
 from langchain_core.runnables import RunnableLambda
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_openai import ChatOpenAI
-from openai_server import OpenAIServer
 
 import agentgraph as ag
 from agentgraph.graph.chat.models import with_tools

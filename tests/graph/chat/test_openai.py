@@ -8,9 +8,9 @@ from typing import Any
 import openai
 import pytest
 from helpers import Async, Disk, Drive, echo, failing, lines, retrying, unvoided
+from helpers.openai_server import Body, Call, Failure, OpenAIServer, Reply
 from langchain.agents.structured_output import ToolStrategy
 from langchain_openai import ChatOpenAI
-from openai_server import Body, Call, Failure, OpenAIServer, Reply
 from pydantic import BaseModel
 
 import agentgraph as ag

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import stack_process
-from commands import Commands
-from helpers import check_heard, read
-from stack_process import NOWHERE
+from helpers import check_heard, read, stack_process
+from helpers.commands import Commands
+from helpers.stack_process import NOWHERE
 
 import agentgraph as ag
 

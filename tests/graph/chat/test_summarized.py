@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from helpers import Async, Drive, failing, says, scripted, shapes, texts
+from helpers.openai_server import OpenAIServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
@@ -19,7 +20,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.messages.utils import get_buffer_string
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
-from openai_server import OpenAIServer
 
 import agentgraph as ag
 from agentgraph.testing import call, calls, pairing_faults, transcript

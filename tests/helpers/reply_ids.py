@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from helpers import middleware, retrying
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
@@ -14,6 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from pydantic import PrivateAttr
 
 import agentgraph as ag
+from helpers import middleware, retrying
 
 STYLES = ("missing", "empty", "constant", "first", "changing")
 """Which ids chunks have: none; ""; the same in all; one in the first alone; another each time."""

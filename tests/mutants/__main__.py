@@ -4,7 +4,7 @@ Run it as `make mutants`. It works on a copy, so the files here stay as they are
 random, ten for each of four folders. A seed chooses the same ones as long as the structure of the code
 is the same: names and comments may change.
 
-    python tests/mutants.py [COUNT [SEED]]
+    python tests/mutants [COUNT [SEED]]
 """
 
 import ast
@@ -23,7 +23,7 @@ FOLDERS = ("tree", "graph", "events", "threads")
 PATIENCE = 1200.0
 """Seconds after which the tests of a mutant count as failed."""
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,

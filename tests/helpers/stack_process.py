@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
-from helpers import Async, Session, Sync
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
+from helpers import Async, Session, Sync
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
 NOWHERE = "nowhere"

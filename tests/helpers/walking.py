@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import helpers
 import pytest
 
 import agentgraph
+import helpers
 from agentgraph import (
     Agent,
     BreakLoop,

@@ -10,7 +10,6 @@ from itertools import count, islice
 from typing import Annotated, Any, NotRequired
 
 import pytest
-from databases import Place, asaver_at, saver_at
 from langchain.agents.middleware import AgentMiddleware, AgentState, ToolRetryMiddleware, hook_config
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, StructuredTool
@@ -24,6 +23,7 @@ from pydantic import BaseModel
 import agentgraph as ag
 from agentgraph.show.lines import event_text
 from agentgraph.testing import ScriptedChatModel
+from helpers.databases import Place, asaver_at, saver_at
 
 
 def scripted(*responses: Any) -> ScriptedChatModel:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import count
 from typing import Annotated, Any
 
-from databases import Place, asaver_at, saver_at
-from helpers import Drive, Sync, unvoided
 from langgraph.checkpoint.memory import InMemorySaver
 from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.threads.replay import last_turn
+from helpers import Drive, Sync, unvoided
+from helpers.databases import Place, asaver_at, saver_at
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 

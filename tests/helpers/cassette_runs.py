@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Async, Drive, Sync, lines
 
 import agentgraph as ag
 from agentgraph.testing import recorded
+from helpers import Async, Drive, Sync, lines
 
 DRIVES = pytest.mark.parametrize("drives", [(a, b) for a in (Sync, Async) for b in (Sync, Async)])
 """Recorded by sync and async runs, and played by both."""

@@ -8,7 +8,12 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from commands import wait_until
+from langgraph.types import interrupt
+
+import agentgraph as ag
+from agentgraph.show.lines import event_text
+from agentgraph.testing import ScriptedChatModel, call, calls
+from agentgraph.threads.live.under_way import run_under_way
 from helpers import (
     Drive,
     Sync,
@@ -26,12 +31,7 @@ from helpers import (
     tries_calls_again,
     unvoided,
 )
-from langgraph.types import interrupt
-
-import agentgraph as ag
-from agentgraph.show.lines import event_text
-from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.live.under_way import run_under_way
+from helpers.commands import wait_until
 
 
 def flaky(name: str, *, times: int = 1, every: int = 2) -> ag.Agent:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forking import Forker, serve
+from helpers.forking import Forker, serve
 
 PATIENCE = 30.0
 CTRL_C, CTRL_D = "\x03", "\x04"

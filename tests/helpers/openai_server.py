@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
 
-import openai_responses
+from helpers import openai_responses
 
 Body = dict[str, Any]
 

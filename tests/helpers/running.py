@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from helpers import Disk, check_heard, fresh, lines
-
 import agentgraph as ag
+from helpers import Disk, check_heard, fresh, lines
 
 Function = Callable[[ag.Context], Any]
 

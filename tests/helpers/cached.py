@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from helpers import Drive, Session, foreign, lines, unvoided
 from langchain_core.messages import AIMessage
 from langgraph.cache.base import BaseCache
 from langgraph.types import CachePolicy
 from typing_extensions import TypedDict
 
 import agentgraph as ag
+from helpers import Drive, Session, foreign, lines, unvoided
 
 Cache = BaseCache[Any]
 

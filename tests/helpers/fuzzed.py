@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import ormsgpack
-from helpers import Drive, Sync
 
 import agentgraph as ag
+from helpers import Drive, Sync
 
 CALLS: dict[str, tuple[Any, ...]] = {
     "threads": (),
