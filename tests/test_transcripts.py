@@ -34,7 +34,7 @@ from helpers import Drive, check_heard, lines, visits
 from helpers.forked import CONFIG, Thread
 from helpers.running import catching, gathering
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.types import Overwrite
+from langgraph.types import Overwrite, interrupt
 
 import agentgraph as ag
 from agentgraph import testing
@@ -51,6 +51,7 @@ NAMES = {
         "AIMessage": AIMessage,
         "HumanMessage": HumanMessage,
         "Overwrite": Overwrite,
+        "interrupt": interrupt,
     },
 }
 
