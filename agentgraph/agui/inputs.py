@@ -26,7 +26,6 @@ from agentgraph.agui.questions import cancelled, frontend_answer, frontend_call
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt as Question
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import begun_input, next_node
 from agentgraph.threads.pending import pending
 from agentgraph.threads.thread_saver import ThreadSaver
 
@@ -68,11 +67,11 @@ async def before(saver: ThreadSaver) -> Before:
         return Before(is_running=True)
     questions = await pending(saver)
     state = (await saver.state()).values
-    begun = begun_input(saved)
+    begun = saved.begun_input
     messages = [*state.get("messages", ()), *(begun["messages"] if begun else ())]
     by_id = {str(message.id): message for message in messages}
     values = dict(state.get("values", {}))
-    return Before(False, next_node(saved) is None, by_id, values, questions)
+    return Before(False, saved.next_node is None, by_id, values, questions)
 
 
 async def values_of(saver: ThreadSaver) -> Mapping[str, object]:

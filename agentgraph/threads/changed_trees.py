@@ -5,32 +5,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from typing import NamedTuple, cast
 
-from langgraph.checkpoint.base import CheckpointTuple
-
 from agentgraph.errors import TreeChangedError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, TRIGGER, recast_checkpoint_ns
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import Moment, note_of, number_of
 from agentgraph.graph.state import Position, clock_in
+from agentgraph.journal.saved import CHANGED, COPIED, NOTES, Saved, parts_of
 from agentgraph.safe_repr import shown
 from agentgraph.threads.checkpoints import (
-    CHANGED,
-    COPIED,
-    NOTES,
-    begins_turn,
     begun_thread,
     check_whole,
-    is_by_hand,
     is_foreign,
     known_thread,
     leading_checkpoints,
-    namespace_of,
-    next_node,
-    notes_at,
-    parts_of,
-    position_of,
-    root_id,
-    writes_by_task,
 )
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import way_to
@@ -69,7 +56,7 @@ class _Been(NamedTuple):
     graphs: dict[str, set[str]]
 
 
-async def open_thread(saver: ThreadSaver) -> CheckpointTuple:
+async def open_thread(saver: ThreadSaver) -> Saved:
     """Return the latest checkpoint of a thread that its tree can resume.
 
     Raises:
@@ -80,7 +67,7 @@ async def open_thread(saver: ThreadSaver) -> CheckpointTuple:
     return await _opened(saver, await known_thread(saver))
 
 
-async def read_thread(saver: ThreadSaver) -> CheckpointTuple | None:
+async def read_thread(saver: ThreadSaver) -> Saved | None:
     """Return the latest checkpoint of a thread to read; None if its first run has saved nothing yet.
 
     Raises:
@@ -91,9 +78,9 @@ async def read_thread(saver: ThreadSaver) -> CheckpointTuple | None:
     return None if saved is None else await _opened(saver, saved)
 
 
-async def _opened(saver: ThreadSaver, saved: CheckpointTuple) -> CheckpointTuple:
+async def _opened(saver: ThreadSaver, saved: Saved) -> Saved:
     check_whole(saver, saved)
-    position = position_of(saved)
+    position = saved.position
     if position is not None and not is_of(saver.tree, saved):
         every = await leading_checkpoints(saver)
         check_tree(saver, every, saved, position["tree"])
@@ -102,8 +89,8 @@ async def _opened(saver: ThreadSaver, saved: CheckpointTuple) -> CheckpointTuple
 
 def check_tree(
     saver: ThreadSaver,
-    every: Sequence[CheckpointTuple],
-    root: CheckpointTuple,
+    every: Sequence[Saved],
+    root: Saved,
     tree: str,
     own: str | None = None,
     here: Iterable[str] = (),
@@ -132,37 +119,37 @@ def check_tree(
         raise _changed(saver, was, in_words)
 
 
-def _been(tree: Tree, every: Sequence[CheckpointTuple], was: Outline, own: str | None) -> _Been:
+def _been(tree: Tree, every: Sequence[Saved], was: Outline, own: str | None) -> _Been:
     """Return where a thread has been, for the arguments of `check_tree`."""
     known, runs_graph = nodes_in(was), graph_nodes_in(was)
     inside: dict[str, set[str]] = defaultdict(set)
     asks_or_ran: set[str | None] = set()
-    head = next((root_id(saved) for saved in every if not namespace_of(saved)), "")
-    after: dict[str, CheckpointTuple] = {}
+    head = next((saved.root_id for saved in every if not saved.namespace), "")
+    after: dict[str, Saved] = {}
     come = _Been(set(), set(), set(), {})
     for saved in every:
-        position, namespace = position_of(saved), namespace_of(saved)
+        position, namespace = saved.position, saved.namespace
         names = {part.partition(":")[0] for part in parts_of(namespace)}
         if runs_graph and (node := _graph_node(namespace)) in runs_graph:
-            if root_id(saved) == head and COPIED not in saved.metadata:
+            if saved.root_id == head and COPIED not in saved.metadata:
                 inside[node] |= _been_inside(saved)
             continue
         if position is None or (is_foreign(tree, saved) and not names <= known):
             continue
         next_ = after.get(namespace)
         after[namespace] = saved
-        is_under_way = root_id(saved) == head
-        has_ended = not is_by_hand(next_) if next_ is not None else not is_under_way
+        is_under_way = saved.root_id == head
+        has_ended = not next_.is_by_hand if next_ is not None else not is_under_way
         if own is None or not is_under_way:
             has_begun = bool(_written(saved) - _KEEPS_NOTHING)
         else:
             has_begun = saved.checkpoint["id"] != own or bool(_written(saved) & _KEPT)
-        if has_begun or (has_ended and not begins_turn(saved)):
-            come.ran.add(next_node(saved))
+        if has_begun or (has_ended and not saved.begins_turn):
+            come.ran.add(saved.next_node)
         if next_ is None and is_under_way:
-            come.here.add(next_node(saved))
+            come.here.add(saved.next_node)
             if _written(saved) & {RETURN, INTERRUPT}:
-                asks_or_ran.add(next_node(saved))
+                asks_or_ran.add(saved.next_node)
         come.at.update(_lanes_in(saved))
     begun = (node for node in come.here & runs_graph if node in inside or node in asks_or_ran)
     return come._replace(graphs={str(node): inside[str(node)] for node in begun})
@@ -177,7 +164,7 @@ def _graph_node(namespace: str) -> str:
     return names[-1] if len(names) % 2 else ""
 
 
-def _been_inside(saved: CheckpointTuple) -> set[str]:
+def _been_inside(saved: Saved) -> set[str]:
     """Return the nodes of a LangGraph graph that ran before one of its checkpoints, or are next."""
     channels = saved.checkpoint["channel_values"]
     next_ = (name.removeprefix(TRIGGER) for name in channels if name.startswith(TRIGGER))
@@ -185,20 +172,20 @@ def _been_inside(saved: CheckpointTuple) -> set[str]:
     return {name for name in names if not name.startswith("__")}
 
 
-def _lanes_in(saved: CheckpointTuple) -> Iterator[str]:
+def _lanes_in(saved: Saved) -> Iterator[str]:
     """Yield the addresses of the lanes whose results the step after a checkpoint has."""
-    for writes in writes_by_task(saved).values():
+    for writes in saved.writes.values():
         result = writes.get(RETURN)
         position = result.get("position") if isinstance(result, Mapping) else None
         if position and "at" in position:
             yield position["at"]
 
 
-def _written(saved: CheckpointTuple) -> set[str]:
+def _written(saved: Saved) -> set[str]:
     return {channel for _, channel, _ in saved.pending_writes or ()}
 
 
-def _last_outline(newest_first: Iterable[CheckpointTuple], tree: str) -> Outline | None:
+def _last_outline(newest_first: Iterable[Saved], tree: str) -> Outline | None:
     """Return the outline of the tree that ran a thread last; None if the thread has none.
 
     Args:
@@ -207,50 +194,48 @@ def _last_outline(newest_first: Iterable[CheckpointTuple], tree: str) -> Outline
     """
     is_last = True
     for saved in newest_first:
-        if namespace_of(saved):
+        if saved.namespace:
             continue
         if (outline := outline_at(saved)) and (is_last or fingerprint_of(outline) == tree):
             return outline
-        is_last = is_last and is_by_hand(saved)
+        is_last = is_last and saved.is_by_hand
     return None
 
 
-def outline_at(saved: CheckpointTuple) -> Outline | None:
+def outline_at(saved: Saved) -> Outline | None:
     """Return the outline of a tree that is saved with a checkpoint of the root; None if none is."""
     if (changed := _changed_at(saved)) is not None:
         return changed
-    position = position_of(saved)
+    position = saved.position
     return position.get("outline") if position else None
 
 
-def _outlines_at(saved: CheckpointTuple) -> Iterator[Outline]:
+def _outlines_at(saved: Saved) -> Iterator[Outline]:
     """Yield the outlines of the tree that got to a checkpoint, and of a changed one that went on."""
-    position = position_of(saved)
+    position = saved.position
     if position is not None and "outline" in position:
         yield position["outline"]
     if (changed := _changed_at(saved)) is not None:
         yield changed
 
 
-def is_of(tree: Tree, saved: CheckpointTuple) -> bool:
+def is_of(tree: Tree, saved: Saved) -> bool:
     """Return whether a tree was the last to get to a checkpoint of the root, or to go on from there."""
     if (changed := _changed_at(saved)) is not None:
         return fingerprint_of(changed) == tree.fingerprint
-    position = position_of(saved)
+    position = saved.position
     return position is not None and position["tree"] == tree.fingerprint
 
 
-def former_paths(
-    paths: RunPaths, every: Iterable[CheckpointTuple]
-) -> Callable[[Moment], RunPaths] | None:
+def former_paths(paths: RunPaths, every: Iterable[Saved]) -> Callable[[Moment], RunPaths] | None:
     """Return what returns the run paths of the tree that ran at a moment; None if one tree ran all.
 
     Args:
         paths: The run paths of the runner's tree.
         every: The checkpoints of the thread, or of its last steps: what ran before is not known then.
     """
-    roots = [saved for saved in every if not namespace_of(saved)]
-    if all(is_of(paths.tree, saved) for saved in roots if begins_turn(saved)):
+    roots = [saved for saved in every if not saved.namespace]
+    if all(is_of(paths.tree, saved) for saved in roots if saved.begins_turn):
         return None
     known: dict[str, RunPaths] = {paths.tree.fingerprint: paths}
     since: list[tuple[tuple[int, int], RunPaths]] = []
@@ -262,10 +247,10 @@ def former_paths(
         since.append(((turn, number), known[fingerprint]))
 
     for saved in roots:
-        position = position_of(saved)
-        if position is not None and begins_turn(saved) and "outline" in position:
+        position = saved.position
+        if position is not None and saved.begins_turn and "outline" in position:
             add(clock_in(position)[0], 0, position["outline"])
-        for note in notes_at(saved):
+        for note in saved.notes:
             if note.kind == CHANGED and note.moment is not None:
                 add(note.moment.turn, note.moment.number, cast(Outline, note.data))
     since.sort(key=lambda each: each[0])
@@ -277,7 +262,7 @@ def former_paths(
     return at
 
 
-def places_kept(tree: Tree, every: Sequence[CheckpointTuple]) -> Callable[[Position, Place], bool]:
+def places_kept(tree: Tree, every: Sequence[Saved]) -> Callable[[Position, Place], bool]:
     """Return what says if the tree that got to a position has its next node at a place of `tree`.
 
     Args:
@@ -289,7 +274,7 @@ def places_kept(tree: Tree, every: Sequence[CheckpointTuple]) -> Callable[[Posit
 
     def former(fingerprint: str) -> Tree | None:
         if fingerprint not in known:
-            there = (each for saved in every if not namespace_of(saved) for each in _outlines_at(saved))
+            there = (each for saved in every if not saved.namespace for each in _outlines_at(saved))
             outline = next((each for each in there if fingerprint_of(each) == fingerprint), None)
             known[fingerprint] = None if outline is None else former_tree(outline)
         return known[fingerprint]
@@ -308,7 +293,7 @@ def _shape(place: Place) -> tuple[list[str], list[str]]:
     return [each.segment for each in way_to(place)], [each.kind for each in place.counts]
 
 
-def _changed_at(saved: CheckpointTuple) -> Outline | None:
+def _changed_at(saved: Saved) -> Outline | None:
     """Return the outline of the last changed tree that went on from a checkpoint; None if none did."""
     several = (notes for _, channel, notes in saved.pending_writes or () if channel == NOTES)
     changed = [note_of(each) for notes in several for each in notes if each[1] == CHANGED]

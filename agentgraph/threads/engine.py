@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 
 from agentgraph.agents.limits import Limits, check_limits
@@ -22,6 +21,7 @@ from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.saved import Saved
 from agentgraph.safe_repr import nearest, shown
 from agentgraph.threads.config import (
     await_outside,
@@ -488,7 +488,7 @@ async def _check_known(
         )
 
 
-def _written_in(saved: CheckpointTuple) -> Iterator[str]:
+def _written_in(saved: Saved) -> Iterator[str]:
     """Yield the names of the values that a lane had written, or a lane that ended in the step after."""
     results = [each for _, name, each in saved.pending_writes or () if name == RETURN]
     for state in (saved.checkpoint["channel_values"], *results):

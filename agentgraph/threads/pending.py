@@ -7,7 +7,6 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 from langgraph.types import Interrupt as LangGraphInterrupt
 
@@ -20,7 +19,7 @@ from agentgraph.graph.failures import each_once, is_within
 from agentgraph.graph.graph_classes import Admitted
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
 from agentgraph.graph.leave import asked_in
-from agentgraph.graph.nodes.lane import attempts_in, namespace_of_attempt
+from agentgraph.graph.nodes.lane import namespace_of_attempt
 from agentgraph.graph.nodes.spending import LEAVE, Counts
 from agentgraph.graph.own import detached
 from agentgraph.graph.read_back import UnsavableError, read_back
@@ -28,19 +27,15 @@ from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.state import Position
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.values import check_mapping
+from agentgraph.journal.saved import Saved, Writes
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.threads.changed_trees import open_thread, read_thread
 from agentgraph.threads.checkpoints import (
-    Writes,
     before_edits,
-    begun_input,
     leading_checkpoints,
-    next_node,
     order_of,
     place_of,
     position_in,
-    ran_after,
-    writes_by_task,
 )
 from agentgraph.threads.spent import counts_at
 from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
@@ -81,7 +76,7 @@ class Asked(NamedTuple):
     """
 
     question: LangGraphInterrupt
-    saved: CheckpointTuple | None = None
+    saved: Saved | None = None
     task: str = ""
     answers: Sequence[object] = ()
 
@@ -168,10 +163,10 @@ async def resumption(
     questions, answered, asked = await _pending_questions(saver, saved)
     named = answers_by_id(saver, questions, answers)
     values = saver.saved_values(values)
-    if values and (begun := begun_input(saved)) is not None:
+    if values and (begun := saved.begun_input) is not None:
         return Admitted({**begun, "values": [*begun["values"], values]})
     update: dict[str, object] | None = {"values": values} if values else None
-    if update and next_node(saved):  # at its node values may settle a conflict
+    if update and saved.next_node:  # at its node values may settle a conflict
         update["position"] = {"settled": values}
     if named and answered == "by new id":
         update = update or {"values": {}}  # LangGraph finds answers by id only after a write
@@ -267,13 +262,13 @@ def _fits(question: Interrupt, answer: object) -> bool:
         return False
 
 
-async def _pending_questions(saver: ThreadSaver, saved: CheckpointTuple) -> PendingQuestions:
+async def _pending_questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
     """Return the questions that wait where a thread is, and how they can be answered."""
     _, origin = await before_edits(saver, saved)
     return await (_questions if origin is saved else _asked_before_edits)(saver, origin)
 
 
-async def _questions(saver: ThreadSaver, saved: CheckpointTuple) -> PendingQuestions:
+async def _questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
     """Return the questions that were asked in the step after a checkpoint of the root."""
     asked = await _asked_in(saver, "", saved)
     if any(map(asked_in, (each.schema for each in asked))):
@@ -292,7 +287,7 @@ def _without_leave(asked: Sequence[Asked], counts: Counts) -> list[Asked]:
     ]
 
 
-async def _asked_before_edits(saver: ThreadSaver, origin: CheckpointTuple) -> PendingQuestions:
+async def _asked_before_edits(saver: ThreadSaver, origin: Saved) -> PendingQuestions:
     """Return the questions that were asked in the step after a checkpoint, before the state was edited.
 
     The step that asked them begins anew. So the question of its node has a new id already, and one of a
@@ -309,19 +304,19 @@ async def _asked_before_edits(saver: ThreadSaver, origin: CheckpointTuple) -> Pe
     (ran,) = (await saver.state("", origin.checkpoint["id"])).tasks
     asks_itself = position["next"] == place.nodes.question or place.kind.asks
     is_first = asks_itself or not await _is_answered(saver, origin)
-    alone = ran_after(origin) == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
+    alone = origin.ran_after == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
     if len(questions) == 1 and is_first and alone:
         own = LangGraphInterrupt.from_ns(None, node).id
         return PendingQuestions([replace(questions[0], id=own)], "by new id")
     return PendingQuestions(questions, "bare" if len(questions) == 1 and is_first else "anew")
 
 
-async def _is_answered(saver: ThreadSaver, origin: CheckpointTuple) -> bool:
+async def _is_answered(saver: ThreadSaver, origin: Saved) -> bool:
     """Return whether any question of the step after a checkpoint of the root was answered."""
     began = origin.checkpoint["id"]
     every = await leading_checkpoints(saver, began)
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
-    return any(RESUME in task for at in [origin, *inside] for task in writes_by_task(at).values())
+    return any(RESUME in task for at in [origin, *inside] for task in at.writes.values())
 
 
 def _edited_error(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
@@ -413,7 +408,7 @@ def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> Unknown
     return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
-async def _asked_in(saver: ThreadSaver, namespace: str, saved: CheckpointTuple | None) -> list[Asked]:
+async def _asked_in(saver: ThreadSaver, namespace: str, saved: Saved | None) -> list[Asked]:
     """Return the questions of a lane and of the lanes inside it.
 
     A LangGraph task keeps its last question even if that was answered and the task then failed. So each
@@ -464,7 +459,7 @@ async def _asked_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, Asked
 
 
 async def _asked_by_tasks(
-    saver: ThreadSaver, namespace: str, saved: CheckpointTuple, position: Position
+    saver: ThreadSaver, namespace: str, saved: Saved, position: Position
 ) -> list[Asked]:
     """Return the questions of the lanes and tool calls that one node runs as tasks.
 
@@ -475,11 +470,11 @@ async def _asked_by_tasks(
     at = address(place, as_cursor(position["cursor"]))
     (runs,) = (await saver.state(namespace, saved.checkpoint["id"])).tasks
     outer = joined(namespace, f"{position['next']}:{runs.id}")
-    if ran_after(saved) == {runs.id}:
+    if saved.ran_after == {runs.id}:
         return _unanswered(outer, saved, runs.id)
     in_order: list[tuple[tuple[int, str], list[Asked]]] = []
     for task in asked.keys() - {runs.id}:
-        attempt = sum(each["task"] == task for each in attempts_in(saved))
+        attempt = sum(each["task"] == task for each in saved.attempts)
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
             inside = namespace_of_attempt(joined(outer, lane.node), task, attempt)
             at_lane = await saver.checkpoint(inside)
@@ -516,20 +511,20 @@ def _likely_first(
     return sorted(lanes, key=lambda lane: lane not in around)
 
 
-def _asking(saved: CheckpointTuple) -> Writes:
+def _asking(saved: Saved) -> Writes:
     """Return the writes of the tasks that asked and have not ended since, by task id."""
     ends = {INTERRUPT, RESUME, ERROR}
-    by_task = writes_by_task(saved).items()
+    by_task = saved.writes.items()
     return {task: each for task, each in by_task if INTERRUPT in each and each.keys() <= ends}
 
 
-def _unanswered(namespace: str, saved: CheckpointTuple, task: str) -> list[Asked]:
+def _unanswered(namespace: str, saved: Saved, task: str) -> list[Asked]:
     """Return the questions of a task that have no answers: LangGraph counts them in the id.
 
     Where a question is that of the task itself, and not of a graph in it, it is known where its answer
     is saved.
     """
-    writes = writes_by_task(saved)[task]
+    writes = saved.writes[task]
     answers = writes.get(RESUME, ())
     counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, len(answers) + 1))]
     *answered, next_ = [LangGraphInterrupt.from_ns(None, each).id for each in counted]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import nearest, shown
 from agentgraph.threads.changed_trees import outline_at
-from agentgraph.threads.checkpoints import position_of, root_line
+from agentgraph.threads.checkpoints import root_line
 from agentgraph.threads.engine import Engine, Former
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.changes import names_in
@@ -31,7 +31,7 @@ def former_engines(tree: Tree, renames: Mapping[str, str], make: Make) -> Former
 
     async def former(saver: ThreadSaver) -> Engine | None:
         saved = await saver.checkpoint()
-        position = position_of(saved) if saved else None
+        position = saved.position if saved else None
         if position is None or position["tree"] == tree.fingerprint:
             return None
         line = await root_line(saver, lambda each: outline_at(each) is not None)

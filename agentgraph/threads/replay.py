@@ -48,14 +48,12 @@ from operator import itemgetter
 from typing import NamedTuple
 from uuid import uuid4
 
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, question_note, told_in
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN
 from agentgraph.graph.nodes.emitter import Before, Clock
-from agentgraph.graph.nodes.lane import without_past_attempts
 from agentgraph.graph.stamps import (
     ANSWERED,
     Entry,
@@ -67,33 +65,21 @@ from agentgraph.graph.stamps import (
     moment_of,
     number_in,
     number_of,
-    step_name,
 )
 from agentgraph.graph.state import Position, clock_in
+from agentgraph.journal.saved import CHANGED, REWOUND, VOIDED, Saved, error_in, is_stop, keeps_state
 from agentgraph.threads.changed_trees import former_paths, is_of, open_thread, read_thread
 from agentgraph.threads.checkpoints import (
-    CHANGED,
-    REWOUND,
-    VOIDED,
     address_at,
     before_edits,
-    begins_turn,
-    error_in,
     is_foreign,
-    is_stop,
-    keeps_state,
     known_line,
     leading_checkpoints,
-    namespace_of,
-    next_node,
-    notes_at,
     parent_of,
     place_of,
-    position_of,
     root_line,
     save_notes,
-    time_of,
-    writes_by_task,
+    without_past_attempts,
 )
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import as_cursor, root_address
@@ -144,7 +130,7 @@ async def told_since(saver: ThreadSaver, after: str | None, upto: int | None) ->
     return told_in_steps(saver, await _of_steps_since(saver, after), after, upto)
 
 
-async def _of_steps_since(saver: ThreadSaver, after: str | None) -> list[CheckpointTuple]:
+async def _of_steps_since(saver: ThreadSaver, after: str | None) -> list[Saved]:
     """Return the checkpoints of the steps that may have told anything after a cursor.
 
     A checkpoint of the root has the number of the last event before it. So the last one with a number
@@ -156,14 +142,14 @@ async def _of_steps_since(saver: ThreadSaver, after: str | None) -> list[Checkpo
     if after is not None and not saver.tree.has_transfers:
         number, has_read = number_in(after), [False]
 
-        def is_last(saved: CheckpointTuple) -> bool:
-            was_read, has_read[0] = has_read[0], clock_in(position_of(saved))[1] <= number
+        def is_last(saved: Saved) -> bool:
+            was_read, has_read[0] = has_read[0], saved.clock[1] <= number
             return was_read
 
         roots = await root_line(saver, is_last)
         if roots:
             every = await _told_checkpoints(saver, str(roots[-1].checkpoint["id"]))
-            if not any(_is_replay_after(note, after) for each in every for note in notes_at(each)):
+            if not any(_is_replay_after(note, after) for each in every for note in each.notes):
                 return every
     return await _told_checkpoints(saver)
 
@@ -175,7 +161,7 @@ def _is_replay_after(note: Note, after: str) -> bool:
 
 
 def told_in_steps(
-    saver: ThreadSaver, every: Sequence[CheckpointTuple], after: str | None, upto: int | None
+    saver: ThreadSaver, every: Sequence[Saved], after: str | None, upto: int | None
 ) -> list[AgentEvent]:
     """Return what a reader lacks of what was told in the steps after some checkpoints, in order.
 
@@ -185,7 +171,7 @@ def told_in_steps(
         after: As in `told_since`.
         upto: As in `told_since`.
     """
-    notes = [note for saved in every for note in notes_at(saved) if note.kind == VOIDED]
+    notes = [note for saved in every for note in saved.notes if note.kind == VOIDED]
     voids = [each for each in notes if after and cursor_of(number_of(each), _LAST) > after]
     told: list[tuple[str, Entry]] = [
         (each.data[0], each._replace(kind="discarded", data=each.data[1])) for each in voids
@@ -234,8 +220,8 @@ async def last_turn(saver: ThreadSaver) -> list[str | AgentEvent]:
     await open_thread(saver)
     tree, checkpoints = saver.tree, await lane_checkpoints(saver)
     every = without_past_attempts(checkpoints)
-    turn = max((_turn(saved) for saved in every), default=0)
-    mine = [saved for saved in every if _turn(saved) == turn]
+    turn = max((saved.clock[0] for saved in every), default=0)
+    mine = [saved for saved in every if saved.clock[0] == turn]
     open_at = {address_at(tree, saved) for saved in _newest(every).values()}
     entries = [
         entry
@@ -255,7 +241,7 @@ async def last_turn(saver: ThreadSaver) -> list[str | AgentEvent]:
 
 
 def _events_of(
-    entries: Iterable[Entry], saver: ThreadSaver, every: Iterable[CheckpointTuple]
+    entries: Iterable[Entry], saver: ThreadSaver, every: Iterable[Saved]
 ) -> Iterator[AgentEvent]:
     """Yield the events of entries in order; the positions of checkpoints say where transfers led."""
     tree, several = saver.tree, [*every]
@@ -274,7 +260,7 @@ def _events_of(
         yield translator.event(entry)
 
 
-def learn_of(translator: Translator, tree: Tree, every: Iterable[CheckpointTuple]) -> None:
+def learn_of(translator: Translator, tree: Tree, every: Iterable[Saved]) -> None:
     """Tell a translator where transfers led that led to where the lanes of a step are."""
     for position in sorted(_ends(every) if tree.has_transfers else (), key=clock_in):
         _learn(translator, tree, position)
@@ -285,12 +271,12 @@ def _learn(translator: Translator, tree: Tree, position: Position) -> None:
         translator.learn(clock_in(position)[0], place, as_cursor(position["cursor"]))
 
 
-def _ends(every: Iterable[CheckpointTuple]) -> Iterator[Position]:
+def _ends(every: Iterable[Saved]) -> Iterator[Position]:
     """Yield the positions that are saved where something ended: in lanes, and in results of tasks."""
     for saved in every:
-        if (position := position_of(saved)) is not None:
+        if (position := saved.position) is not None:
             yield position
-        for writes in writes_by_task(saved).values():
+        for writes in saved.writes.values():
             result = writes.get(RETURN)
             if isinstance(result, Mapping) and "clock" in (result.get("position") or ()):
                 yield result["position"]
@@ -303,12 +289,12 @@ async def last_answer(saver: ThreadSaver) -> Note | None:
     """
     await open_thread(saver)
     every = await lane_checkpoints(saver)
-    turn = max((_turn(saved) for saved in every), default=0)
+    turn = max((saved.clock[0] for saved in every), default=0)
     answers = [note for note in _answers(every) if note.moment and note.moment.turn == turn]
     return answers[-1] if answers else None
 
 
-async def lane_checkpoints(saver: ThreadSaver, since: str = "") -> list[CheckpointTuple]:
+async def lane_checkpoints(saver: ThreadSaver, since: str = "") -> list[Saved]:
     """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
 
     A foreign graph may be a compiled tree, with entries of its own.
@@ -321,43 +307,41 @@ async def lane_checkpoints(saver: ThreadSaver, since: str = "") -> list[Checkpoi
     return [each for each in every if not is_foreign(saver.tree, each)]
 
 
-async def checkpoints_of_line(saver: ThreadSaver, head: str) -> list[CheckpointTuple]:
+async def checkpoints_of_line(saver: ThreadSaver, head: str) -> list[Saved]:
     """Return the checkpoints of the lanes on one of the thread's lines, also of other trees."""
     every = known_line(saver, head, await saver.checkpoints())
     return _lanes_of_any_tree(saver.tree, every)
 
 
-async def _told_checkpoints(saver: ThreadSaver, since: str = "") -> list[CheckpointTuple]:
+async def _told_checkpoints(saver: ThreadSaver, since: str = "") -> list[Saved]:
     """Return what `lane_checkpoints` does, and those of lanes of other trees that ran the thread."""
     return _lanes_of_any_tree(saver.tree, await leading_checkpoints(saver, since))
 
 
-def _lanes_of_any_tree(tree: Tree, every: Sequence[CheckpointTuple]) -> list[CheckpointTuple]:
+def _lanes_of_any_tree(tree: Tree, every: Sequence[Saved]) -> list[Saved]:
     """Return the checkpoints of lanes: those of the tree, and of the trees that ran the root before."""
     lanes = [each for each in every if not is_foreign(tree, each)]
     if len(lanes) == len(every):
         return lanes
-    roots = (position_of(each) for each in every if not namespace_of(each))
+    roots = (each.position for each in every if not each.namespace)
     former = {each["tree"] for each in roots if each is not None} - {tree.fingerprint}
     known = {id(each) for each in lanes}
     return [each for each in every if id(each) in known or _is_lane_of(former, each)]
 
 
-def _is_lane_of(former: Collection[str], saved: CheckpointTuple) -> bool:
+def _is_lane_of(former: Collection[str], saved: Saved) -> bool:
     """Return whether a checkpoint is that of a lane of a tree that has one of some fingerprints."""
-    position = position_of(saved) if former and not keeps_state(namespace_of(saved)) else None
+    position = saved.position if former and not keeps_state(saved.namespace) else None
     return position is not None and position["tree"] in former
 
 
-def entries_of(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Entry]:
+def entries_of(tree: Tree, every: Iterable[Saved]) -> list[Entry]:
     """Return the entries of the steps after some checkpoints, without the void ones, in order."""
     entries, failed = _entries_and_failures(tree, every)
     return [*entries, *failed]
 
 
-def _entries_and_failures(
-    tree: Tree, every: Iterable[CheckpointTuple]
-) -> tuple[list[Entry], list[Note]]:
+def _entries_and_failures(tree: Tree, every: Iterable[Saved]) -> tuple[list[Entry], list[Note]]:
     """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
     rest, entries = _of_last_attempts(every)
     events = [each for each in _without_void(entries) if not _is_answer(each)]
@@ -365,8 +349,8 @@ def _entries_and_failures(
 
 
 def _of_last_attempts(
-    every: Iterable[CheckpointTuple],
-) -> tuple[list[CheckpointTuple], list[Entry]]:
+    every: Iterable[Saved],
+) -> tuple[list[Saved], list[Entry]]:
     """Return the checkpoints without those of attempts that another one followed; and the entries.
 
     What a runner saved of a past attempt is with the root's checkpoint.
@@ -388,7 +372,7 @@ def _began_at(entry: Entry) -> str:
     return moment.step.partition(":")[0] if moment else ""
 
 
-def _answers(every: Iterable[CheckpointTuple]) -> list[Note]:
+def _answers(every: Iterable[Saved]) -> list[Note]:
     """Return the notes of structured answers in the steps after some checkpoints, in order."""
     entries = _without_void(_of_last_attempts(every)[1])
     return [each for each in entries if isinstance(each, Note) and _is_answer(each)]
@@ -398,7 +382,7 @@ def _is_answer(entry: Entry) -> bool:
     return isinstance(entry, Note) and entry.kind == ANSWERED
 
 
-def _all_entries(every: Iterable[CheckpointTuple]) -> list[Entry]:
+def _all_entries(every: Iterable[Saved]) -> list[Entry]:
     """Return all saved entries of the steps after some checkpoints, in order."""
     by_number: dict[int, Entry] = {}
     for saved in every:
@@ -425,15 +409,15 @@ def _without_void(entries: Sequence[Entry]) -> list[Entry]:
     return rest[::-1]
 
 
-def entries_at(saved: CheckpointTuple) -> Iterator[Entry]:
+def entries_at(saved: Saved) -> Iterator[Entry]:
     """Yield the entries of the step after a checkpoint, and those that were saved at the checkpoint."""
-    for writes in writes_by_task(saved).values():
+    for writes in saved.writes.values():
         yield from _entries_in(writes)
         if isinstance(result := writes.get(RETURN), Mapping):
             yield from _entries_in(result)
         for asked in writes.get(INTERRUPT, ()):
             yield question_note(asked)
-    for note in notes_at(saved):
+    for note in saved.notes:
         if note.kind not in _NO_EVENTS:
             yield note
 
@@ -447,66 +431,51 @@ def _entries_in(written: Mapping[str, object]) -> Iterator[Entry]:
         yield entry
 
 
-def _last_note(saved: CheckpointTuple, *kinds: str) -> Note | None:
+def _last_note(saved: Saved, *kinds: str) -> Note | None:
     """Return the last note of some kinds that is saved at a checkpoint."""
-    notes = [note for note in notes_at(saved) if note.kind in kinds]
+    notes = [note for note in saved.notes if note.kind in kinds]
     return max(notes, key=number_of, default=None)
 
 
-def _failures(tree: Tree, every: Sequence[CheckpointTuple], entries: Sequence[Entry]) -> Iterator[Note]:
+def _failures(tree: Tree, every: Sequence[Saved], entries: Sequence[Entry]) -> Iterator[Note]:
     """Yield errors for failed steps of the root that no runner reported: a runner saves its own.
 
     A step that has ended since has none: its failure is not saved any more.
     """
     last = max(map(number_of, entries), default=0)
     for saved in reversed(every):
-        if namespace_of(saved) or _has_ended(saved) or _last_note(saved, "error"):
+        if saved.namespace or saved.has_ended or _last_note(saved, "error"):
             continue
         for error in _shown_errors(saved):
             at = max(
                 (address_at(tree, each) or "" for each in every if error in _shown_errors(each)),
                 key=len,
             )
-            last = max(last, int(time_of(saved) * 1_000_000)) + 1
-            moment = Moment(_turn(saved), last, _step_at(saved))
+            last = max(last, int(saved.time * 1_000_000)) + 1
+            moment = Moment(saved.clock[0], last, saved.step)
             yield Note(f"{saved.checkpoint['id']} {error}", "error", error, at, moment)
 
 
-def _shown_errors(saved: CheckpointTuple) -> list[str]:
+def _shown_errors(saved: Saved) -> list[str]:
     """Return the errors of the tasks of a step, each once."""
     errors: dict[str, None] = {}
-    for writes in writes_by_task(saved).values():
+    for writes in saved.writes.values():
         if (error := error_in(writes)) is not None and not is_stop(error):
             errors[error] = None
     return [*errors]
 
 
-def _turn(saved: CheckpointTuple) -> int:
-    return clock_in(position_of(saved))[0]
-
-
-def _turn_with(graph_input: object, saved: CheckpointTuple) -> int:
+def _turn_with(graph_input: object, saved: Saved) -> int:
     """Return the turn that input begins or resumes; one that had not begun is part of the next."""
-    is_next = not (isinstance(graph_input, Command | None) or begins_turn(saved))
-    return _turn(saved) + is_next
+    is_next = not (isinstance(graph_input, Command | None) or saved.begins_turn)
+    return saved.clock[0] + is_next
 
 
-def _step_at(saved: CheckpointTuple) -> str:
-    """Return the name of the step after a checkpoint; empty if the lane has ended."""
-    node = next_node(saved)
-    return step_name(saved.checkpoint["id"], node) if node else ""
-
-
-def _has_ended(saved: CheckpointTuple) -> bool:
-    """Return whether the step after a checkpoint ended."""
-    return any("position" in writes for writes in writes_by_task(saved).values())
-
-
-def _newest(newest_first: Iterable[CheckpointTuple]) -> dict[str, CheckpointTuple]:
+def _newest(newest_first: Iterable[Saved]) -> dict[str, Saved]:
     """Return the last checkpoint of each namespace."""
-    heads: dict[str, CheckpointTuple] = {}
+    heads: dict[str, Saved] = {}
     for saved in newest_first:
-        heads.setdefault(namespace_of(saved), saved)
+        heads.setdefault(saved.namespace, saved)
     return heads
 
 
@@ -533,9 +502,9 @@ class Continuation(NamedTuple):
     before: Before = (0, ())
     notes_before: Sequence[Note] = ()
     notes_after: Sequence[Note] = ()
-    checkpoint: CheckpointTuple | None = None
-    every: Sequence[CheckpointTuple] = ()
-    rewound: CheckpointTuple | None = None
+    checkpoint: Saved | None = None
+    every: Sequence[Saved] = ()
+    rewound: Saved | None = None
 
 
 class Voided(NamedTuple):
@@ -589,20 +558,20 @@ class _Rest(NamedTuple):
         rewound: The checkpoint to which a rewind led, if states of graphs follow it.
     """
 
-    origin: CheckpointTuple
-    every: Sequence[CheckpointTuple]
+    origin: Saved
+    every: Sequence[Saved]
     void: Voided
-    line: Sequence[CheckpointTuple]
-    rewound: CheckpointTuple | None = None
+    line: Sequence[Saved]
+    rewound: Saved | None = None
 
 
-def _rewound(ran: CheckpointTuple) -> Gone | None:
+def _rewound(ran: Saved) -> Gone | None:
     """Return what a rewind to a checkpoint left behind; None if no rewind led there."""
     back = _last_note(ran, REWOUND)
     return None if back is None else Gone(*back.data)
 
 
-def _is_heard(ran: CheckpointTuple) -> bool:
+def _is_heard(ran: Saved) -> bool:
     """Return whether a run from where a rewind led has saved that its first event was received."""
     back, heard = _last_note(ran, REWOUND), _last_note(ran, "heard")
     return back is not None and heard is not None and number_of(heard) > number_of(back)
@@ -616,7 +585,7 @@ async def continuation(saver: ThreadSaver, graph_input: object) -> Continuation:
         graph_input: The input of the graph: that of a new turn, or a command or None to resume.
     """
     saved = await saver.checkpoint()
-    position = position_of(saved) if saved else None
+    position = saved.position if saved else None
     if saved is None or position is None:
         return Continuation()
     if (rest := await _rest(saver, saved)) is None:
@@ -629,16 +598,16 @@ async def unheard(saver: ThreadSaver) -> Voided:
     """Return what a resume of a thread would void and replay now."""
     saved = await saver.checkpoint()
     rest = None
-    if saved is not None and position_of(saved) is not None:
+    if saved is not None and saved.position is not None:
         rest = await _rest(saver, saved)
     return Voided() if rest is None else rest.void
 
 
-async def _rest(saver: ThreadSaver, saved: CheckpointTuple) -> _Rest | None:
+async def _rest(saver: ThreadSaver, saved: Saved) -> _Rest | None:
     """Return what is left of the last run, given the thread's last checkpoint; None if nothing is."""
     ran, origin = await before_edits(saver, saved)
     heard = await _heard(saver, ran, is_edited=ran is not saved)
-    is_over = next_node(saved) is None
+    is_over = saved.next_node is None
     if is_over and heard == inf:
         return None
     rest = await _voided(saver, ran, saved if is_over else origin, heard, is_over=is_over)
@@ -653,8 +622,8 @@ async def _rest(saver: ThreadSaver, saved: CheckpointTuple) -> _Rest | None:
 
 async def _voided(
     saver: ThreadSaver,
-    ran: CheckpointTuple,
-    origin: CheckpointTuple,
+    ran: Saved,
+    origin: Saved,
     heard: float | None,
     *,
     is_over: bool,
@@ -671,7 +640,7 @@ async def _voided(
     tree = saver.tree
     is_cut = not is_over and _is_cut_short(origin)
     line = [origin]
-    place = place_of(tree, position_of(origin))
+    place = place_of(tree, origin.position)
     runs_tasks = (place or tree).runs_tasks
     if heard != inf or tree.may_void or (runs_tasks and (is_cut or _has_failed(origin))):
         line = await lane_checkpoints(saver, await _first_needed(saver, ran, origin, heard))
@@ -688,7 +657,7 @@ async def _voided(
 def _continue_step(
     saver: ThreadSaver,
     graph_input: object,
-    saved: CheckpointTuple,
+    saved: Saved,
     rest: _Rest,
 ) -> Continuation:
     """Return how a run continues the step that is left.
@@ -701,7 +670,7 @@ def _continue_step(
     """
     origin, every, void, line, rewound = rest
     is_turn, tree = not isinstance(graph_input, Command | None), saver.tree
-    turn, last = clock_in(position_of(saved))
+    turn, last = saved.clock
     is_changed = not is_turn and not is_of(tree, origin)
     entries = entries_of(tree, every)
     asked = [each for each in entries if isinstance(each, Note) and each.kind == "interrupted"]
@@ -710,7 +679,7 @@ def _continue_step(
     dropped = list(open_) if is_turn else []
     again = [each for each in void.again if each.id not in dropped]
     ids = [*dropped, *void.of, *(each.id or "" for each in again)]
-    numbers = map(number_of, [*entries, *notes_at(saved), *notes_at(origin)])
+    numbers = map(number_of, [*entries, *saved.notes, *origin.notes])
     clock = Clock(turn, max([last, *numbers]))
     note = partial(new_note, clock, root_address(tree))
     mark = [note("resumed", [])] if ids else []
@@ -752,23 +721,21 @@ async def save_heard(saver: ThreadSaver, upto: float | None, *, is_stopped: bool
     if upto is None:
         return
     saved = await saver.written()
-    position = position_of(saved) if saved else None
+    position = saved.position if saved else None
     if saved is not None and position is not None:
         turn, last = clock_in(position)
-        clock = Clock(turn, max([last, *map(number_of, notes_at(saved))]))
+        clock = Clock(turn, max([last, *map(number_of, saved.notes)]))
         stopped = [new_note(clock, "", STOPPED, None)] if is_stopped else []
         await save_notes(saver, saved, [*stopped, new_note(clock, "", "heard", upto)])
 
 
-def _void_and_replay(tree: Tree, every: Sequence[CheckpointTuple]) -> Voided:
+def _void_and_replay(tree: Tree, every: Sequence[Saved]) -> Voided:
     """Void all events of the steps after some checkpoints, and replay those that are saved."""
     entries, failed = _entries_and_failures(tree, every)
     return Voided(_names(every), [*entries, *failed], failed)
 
 
-def _unheard(
-    tree: Tree, line: Sequence[CheckpointTuple], heard: float, steps: Collection[str]
-) -> Voided:
+def _unheard(tree: Tree, line: Sequence[Saved], heard: float, steps: Collection[str]) -> Voided:
     """Return what is voided and replayed if a run's events were received only up to a time.
 
     To keep their order, all entries are replayed from the first on that is void or was not received.
@@ -784,9 +751,7 @@ def _unheard(
     return Voided([*steps, *void], entries[first:])
 
 
-async def _first_needed(
-    saver: ThreadSaver, ran: CheckpointTuple, origin: CheckpointTuple, heard: float | None
-) -> str:
+async def _first_needed(saver: ThreadSaver, ran: Saved, origin: Saved, heard: float | None) -> str:
     """Return the id of the first checkpoint of the root that tells what is void and replayed.
 
     If it is unknown what was received, that is the one before `ran`; otherwise the last one at which
@@ -798,7 +763,7 @@ async def _first_needed(
     while (before := await parent_of(saver, first)) is not None:
         if heard is None:
             return str(before.checkpoint["id"])
-        if Moment(*clock_in(position_of(first)), "").time <= heard:
+        if Moment(*first.clock, "").time <= heard:
             break
         first = before
     return str(first.checkpoint["id"])
@@ -809,12 +774,12 @@ def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
     return moment is not None and (moment.time > heard or moment.step in steps)
 
 
-def _names(every: Iterable[CheckpointTuple]) -> list[str]:
+def _names(every: Iterable[Saved]) -> list[str]:
     """Return the names of the steps after some checkpoints."""
-    return sorted(filter(None, map(_step_at, every)))
+    return sorted(filter(None, (each.step for each in every)))
 
 
-async def _heard(saver: ThreadSaver, ran: CheckpointTuple, *, is_edited: bool) -> float | None:
+async def _heard(saver: ThreadSaver, ran: Saved, *, is_edited: bool) -> float | None:
     """Return up to when the events of the last run were received; None if the run was killed.
 
     If the state was edited since, the run may have continued on another line: then all were received.
@@ -824,30 +789,30 @@ async def _heard(saver: ThreadSaver, ran: CheckpointTuple, *, is_edited: bool) -
     if not is_edited:
         return None
     as_saved = await saver.checkpoint(checkpoint_id=ran.checkpoint["id"])
-    return inf if as_saved and _has_ended(as_saved) else None
+    return inf if as_saved and as_saved.has_ended else None
 
 
-def _since(line: Iterable[CheckpointTuple], first: CheckpointTuple) -> list[CheckpointTuple]:
+def _since(line: Iterable[Saved], first: Saved) -> list[Saved]:
     return [each for each in line if each.checkpoint["id"] >= first.checkpoint["id"]]
 
 
-def _maybe_unheard(line: Sequence[CheckpointTuple], ran: CheckpointTuple) -> list[CheckpointTuple]:
+def _maybe_unheard(line: Sequence[Saved], ran: Saved) -> list[Saved]:
     """Return the checkpoints of the steps whose events may not have been received.
 
     They are those of the step in which a run was killed and of the one before it in the same turn. All
     events before a turn were received: its input was saved after that.
     """
-    if begins_turn(ran):
+    if ran.begins_turn:
         return []
     own = ran.checkpoint["id"]
-    older = [each for each in line if not namespace_of(each) and each.checkpoint["id"] < own]
+    older = [each for each in line if not each.namespace and each.checkpoint["id"] < own]
     before = max(older, key=lambda each: each.checkpoint["id"], default=ran)
-    return _since(line, ran if begins_turn(before) else before)
+    return _since(line, ran if before.begins_turn else before)
 
 
-def _is_cut_short(saved: CheckpointTuple) -> bool:
+def _is_cut_short(saved: Saved) -> bool:
     """Return whether the last run of a step neither asked nor failed: it was killed or closed."""
-    by_task = writes_by_task(saved).values()
+    by_task = saved.writes.values()
     begun = _last_note(saved, "resumed", STOPPED)
     if begun is not None and begun.kind == STOPPED:
         return False
@@ -856,20 +821,18 @@ def _is_cut_short(saved: CheckpointTuple) -> bool:
         if errors:
             return all(map(is_stop, errors))
         return not any(INTERRUPT in writes for writes in by_task)
-    ended = [note for note in notes_at(saved) if note.kind == "error"]
+    ended = [note for note in saved.notes if note.kind == "error"]
     ended += [question_note(one) for writes in by_task for one in writes.get(INTERRUPT, ())]
     return max(map(number_of, ended), default=0) < number_of(begun)
 
 
-def _has_failed(saved: CheckpointTuple) -> bool:
+def _has_failed(saved: Saved) -> bool:
     """Return whether a step has ever failed: then its checkpoint may lack some of its questions."""
-    by_task = writes_by_task(saved).values()
+    by_task = saved.writes.values()
     return any(ERROR in each for each in by_task) or _last_note(saved, "error") is not None
 
 
-def _open_questions(
-    asked: Iterable[Note], every: Sequence[CheckpointTuple], origin: CheckpointTuple
-) -> dict[str, Note]:
+def _open_questions(asked: Iterable[Note], every: Sequence[Saved], origin: Saved) -> dict[str, Note]:
     """Return the notes of the questions without answers, by their ids: their lanes are still there.
 
     Args:
@@ -877,7 +840,7 @@ def _open_questions(
         every: The checkpoints of the step, newest first; or only that of the root.
         origin: The root's checkpoint, where the ids of answered questions are saved.
     """
-    resumed = [note for note in notes_at(origin) if note.kind == "resumed"]
+    resumed = [note for note in origin.notes if note.kind == "resumed"]
     answered = {each for note in resumed for each in note.data or ()}
     heads = _newest(every)
     next_ = _names(heads.values())

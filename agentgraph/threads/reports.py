@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args
 
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
-from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.errors import (
@@ -26,25 +25,9 @@ from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.stamps import address_of, number_of, speaker_at
 from agentgraph.graph.state import Position, clock_in, with_changes
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.saved import REWOUND, Saved, error_in, is_stop
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import (
-    REWOUND,
-    address_at,
-    ancestors,
-    begins_turn,
-    begun_input,
-    error_in,
-    is_stop,
-    known_thread,
-    leading,
-    namespace_of,
-    next_node,
-    notes_at,
-    parent_id,
-    position_of,
-    time_of,
-    writes_by_task,
-)
+from agentgraph.threads.checkpoints import address_at, ancestors, known_thread, leading
 from agentgraph.threads.late_calls import LateCall, open_calls
 from agentgraph.threads.live.under_way import runs_on, waiting_on
 from agentgraph.threads.pending import pending
@@ -326,7 +309,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
         return Thread(thread_id, "running" if is_running else "new", queued=queued)
     events = await replayed(saver)
     questions = await pending(saver)
-    begun = begun_input(saved)
+    begun = saved.begun_input
     state = (await saver.state("", saved.checkpoint["id"] if begun else None)).values
     messages: list[BaseMessage] = state.get("messages", [])
     values: Mapping[str, object] = state.get("values", {})
@@ -336,26 +319,26 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     every = await saver.checkpoints()
     turns = _turns(leading(every), messages, events, await counts_at(saver, saved))
     status: Status = "running" if is_running else status_at(saved, bool(questions))
-    lines = lines_of(saver.tree, [each for each in every if not namespace_of(each)])
+    lines = lines_of(saver.tree, [each for each in every if not each.namespace])
     return Thread(thread_id, status, values, messages, turns, questions, lines, queued)
 
 
-def lines_of(tree: Tree, roots: Sequence[CheckpointTuple]) -> list[Line]:
+def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
     """Return the lines of a thread, given the checkpoints of the root, newest first."""
     by_id = {saved.checkpoint["id"]: saved for saved in roots}
-    parents = {parent_id(saved) for saved in roots}
+    parents = {saved.parent_id for saved in roots}
     present, *older = [each for each in by_id if each not in parents]
-    own = {parent_id(each): each for each in ancestors(present, by_id)}
-    lines = [Line(present, True, "", clock_in(position_of(by_id[present]))[0], time_of(by_id[present]))]
+    own = {each.parent_id: each for each in ancestors(present, by_id)}
+    lines = [Line(present, True, "", clock_in(by_id[present].position)[0], by_id[present].time)]
     for head in older:
-        first = next((each for each in ancestors(head, by_id) if parent_id(each) in own), None)
+        first = next((each for each in ancestors(head, by_id) if each.parent_id in own), None)
         if first is None:  # where it parts from the present one was deleted
             continue
-        beside = own[parent_id(first)]
-        notes = [note for each in (beside, first) for note in notes_at(each) if note.kind == REWOUND]
+        beside = own[first.parent_id]
+        notes = [note for each in (beside, first) for note in each.notes if note.kind == REWOUND]
         at = Gone(*notes[0].data).at if notes else address_at(tree, first) or ""
-        turn = clock_in(position_of(first))[0]
-        lines.append(Line(head, False, at, turn, time_of(by_id[head])))
+        turn = first.clock[0]
+        lines.append(Line(head, False, at, turn, by_id[head].time))
     return lines
 
 
@@ -393,43 +376,43 @@ async def _summary(saver: ThreadSaver) -> ThreadSummary | None:
     """Return a thread in a list, whichever tree ran it; None if no tree did."""
     is_running = await saver.is_under_way()
     saved = await known_thread(saver)
-    if position_of(saved) is None:
+    if saved.position is None:
         return None
     try:
         asks = bool(await pending(saver))
     except ThreadError:  # another tree ran it, or it is a copy that was cut short
-        asks = any(INTERRUPT in writes for writes in writes_by_task(saved).values())
+        asks = any(INTERRUPT in writes for writes in saved.writes.values())
     status: Status = "running" if is_running else status_at(saved, asks)
-    return ThreadSummary(saver.thread_id, status, time_of(saved))
+    return ThreadSummary(saver.thread_id, status, saved.time)
 
 
-def status_at(saved: CheckpointTuple, asks: bool) -> Status:
+def status_at(saved: Saved, asks: bool) -> Status:
     """Return the status of a thread that nothing runs, by its latest checkpoint.
 
     Args:
         saved: The checkpoint.
         asks: Whether questions wait.
     """
-    if next_node(saved) is None:
+    if saved.next_node is None:
         return "done"
     if _has_failed(saved):
         return "failed"
     return "paused" if asks else "stopped"
 
 
-def _has_failed(saved: CheckpointTuple) -> bool:
+def _has_failed(saved: Saved) -> bool:
     """Return whether the last run of the step after a checkpoint failed, and not only one before it."""
     numbers: dict[str, int] = {}
-    for note in notes_at(saved):
+    for note in saved.notes:
         numbers[note.kind] = max(numbers.get(note.kind, 0), number_of(note))
     if "resumed" in numbers:
         return numbers.get("error", 0) > numbers["resumed"]
-    errors = filter(None, map(error_in, writes_by_task(saved).values()))
+    errors = filter(None, map(error_in, saved.writes.values()))
     return "error" in numbers or not all(map(is_stop, errors))
 
 
 def _turns(
-    newest_first: Sequence[CheckpointTuple],
+    newest_first: Sequence[Saved],
     messages: Sequence[BaseMessage],
     events: Sequence[AgentEvent],
     counts: Counts,
@@ -449,32 +432,32 @@ def _turns(
     for event in events:
         done[event.turn or 0].append(event)
     turns: list[Turn] = []
-    line = [saved for saved in reversed(newest_first) if not namespace_of(saved)]
+    line = [saved for saved in reversed(newest_first) if not saved.namespace]
     for saved, next_ in zip_longest(line, line[1:]):
-        turn_input = None if next_ and begins_turn(next_) else _input(saved)
+        turn_input = None if next_ and next_.begins_turn else _input(saved)
         if turn_input is None:
             continue
         if turns:
             turns[-1] = replace(turns[-1], counts=_spent_before(saved))
         users = [now.get(each.id, each) for each in turn_input if address_of(each) is None]
-        number, began = len(turns), time_of(saved)
+        number, began = len(turns), saved.time
         ended = done[number][-1].time if done[number] else None
         turns.append(Turn(number, users, done[number], began, ended or began))
     return [*turns[:-1], *(replace(each, counts=counts) for each in turns[-1:])]
 
 
-def _spent_before(saved: CheckpointTuple) -> Counts:
+def _spent_before(saved: Saved) -> Counts:
     """Return what was spent in the turn before the one that begins after a checkpoint."""
     position: Position | None = saved.checkpoint["channel_values"].get("position")
     return position.get("spent", {}) if position else {}
 
 
-def _input(saved: CheckpointTuple) -> list[BaseMessage] | None:
+def _input(saved: Saved) -> list[BaseMessage] | None:
     """Return the messages of the input after a checkpoint; None if no turn begins there."""
-    for writes in writes_by_task(saved).values():
+    for writes in saved.writes.values():
         if "outline" in (writes.get("position") or {}):
             return list(writes.get("messages") or ())
-    begun = begun_input(saved)
+    begun = saved.begun_input
     return None if begun is None else list(begun["messages"])
 
 

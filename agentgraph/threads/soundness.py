@@ -11,7 +11,6 @@ from traceback import walk_tb
 from typing import Annotated, Any, NotRequired, TypeAlias
 
 from langchain_core.messages import BaseMessage
-from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict, TypeIs
@@ -22,8 +21,8 @@ from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import Position
 from agentgraph.graph.strict import UnreadableError
 from agentgraph.graph.values import Write
+from agentgraph.journal.saved import NOTES, Saved, parts_of
 from agentgraph.safe_repr import reason, shown
-from agentgraph.threads.checkpoints import NOTES, namespace_of, parts_of
 from agentgraph.tree.places import Tree
 
 _Decimal: TypeAlias = Annotated[str, Field(pattern=r"^\d+(\.|$)")]
@@ -95,7 +94,7 @@ def _adapter(form: Any) -> TypeAdapter[object]:
     return TypeAdapter(form)
 
 
-def check_sound(tree: Tree, saved: CheckpointTuple) -> None:
+def check_sound(tree: Tree, saved: Saved) -> None:
     """Check the form of a checkpoint, with its writes.
 
     Raises:
@@ -111,12 +110,12 @@ def check_sound(tree: Tree, saved: CheckpointTuple) -> None:
         if is_of_a_handler(error):
             raise
         raise UnreadableError(f"malformed: the time of a checkpoint ({error})") from error
-    if not tree.is_foreign(parts_of(namespace_of(saved))):
+    if not tree.is_foreign(parts_of(saved.namespace)):
         for channel, value in [*saved.checkpoint["channel_values"].items(), *_writes(saved)]:
             _check_channel(channel, value)
 
 
-def _writes(saved: CheckpointTuple) -> Iterator[tuple[str, object]]:
+def _writes(saved: Saved) -> Iterator[tuple[str, object]]:
     for task, channel, value in saved.pending_writes or ():
         _check(str, task, "the id of a task")
         _check(str, channel, "the name of a channel")

@@ -5,12 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from langgraph.checkpoint.base import CheckpointTuple
-
 from agentgraph.agents.limits import MEASURES
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.nodes.spending import CHANNEL, RUN, Counts, added, losses_in_step, spent_until
-from agentgraph.threads.checkpoints import begins_turn, next_node
+from agentgraph.journal.saved import Saved
 from agentgraph.threads.thread_saver import ThreadSaver
 
 
@@ -59,16 +57,16 @@ def spent_in(counts: Counts, events: Iterable[AgentEvent]) -> Spent:
     return replace(whole, by_agent=agents, seconds=counts.get(RUN, {}).get("seconds", 0.0))
 
 
-async def counts_at(saver: ThreadSaver, saved: CheckpointTuple | None) -> Counts:
+async def counts_at(saver: ThreadSaver, saved: Saved | None) -> Counts:
     """Return what was counted in the turn of a checkpoint of the root, and in the step after it.
 
     Without a count before that step, and without one of the step itself, nothing else is read.
     """
     if saved is None:
         return {}
-    counts: Counts = {} if begins_turn(saved) else spent_until(saved)
+    counts: Counts = {} if saved.begins_turn else spent_until(saved)
     is_counted = counts or any(channel == CHANNEL for _, channel, _ in saved.pending_writes or ())
-    if is_counted and next_node(saved) is not None:
+    if is_counted and saved.next_node is not None:
         losses = await losses_in_step(
             saver.saver, saver.tree, saver.thread_id, "", saved.checkpoint["id"]
         )

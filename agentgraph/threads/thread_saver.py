@@ -22,6 +22,7 @@ from agentgraph.graph.saving import list_checkpoints, name_fault, saved_input
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.saved import REQUESTS, Saved
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import ais_locked, is_locked
@@ -30,7 +31,7 @@ from agentgraph.threads.savers.opening import namespaces_since
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 
-TaskWrite = tuple[CheckpointTuple, str, str, object]
+TaskWrite = tuple[Saved, str, str, object]
 """A value to save: with which checkpoint, under which task id and channel, and the value."""
 _FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0}, {"step": -2})
 """The metadata of a thread's first checkpoint: of a run, an edit, a run with `durability="exit"`."""
@@ -38,13 +39,6 @@ _FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0}, {"st
 
 _MOST_READS = 1000
 """How often what a run in memory has changed meanwhile is read."""
-REQUESTS = "agentgraph_requests"
-"""The namespace of what others want of a run on the thread."""
-
-
-def is_request(saved: CheckpointTuple) -> bool:
-    """Return whether a checkpoint is a request for a run, and not of the thread's graph."""
-    return saved.config["configurable"].get("checkpoint_ns") == REQUESTS
 
 
 class ThreadSaver:
@@ -62,7 +56,7 @@ class ThreadSaver:
         tree: Tree,
         graph: Graph,
         saver: Saver,
-        check: Callable[[CheckpointTuple], None],
+        check: Callable[[Saved], None],
         thread_id: str,
         paths: RunPaths,
     ) -> None:
@@ -93,11 +87,11 @@ class ThreadSaver:
         """Return whether a run is active on the thread, also in another process of its database."""
         return self._made(Call(is_locked, ais_locked, (self.saver, self.thread_id)))
 
-    async def written(self) -> CheckpointTuple | None:
+    async def written(self) -> Saved | None:
         """Return the latest checkpoint of the root, which this run has written: it is not checked."""
         get = self.saver.get_tuple, self.saver.aget_tuple
         saved: CheckpointTuple | None = await Call(*get, (config_of(self.thread_id, ""),))
-        return saved
+        return None if saved is None else Saved(*saved)
 
     def saved_messages(self, messages: Iterable[BaseMessage]) -> list[BaseMessage]:
         """Return messages of a call as the saver will give them back.
@@ -127,9 +121,7 @@ class ThreadSaver:
                 raise AgentGraphError(f"the name {shown(name)} in values= {fault}")
         return saved_input(self.saver.serde, self.reducers, values or {})
 
-    def checkpoint(
-        self, namespace: str = "", checkpoint_id: str | None = None
-    ) -> Calls[CheckpointTuple | None]:
+    def checkpoint(self, namespace: str = "", checkpoint_id: str | None = None) -> Calls[Saved | None]:
         """Return the latest checkpoint of a namespace, or one by its id; None if there is none."""
         config = config_of(self.thread_id, namespace, checkpoint_id)
         return self._called(self.saver, "get_tuple", config)
@@ -141,7 +133,7 @@ class ThreadSaver:
 
     async def checkpoints(
         self, namespace: str | None = None, before: str | None = None, limit: int | None = None
-    ) -> list[CheckpointTuple]:
+    ) -> list[Saved]:
         """Return the thread's checkpoints, in all namespaces or one, each newest first.
 
         Args:
@@ -151,9 +143,9 @@ class ThreadSaver:
         """
         bound = before and {"configurable": {"checkpoint_id": before}}
         every = await self._listed(config_of(self.thread_id, namespace), before=bound, limit=limit)
-        return [each for each in every if not is_request(each)] if namespace is None else every
+        return [each for each in every if not each.is_request] if namespace is None else every
 
-    async def children(self, saved: CheckpointTuple) -> list[CheckpointTuple]:
+    async def children(self, saved: Saved) -> list[Saved]:
         """Return the checkpoints after one, in its namespace: of several lines, of which one forked.
 
         A line may be long; those in other lines are found by the number of their step.
@@ -165,12 +157,12 @@ class ThreadSaver:
         parents = [(each, (each.parent_config or {}).get("configurable", {})) for each in every]
         return [each for each, at in parents if at.get("checkpoint_id") == own["checkpoint_id"]]
 
-    def begun_turns(self, limit: int) -> Calls[list[CheckpointTuple]]:
+    def begun_turns(self, limit: int) -> Calls[list[Saved]]:
         """Return the checkpoints of the root at which the last turns begin (of all lines)."""
         config = config_of(self.thread_id, "")
         return self._listed(config, filter={"source": "input"}, limit=limit)
 
-    async def forks(self) -> list[CheckpointTuple]:
+    async def forks(self) -> list[Saved]:
         """Return the checkpoints of the root at which a line may begin: of rewinds, forks and edits."""
         config = config_of(self.thread_id, "")
         forked = await self._listed(config, filter={"source": "fork"})
@@ -207,9 +199,7 @@ class ThreadSaver:
                 raise
             raise saver_error(error, self.saver, self.thread_id) from error
 
-    def put_write(
-        self, saved: CheckpointTuple, task_id: str, channel: str, value: object
-    ) -> Calls[None]:
+    def put_write(self, saved: Saved, task_id: str, channel: str, value: object) -> Calls[None]:
         """Save a value with a checkpoint, under a channel and a task id."""
         return self._called(self.saver, "put_writes", saved.config, [(channel, value)], task_id)
 
@@ -222,12 +212,12 @@ class ThreadSaver:
         """
         return self._called(self.saver, "put_writes", config, writes, task_id, path)
 
-    def put(self, config: RunnableConfig, saved: CheckpointTuple) -> Calls[RunnableConfig]:
+    def put(self, config: RunnableConfig, saved: Saved) -> Calls[RunnableConfig]:
         """Save a checkpoint as it is, after the one that `config` names, and return its config."""
         versions = saved.checkpoint["channel_versions"]
         return self._called(self.saver, "put", config, saved.checkpoint, saved.metadata, versions)
 
-    async def put_copy(self, saved: CheckpointTuple) -> None:
+    async def put_copy(self, saved: Saved) -> None:
         """Save a checkpoint with its writes on this thread, as it is: first the writes."""
         own, parent = saved.config["configurable"], saved.parent_config
         namespace = own.get("checkpoint_ns", "")
@@ -244,7 +234,7 @@ class ThreadSaver:
         """Delete the thread."""
         return self._called(self.saver, "delete_thread", self.thread_id)
 
-    def _listed(self, config: RunnableConfig | None, **bounds: object) -> Calls[list[CheckpointTuple]]:
+    def _listed(self, config: RunnableConfig | None, **bounds: object) -> Calls[list[Saved]]:
         return self._made(list_checkpoints(self.saver, config, **bounds))
 
     def _called(self, owner: object, method: str, *arguments: object) -> Calls[Any]:
@@ -262,10 +252,9 @@ class ThreadSaver:
         while True:
             try:
                 result = await call
-                for each in result if isinstance(result, list) else [result]:
-                    if isinstance(each, CheckpointTuple):
-                        self._check_one(each)
-                return result
+                if isinstance(result, list):
+                    return [*map(self._sound, result)]
+                return self._sound(result)
             except AgentGraphError:
                 raise
             except Exception as error:
@@ -275,3 +264,11 @@ class ThreadSaver:
                 if not has_changed or reads == _MOST_READS:
                     raise saver_error(error, self.saver, self.thread_id) from error
                 reads += 1
+
+    def _sound(self, result: Any) -> Any:
+        """Return a result of a call; a checkpoint decoded and checked."""
+        if not isinstance(result, CheckpointTuple):
+            return result
+        saved = Saved(*result)
+        self._check_one(saved)
+        return saved

@@ -36,7 +36,6 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
-from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.agents.agents import EachAgent
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
@@ -50,22 +49,16 @@ from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.state import Changes, Position, collected, folded, with_id
 from agentgraph.graph.values import check_mapping, maps_in
+from agentgraph.journal.saved import Saved, Writes, Written
 from agentgraph.safe_repr import reason, shown
 from agentgraph.threads.checkpoints import (
-    Writes,
-    Written,
     address_at,
     before_edits,
-    begun_input,
     check_whole,
     leading_checkpoints,
-    namespace_of,
-    next_node,
     order_of,
     place_of,
     position_in,
-    position_of,
-    writes_by_task,
 )
 from agentgraph.threads.late_calls import late_results, named_results
 from agentgraph.threads.pending import pending
@@ -159,7 +152,7 @@ async def new_turn(
         turns = (await thread(saver, saver.reducers)).turns
         turn["messages"] = named_results(turns, turn["messages"], late, saver.thread_id)
     turn["messages"] = [*waiting, *turn["messages"]]
-    if saved is None or not next_node(saved):
+    if saved is None or not saved.next_node:
         return turn
     if not drop_pending and (questions := await pending(saver)):
         there = ", ".join(f"{q.address} ({q.id})" for q in questions)
@@ -192,12 +185,12 @@ async def _new_messages(saver: ThreadSaver, messages: Sequence[BaseMessage]) -> 
     return new_messages(messages, there, saver.thread_id)
 
 
-async def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Salvage:
+async def _salvaged(saver: ThreadSaver, saved: Saved) -> Salvage:
     """Return what is salvaged of a turn that stopped at the root's checkpoint `saved`, the head.
 
     If the tree has changed and lacks what ran, whatever can be found is salvaged.
     """
-    if (begun := begun_input(saved)) is not None:
+    if (begun := saved.begun_input) is not None:
         changes = begun.get("middleware")
         return Salvage(begun["messages"], begun["values"], [changes] if changes else [])
     state = await _state_at(saver, saved)
@@ -209,10 +202,10 @@ async def _salvaged(saver: ThreadSaver, saved: CheckpointTuple) -> Salvage:
     return await _of_step(saver, every, origin, messages, messages)
 
 
-async def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Written:
+async def _state_at(saver: ThreadSaver, saved: Saved) -> Written:
     """Return the state at a checkpoint, by channel; empty if the tree no longer has the lane."""
     try:
-        state = await saver.state(namespace_of(saved), saved.checkpoint["id"])
+        state = await saver.state(saved.namespace, saved.checkpoint["id"])
     except SaverError as error:
         if isinstance(error.__cause__, ValueError):
             return {}
@@ -223,8 +216,8 @@ async def _state_at(saver: ThreadSaver, saved: CheckpointTuple) -> Written:
 
 async def _of_step(
     saver: ThreadSaver,
-    every: Sequence[CheckpointTuple],
-    saved: CheckpointTuple,
+    every: Sequence[Saved],
+    saved: Saved,
     messages: Sequence[BaseMessage],
     seen: Sequence[BaseMessage],
 ) -> Salvage:
@@ -238,7 +231,7 @@ async def _of_step(
         seen: Those messages, after those of the lanes around it.
     """
     tree = saver.tree
-    position, by_task = position_in(tree, saved), writes_by_task(saved)
+    position, by_task = position_in(tree, saved), saved.writes
     if position is None or position["next"] is None:
         return Salvage([], [], [])
     ended = next((each for each in by_task.values() if "at" in (each.get("position") or {})), None)
@@ -275,8 +268,8 @@ def _of_calls(
 
 async def _of_lanes(
     saver: ThreadSaver,
-    every: Sequence[CheckpointTuple],
-    saved: CheckpointTuple,
+    every: Sequence[Saved],
+    saved: Saved,
     place: Place,
     by_task: Writes,
     seen: Sequence[BaseMessage],
@@ -288,7 +281,7 @@ async def _of_lanes(
     ended = [*results.values()]
     for task, (lane, head) in _lanes(tree, every, saved, place).items():
         result = results.pop(task, None)
-        position = position_of(head)
+        position = head.position
         at = address_at(tree, head) or (position and position.get("at"))
         if not at:  # the lane has not begun
             continue
@@ -336,8 +329,8 @@ def _leaving(
 
 async def _of_lane(
     saver: ThreadSaver,
-    every: Sequence[CheckpointTuple],
-    head: CheckpointTuple,
+    every: Sequence[Saved],
+    head: Saved,
     around: Sequence[BaseMessage],
 ) -> Salvage:
     """Return what an unfinished lane said and wrote; `around` are the messages of those around it."""
@@ -364,14 +357,14 @@ def _joined(several: Iterable[Salvage]) -> Salvage:
 
 
 def _lanes(
-    tree: Tree, every: Sequence[CheckpointTuple], saved: CheckpointTuple, place: Place
-) -> dict[str, tuple[Place, CheckpointTuple]]:
+    tree: Tree, every: Sequence[Saved], saved: Saved, place: Place
+) -> dict[str, tuple[Place, Saved]]:
     """Return the lanes that ran in a step, with their last checkpoints, by the ids of their tasks."""
     lanes = {lane.node: lane for lane in tree.lanes(place)}
-    outer, began = namespace_of(saved), saved.checkpoint["id"]
-    heads: dict[str, tuple[Place, CheckpointTuple]] = {}
+    outer, began = saved.namespace, saved.checkpoint["id"]
+    heads: dict[str, tuple[Place, Saved]] = {}
     for each in every:
-        inside = namespace_of(each).removeprefix(f"{outer}|" if outer else "").split("|")
+        inside = each.namespace.removeprefix(f"{outer}|" if outer else "").split("|")
         node, _, task = inside[-1].partition(":")
         if (
             len(inside) == _LANE_DEPTH

@@ -13,35 +13,21 @@ from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
-from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import UnknownAddressError
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Note, is_edited, moment_of, step_name, time_in
-from agentgraph.graph.state import Position, clock_in
+from agentgraph.graph.state import Position
+from agentgraph.journal.saved import NO_TASK, Saved, Written
 from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import places_kept, read_thread
 from agentgraph.threads.checkpoints import (
-    NO_TASK,
-    Written,
     address_at,
-    begins_turn,
-    first_time_of,
-    is_by_hand,
     is_foreign,
     leading_checkpoints,
     line_to,
-    namespace_of,
-    next_node,
-    notes_at,
-    parent_id,
     position_in,
-    position_of,
-    root_id,
     root_line,
-    steps_of,
-    time_of,
-    writes_by_task,
 )
 from agentgraph.threads.replay import entries_at
 from agentgraph.threads.thread_saver import ThreadSaver
@@ -109,9 +95,9 @@ class Spot(NamedTuple):
     visit: Visit
     place: Place
     cursor: Cursor
-    saved: CheckpointTuple
-    root: CheckpointTuple
-    after: CheckpointTuple | None = None
+    saved: Saved
+    root: Saved
+    after: Saved | None = None
     task: str | None = None
 
     @property
@@ -132,21 +118,21 @@ async def visits(saver: ThreadSaver) -> list[Visit]:
     return [spot.visit for spot in spots_in(saver.tree, every)]
 
 
-def spots_in(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Spot]:
+def spots_in(tree: Tree, every: Iterable[Saved]) -> list[Spot]:
     """Return what was visited in the steps after some leading checkpoints, in order."""
-    lanes: dict[str, list[CheckpointTuple]] = defaultdict(list)
+    lanes: dict[str, list[Saved]] = defaultdict(list)
     several = [*every]
     is_kept = places_kept(tree, several)
     for saved in several:
         if not is_foreign(tree, saved):
-            lanes[namespace_of(saved)].append(saved)
+            lanes[saved.namespace].append(saved)
     roots = {saved.checkpoint["id"]: saved for saved in lanes.get("", ())}
     spots: list[Spot] = []
     for line in lanes.values():
         line.sort(key=lambda each: str(each.checkpoint["id"]))
-        after = {parent_id(saved): saved for saved in line}
+        after = {saved.parent_id: saved for saved in line}
         for saved in line:
-            if (root := roots.get(root_id(saved))) is not None:
+            if (root := roots.get(saved.root_id)) is not None:
                 spots += _spots_at(tree, root, saved, after.get(saved.checkpoint["id"]), is_kept)
     begun = {(each.visit.turn, each.visit.address) for each in spots if each.task is None}
     rest = [
@@ -159,25 +145,25 @@ def spots_in(tree: Tree, every: Iterable[CheckpointTuple]) -> list[Spot]:
 
 def _spots_at(
     tree: Tree,
-    root: CheckpointTuple,
-    saved: CheckpointTuple,
-    next_: CheckpointTuple | None,
+    root: Saved,
+    saved: Saved,
+    next_: Saved | None,
     is_kept: Callable[[Position, Place], bool],
 ) -> Iterator[Spot]:
     """Yield the visits of the step after a checkpoint; `next_` is the checkpoint after it."""
-    position, node = position_in(tree, saved), next_node(saved)
+    position, node = position_in(tree, saved), saved.next_node
     place = tree.by_node.get(node or "")
-    is_replaced = next_ is not None and is_by_hand(next_)
-    if node is None or place is None or position is None or begins_turn(saved) or is_replaced:
+    is_replaced = next_ is not None and next_.is_by_hand
+    if node is None or place is None or position is None or saved.begins_turn or is_replaced:
         return
     cursor = as_cursor(position["cursor"])
     if not (fits(place, cursor) and is_kept(position, place)):  # another tree ran it
         return
     at = address(place, cursor)
-    turn, began = clock_in(position_of(root))[0], time_of(saved)
-    ended = first_time_of(next_) if next_ is not None else None
+    turn, began = root.clock[0], saved.time
+    ended = next_.first_time if next_ is not None else None
     step = step_name(saved.checkpoint["id"], node)
-    by_task = writes_by_task(saved).items()
+    by_task = saved.writes.items()
     said = [each for task, writes in by_task if task != NO_TASK for each in _said_in(writes)]
     round_ = iteration(place, cursor)
     duration = None if ended is None else max(ended - last_start(place, root, began, ended), 0.0)
@@ -189,14 +175,14 @@ def _spots_at(
         yield from _leaves_at(tree, spot, lanes)
 
 
-def last_start(place: Place, root: CheckpointTuple, began: float, ended: float | None) -> float:
+def last_start(place: Place, root: Saved, began: float, ended: float | None) -> float:
     """Return when a step began for the last time: a run that resumed it began it anew.
 
     What runs others goes on, and who asks a person waits meanwhile: they begin once.
     """
     if place.kind.is_fork or place.kind.runs_agents or place.kind.asks:
         return began
-    resumed = (time_in(note) for note in notes_at(root) if note.kind == "resumed")
+    resumed = (time_in(note) for note in root.notes if note.kind == "resumed")
     return max((at for at in resumed if began < at and (ended is None or at < ended)), default=began)
 
 
@@ -204,12 +190,12 @@ def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]
     """Yield the visits of lanes without checkpoints in a step: they have results, or have failed."""
     around, saved, root = outer.visit, outer.saved, outer.root
     ended: dict[str, tuple[str, Written]] = {}
-    for task, writes in writes_by_task(saved).items():
+    for task, writes in saved.writes.items():
         result = writes.get(RETURN)
         came = result if isinstance(result, Mapping) else {}
         if at := (came.get("position") or {}).get("at"):
             ended[at] = task, came
-    for note in notes_at(root):
+    for note in root.notes:
         if note.kind == "error":
             ended.setdefault(note.address, ("", {}))
     for at, (task, result) in ended.items():
@@ -257,8 +243,8 @@ class Target(NamedTuple):
     """
 
     spot: Spot
-    every: Sequence[CheckpointTuple]
-    line: Sequence[CheckpointTuple]
+    every: Sequence[Saved]
+    line: Sequence[Saved]
 
 
 def is_step(at: str) -> bool:
@@ -298,7 +284,7 @@ class Wanted:
     def chosen(self, spots: Sequence[Spot]) -> Spot | None:
         """Return the visit to go back to; None if it is not among these."""
         if self.is_step:
-            return next((each for each in spots if self.at in steps_of(each.saved)), None)
+            return next((each for each in spots if self.at in each.saved.steps), None)
         there = [(each, without_keys(each.visit.address)) for each in spots if self._is_then(each)]
         inside = [each for each, at in there if at == self._address]
         inside = inside or [each for each, at in there if is_at_or_in(at, self._address)]
@@ -307,11 +293,11 @@ class Wanted:
         asking = filter(self._asks, inside) if self._asks else ()
         return next(iter([*asking, *inside]), None)
 
-    def may_have(self, saved: CheckpointTuple) -> bool:
+    def may_have(self, saved: Saved) -> bool:
         """Return whether the step after a checkpoint of the root may have the visit."""
         if self.is_step:
             return str(saved.checkpoint["id"]) <= self.at.partition(":")[0]
-        if self.turn not in (None, clock_in(position_of(saved))[0]):
+        if self.turn not in (None, saved.clock[0]):
             return False
         at = without_keys(address_at(self._tree, saved) or "")
         return bool(at) and (is_at_or_in(at, self._stretch) or is_at_or_in(self._stretch, at))
@@ -366,7 +352,7 @@ async def stretch(saver: ThreadSaver, wanted: Wanted) -> tuple[str, str]:
     """
     touched: list[str] = []
 
-    def is_behind(saved: CheckpointTuple) -> bool:
+    def is_behind(saved: Saved) -> bool:
         if wanted.may_have(saved):
             touched.append(str(saved.checkpoint["id"]))
             return wanted.is_step
@@ -378,14 +364,14 @@ async def stretch(saver: ThreadSaver, wanted: Wanted) -> tuple[str, str]:
     return touched[-1], line[max(line.index(touched[0]) - 1, 0)]
 
 
-def older_line(step: str, every: Sequence[CheckpointTuple]) -> list[CheckpointTuple]:
+def older_line(step: str, every: Sequence[Saved]) -> list[Saved]:
     """Return the checkpoints that lead to a step, of whatever line; none if there is no such step."""
-    there = [saved for saved in every if step in steps_of(saved)]
-    there.sort(key=lambda saved: step not in steps_of(saved)[:1])  # its own name before that of a copy
-    return line_to(root_id(there[0]), every) if there else []
+    there = [saved for saved in every if step in saved.steps]
+    there.sort(key=lambda saved: step not in saved.steps[:1])  # its own name before that of a copy
+    return line_to(there[0].root_id, every) if there else []
 
 
-def _is_of_edited(step: str, spot: Spot, every: Iterable[CheckpointTuple]) -> bool:
+def _is_of_edited(step: str, spot: Spot, every: Iterable[Saved]) -> bool:
     """Return whether a step is that of a visit before a rewind edited what it had seen.
 
     The copy of a step has its name too. It is that of the copy if the line still has its events.
@@ -393,7 +379,7 @@ def _is_of_edited(step: str, spot: Spot, every: Iterable[CheckpointTuple]) -> bo
     if step == spot.visit.step:
         return False
     entries = [
-        entry for saved in every if root_id(saved) == root_id(spot.saved) for entry in entries_at(saved)
+        entry for saved in every if saved.root_id == spot.saved.root_id for entry in entries_at(saved)
     ]
     moments = [moment_of(entry) for entry in entries]
     has_edits = any(not isinstance(each, Note) and is_edited(each) for each in entries)

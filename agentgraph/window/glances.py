@@ -10,34 +10,22 @@ from typing import NamedTuple, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata
-from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import ThreadError
 from agentgraph.events.events import Interrupt
 from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.stamps import address_of
-from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Call
+from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
 from agentgraph.safe_repr import cut
-from agentgraph.threads.checkpoints import (
-    begun_input,
-    begun_thread,
-    first_time_of,
-    leading_checkpoints,
-    parent_id,
-    position_of,
-    root_line,
-    time_in_id,
-    time_of,
-    writes_by_task,
-)
+from agentgraph.threads.checkpoints import begun_thread, leading_checkpoints, root_line
 from agentgraph.threads.live.requests import Request, requests
 from agentgraph.threads.live.under_way import run_under_way
 from agentgraph.threads.pending import pending
 from agentgraph.threads.replay import entries_of
 from agentgraph.threads.reports import Line, Status, lines_of, status_at
-from agentgraph.threads.thread_saver import REQUESTS, ThreadSaver
+from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.window.heads import changes_in_memory, changes_of, count_heads
 
 _TURNS = 20
@@ -139,7 +127,7 @@ async def glance(saver: ThreadSaver, known: Glance | None) -> Glance:
     stamp = (is_running, *(_stamp(each) for each in (saved, asked)))
     if known is not None and known.stamp == stamp:
         return known
-    if saved is None or position_of(saved) is None:
+    if saved is None or saved.position is None:
         queued = await _queued(saver, None)
         return Glance(stamp, "running" if is_running else "new", queued=queued)
     questions, changed = await _questions(saver)
@@ -149,7 +137,7 @@ async def glance(saver: ThreadSaver, known: Glance | None) -> Glance:
     return Glance(
         stamp,
         status,
-        time_of(saved),
+        saved.time,
         str(saved.checkpoint["id"]),
         questions,
         await _queued(saver, saved),
@@ -162,7 +150,7 @@ async def glance(saver: ThreadSaver, known: Glance | None) -> Glance:
     )
 
 
-def _stamp(saved: CheckpointTuple | None) -> tuple[str, int]:
+def _stamp(saved: Saved | None) -> tuple[str, int]:
     return (str(saved.checkpoint["id"]), len(saved.pending_writes or ())) if saved else ("", 0)
 
 
@@ -174,11 +162,11 @@ async def _questions(saver: ThreadSaver) -> tuple[Sequence[Interrupt], str | Non
         return (), str(error)
 
 
-def _has_asked(saved: CheckpointTuple) -> bool:
-    return any(INTERRUPT in writes for writes in writes_by_task(saved).values())
+def _has_asked(saved: Saved) -> bool:
+    return any(INTERRUPT in writes for writes in saved.writes.values())
 
 
-async def _queued(saver: ThreadSaver, saved: CheckpointTuple | None) -> Sequence[BaseMessage]:
+async def _queued(saver: ThreadSaver, saved: Saved | None) -> Sequence[BaseMessage]:
     """Return the messages that were sent, and that nothing has read; what is older is not looked at."""
     every = await requests(saver)
     sent = [each for each in every if each.messages]
@@ -195,46 +183,44 @@ async def _read_since(saver: ThreadSaver, first: Request) -> set[str | None]:
     return {message.id for saved in every for message in _messages_after(saved)}
 
 
-def _messages_after(saved: CheckpointTuple) -> Iterable[BaseMessage]:
+def _messages_after(saved: Saved) -> Iterable[BaseMessage]:
     """Yield the messages in the writes of the step after a checkpoint, and in an input that waits."""
-    for writes in writes_by_task(saved).values():
+    for writes in saved.writes.values():
         for written in (writes, writes.get(RETURN)):
             messages = written.get("messages") if isinstance(written, Mapping) else None
             several = messages if isinstance(messages, list) else [messages]
             yield from (each for each in several if isinstance(each, BaseMessage))
-    yield from (begun_input(saved) or {"messages": ()})["messages"]
+    yield from (saved.begun_input or {"messages": ()})["messages"]
 
 
-async def _turns(
-    saver: ThreadSaver, saved: CheckpointTuple, known: Glance | None
-) -> Sequence[BegunTurn]:
+async def _turns(saver: ThreadSaver, saved: Saved, known: Glance | None) -> Sequence[BegunTurn]:
     """Return the last turns; they are looked for only when a turn has begun: that is a search."""
-    number = clock_in(position_of(saved))[0]
+    number = saved.clock[0]
     if known is not None and known.turns and known.turns[-1].number == number:
         return known.turns
     begun = await saver.begun_turns(_TURNS)
     turns: dict[int, BegunTurn] = {}
     ended: float | None = None
     for each in begun:
-        messages = begun_input(each)
-        own = clock_in(position_of(each))[0]
+        messages = each.begun_input
+        own = each.clock[0]
         if messages is None or own > number or own in turns:  # of another line
             continue
         users = [message for message in messages["messages"] if address_of(message) is None]
         texts = [cut(str(message.text), _LONGEST) for message in users]
-        turns[own] = BegunTurn(own, texts, first_time_of(each), ended)
-        before = parent_id(each)
+        turns[own] = BegunTurn(own, texts, each.first_time, ended)
+        before = each.parent_id
         ended = time_in_id(before) if before else None
     return [turns[own] for own in sorted(turns)]
 
 
-def _last_text(saver: ThreadSaver, newest_first: Sequence[CheckpointTuple]) -> str:
+def _last_text(saver: ThreadSaver, newest_first: Sequence[Saved]) -> str:
     entries = reversed(entries_of(saver.tree, newest_first))
     texts = (str(each.text) for each in entries if isinstance(each, BaseMessage))
     return cut(next(filter(None, texts), ""), _LONGEST)
 
 
-async def _tally(saver: ThreadSaver, saved: CheckpointTuple, known: Glance | None) -> Tally | None:
+async def _tally(saver: ThreadSaver, saved: Saved, known: Glance | None) -> Tally | None:
     """Return the tokens of a thread: what is added up already, and those of its newer steps."""
     before = known.tally if known else None
     if before is not None:
@@ -248,7 +234,7 @@ async def _tally(saver: ThreadSaver, saved: CheckpointTuple, known: Glance | Non
     return Tally(str(saved.checkpoint["id"]), _tokens_in(saver, every))
 
 
-def _tokens_in(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> dict[str, tuple[int, int]]:
+def _tokens_in(saver: ThreadSaver, every: Sequence[Saved]) -> dict[str, tuple[int, int]]:
     used: dict[str, tuple[int, int]] = {}
     for each in entries_of(saver.tree, every):
         usage: UsageMetadata | None = getattr(each, "usage_metadata", None)
@@ -257,9 +243,9 @@ def _tokens_in(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> dict[str
     return used
 
 
-def _spent_tokens(saved: CheckpointTuple) -> int | None:
+def _spent_tokens(saved: Saved) -> int | None:
     """Return the tokens of the turn up to a checkpoint, where they are counted."""
-    position = position_of(saved)
+    position = saved.position
     counts = position.get("spent", {}) if position else {}
     if not any("steps" in each for each in counts.values()):
         return None

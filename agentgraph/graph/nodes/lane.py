@@ -6,7 +6,7 @@ LangGraph saves the writes of tasks, but under an id that is not a task's, so La
 """
 
 import itertools
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, NotRequired
@@ -253,15 +253,3 @@ def task_in(namespace: str) -> str:
     '2'
     """
     return namespace.rpartition(":")[2].partition("~")[0]
-
-
-def without_past_attempts(every: Iterable[CheckpointTuple]) -> list[CheckpointTuple]:
-    """Return the checkpoints except those of attempts that another one followed."""
-    checkpoints = list(every)
-    over = {each["namespace"] for saved in checkpoints for each in attempts_in(saved)}
-    return [saved for saved in checkpoints if not over or not _is_in(saved, over)]
-
-
-def _is_in(saved: CheckpointTuple, namespaces: set[str]) -> bool:
-    at = str(saved.config["configurable"].get("checkpoint_ns", ""))
-    return any(at == each or at.startswith(f"{each}|") for each in namespaces)

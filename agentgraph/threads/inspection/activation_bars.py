@@ -12,25 +12,13 @@ from math import inf
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
-from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.agents.approvals import tools_asked_about
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.internals import RETURN
-from agentgraph.graph.nodes.lane import attempts_in
 from agentgraph.graph.stamps import address_of, moment_of, time_in
-from agentgraph.graph.state import clock_in
+from agentgraph.journal.saved import COPIED, Saved
 from agentgraph.safe_repr import cut, shown
-from agentgraph.threads.checkpoints import (
-    COPIED,
-    first_time_of,
-    namespace_of,
-    parent_id,
-    position_of,
-    root_id,
-    time_of,
-    writes_by_task,
-)
 from agentgraph.threads.inspection.bars import (
     LONGEST,
     Bar,
@@ -51,9 +39,7 @@ _LABEL = 60
 """How many characters of a question its label has."""
 
 
-def bars_in(
-    tree: Tree, every: Sequence[CheckpointTuple], *, is_running: bool, since: str = ""
-) -> list[Bar]:
+def bars_in(tree: Tree, every: Sequence[Saved], *, is_running: bool, since: str = "") -> list[Bar]:
     """Return the bars of the steps after some leading checkpoints, in order of beginning.
 
     Args:
@@ -67,20 +53,18 @@ def bars_in(
 
 
 class _Chart:
-    def __init__(
-        self, tree: Tree, every: Sequence[CheckpointTuple], is_running: bool, since: str
-    ) -> None:
+    def __init__(self, tree: Tree, every: Sequence[Saved], is_running: bool, since: str) -> None:
         self._tree, self._since = tree, since
         self._spots = spots_in(tree, every)
-        by_root: dict[str, list[CheckpointTuple]] = defaultdict(list)
+        by_root: dict[str, list[Saved]] = defaultdict(list)
         for saved in every:
-            by_root[root_id(saved)].append(saved)
+            by_root[saved.root_id].append(saved)
         self._by_root = by_root
-        self._after = {(namespace_of(each), parent_id(each)): each for each in every}
-        self._by_key = {(namespace_of(each), str(each.checkpoint["id"])): each for each in every}
+        self._after = {(each.namespace, each.parent_id): each for each in every}
+        self._by_key = {(each.namespace, str(each.checkpoint["id"])): each for each in every}
         self._is_running = is_running
         self._runs: dict[str, StepRuns] = {}
-        self._past = {each["namespace"] for saved in every for each in attempts_in(saved)}
+        self._past = {each["namespace"] for saved in every for each in saved.attempts}
         self._bars: dict[str, Bar] = {}
         self._parts: dict[str, list[Part]] = {}
         self._places: dict[str, Place] = {}
@@ -91,12 +75,12 @@ class _Chart:
 
     def bars(self) -> list[Bar]:
         """Return all bars."""
-        spots = [each for each in self._spots if root_id(each.root) >= self._since]
+        spots = [each for each in self._spots if each.root.root_id >= self._since]
         for spot in [*spots, *self._open_items(spots)]:
             self._add(spot)
-        for saved in {root_id(each.root): each.root for each in spots}.values():
+        for saved in {each.root.root_id: each.root for each in spots}.values():
             runs = self._runs_of(saved)
-            turn = clock_in(position_of(saved))[0]
+            turn = saved.clock[0]
             self._has_failed[turn] = runs.has_failed
             for asked in runs.questions:
                 self._add_question(turn, asked, runs)
@@ -113,14 +97,14 @@ class _Chart:
                 waiting += items.open
         return [each for each in waiting if (each.visit.turn, each.visit.address) not in known]
 
-    def _writes_of(self, saved: CheckpointTuple) -> Mapping[str, Mapping[str, object]]:
+    def _writes_of(self, saved: Saved) -> Mapping[str, Mapping[str, object]]:
         """Return the writes of the tasks of a step, which are sorted once: items ask one by one."""
-        key = namespace_of(saved), str(saved.checkpoint["id"])
+        key = saved.namespace, str(saved.checkpoint["id"])
         if self._last_writes is None or self._last_writes[0] != key:
-            self._last_writes = key, writes_by_task(saved)
+            self._last_writes = key, saved.writes
         return self._last_writes[1]
 
-    def _runs_of(self, root: CheckpointTuple) -> StepRuns:
+    def _runs_of(self, root: Saved) -> StepRuns:
         own = str(root.checkpoint["id"])
         if (runs := self._runs.get(own)) is None:
             is_over = ("", own) in self._after
@@ -178,9 +162,9 @@ class _Chart:
         began = visit.time
         if spot.task is not None:
             return self._leaf(spot, runs)
-        is_past = any(_is_in(namespace_of(saved), each) for each in self._past)
+        is_past = any(_is_in(saved.namespace, each) for each in self._past)
         if spot.after is not None and _has_ended(spot.after):
-            return Part(began, max(first_time_of(spot.after), began), "void" if is_past else "done")
+            return Part(began, max(spot.after.first_time, began), "void" if is_past else "done")
         over = self._over(spot)
         error = self._error(spot, runs)
         if over is not None or is_past:
@@ -209,7 +193,7 @@ class _Chart:
             failed = result.get("failed")
             return Part(began, ended, "failed" if failed else "done", str(failed or ""))
         note = runs.failure(visit.address, visit.time)
-        over = self._over(spot) if spot.after is None else time_of(spot.after)
+        over = self._over(spot) if spot.after is None else spot.after.time
         if note is not None and (over is not None or time_in(note) > max(resumed, default=0.0)):
             return Part(began, max(time_in(note), began), "failed", str(note.data))
         if over is not None:
@@ -223,11 +207,11 @@ class _Chart:
         times = [self._end_before(spot, each) for each in later if each is not None]
         return min(times, default=None)
 
-    def _end_before(self, spot: Spot, after: CheckpointTuple) -> float:
+    def _end_before(self, spot: Spot, after: Saved) -> float:
         """Return when the step ended that a checkpoint followed; as far as is known if it did not."""
         if _has_ended(after):
-            return time_of(after)
-        return min(self._runs_of(spot.root).last_sign, time_of(after))  # a new turn dropped it
+            return after.time
+        return min(self._runs_of(spot.root).last_sign, after.time)  # a new turn dropped it
 
     def _error(self, spot: Spot, runs: StepRuns) -> tuple[str, float] | None:
         """Return the error of the last run of a step that has not ended, and when; None without one."""
@@ -309,13 +293,13 @@ class _Chart:
 
     def _called(self, spot: Spot) -> tuple[Sequence[ToolCall | InvalidToolCall], int]:
         """Return the calls that a step runs, and how many its activation made before."""
-        position = position_of(spot.saved)
+        position = spot.saved.position
         progress = position.get("chat") if position else None
         before = progress.get("tool_calls", 0) if progress else 0
-        at: CheckpointTuple | None = spot.saved
-        namespace = namespace_of(spot.saved)
-        while at is not None and (at := self._by_key.get((namespace, parent_id(at)))) is not None:
-            for writes in writes_by_task(at).values():
+        at: Saved | None = spot.saved
+        namespace = spot.saved.namespace
+        while at is not None and (at := self._by_key.get((namespace, at.parent_id))) is not None:
+            for writes in at.writes.values():
                 for each in reversed(writes.get("messages") or ()):
                     if (
                         isinstance(each, AIMessage)
@@ -484,7 +468,7 @@ def _runs_others(spot: Spot) -> bool:
     return place.kind.is_fork or place.kind.runs_agents or _kind_of(spot) == "tool"
 
 
-def _has_ended(after: CheckpointTuple) -> bool:
+def _has_ended(after: Saved) -> bool:
     """Return whether the step before a checkpoint ended with it, or with the one that it copies."""
     return after.metadata.get("source") == "loop" or COPIED in after.metadata
 

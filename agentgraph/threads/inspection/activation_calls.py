@@ -14,7 +14,6 @@ from agentgraph.graph.history import answers_in, call_id, calls_of
 from agentgraph.graph.internals import INTERRUPT, RESUME, RETURN
 from agentgraph.graph.stamps import Entry, Note, moment_of
 from agentgraph.graph.task_ids import joined
-from agentgraph.threads.checkpoints import namespace_of, position_of, writes_by_task
 from agentgraph.threads.inspection.activation_steps import ActivationStatus, Found
 from agentgraph.threads.rewinds.copied_steps import own_task
 from agentgraph.threads.visits import Spot
@@ -102,9 +101,9 @@ def _runs_in(found: Found) -> Iterator[ToolRun]:
     """Yield the agents that a function ran, by what is saved of its calls."""
     calls: dict[object, Mapping[str, Any]] = {}
     for spot in found.spots:
-        position = position_of(spot.saved)
+        position = spot.saved.position
         carried = (position.get("calls") if position else None) or ()
-        results = (each.get(RETURN) for each in writes_by_task(spot.saved).values())
+        results = (each.get(RETURN) for each in spot.saved.writes.values())
         kept = [e for e in (*carried, *results) if isinstance(e, Mapping) and e.keys() >= _CALLED]
         for each in sorted(kept, key=lambda each: ("text" in each, each.get("saved", 0))):
             calls[each["call"]] = each
@@ -135,9 +134,9 @@ def _answers_at(tree: Tree, spot: Spot) -> dict[str, object]:
     """Return the answers that were given in a step, by the ids of the questions."""
     saved, answers = spot.saved, dict[str, object]()
     own = own_task(saved)
-    within = joined(namespace_of(saved), f"{spot.visit.node}:{own}")
+    within = joined(saved.namespace, f"{spot.visit.node}:{own}")
     names = [spot.place.nodes.call, *(lane.node for lane in tree.lanes(spot.place))]
-    for task, writes in writes_by_task(saved).items():
+    for task, writes in saved.writes.items():
         given = writes.get(RESUME, ())
         spaces = [within] if task == own else [joined(within, f"{name}:{task}") for name in names]
         for number, answer in enumerate(given if isinstance(given, Sequence) else ()):

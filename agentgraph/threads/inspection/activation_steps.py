@@ -4,30 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from langgraph.checkpoint.base import CheckpointTuple
-
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.stamps import Entry, Note, address_of, moment_of, number_of
+from agentgraph.journal.saved import Saved, error_in, is_stop, parts_of
 from agentgraph.threads.checkpoints import (
     address_at,
     ancestors,
-    begins_turn,
     checkpoints_since,
-    error_in,
-    is_stop,
     just_after,
     known_line,
     line_to,
-    namespace_of,
-    notes_at,
-    parent_id,
     parent_of,
-    parts_of,
     position_in,
-    position_of,
-    root_id,
-    steps_of,
-    writes_by_task,
 )
 from agentgraph.threads.rewinds.copied_steps import own_task
 from agentgraph.threads.thread_saver import ThreadSaver
@@ -82,7 +70,7 @@ class Found(NamedTuple):
     at: str
     place: Place
     spots: Sequence[Spot]
-    line: Sequence[CheckpointTuple]
+    line: Sequence[Saved]
     is_composite: bool
     is_again: bool = False
 
@@ -95,7 +83,7 @@ class Found(NamedTuple):
     def own_steps(self) -> list[Spot]:
         """Its steps in its own lane, without those of lanes inside it."""
         spots = [each for each in self.spots if each.task is None] or self.spots
-        depths = [len(parts_of(namespace_of(each.saved))) for each in spots]
+        depths = [len(parts_of(each.saved.namespace)) for each in spots]
         return [s for s, depth in zip(spots, depths, strict=True) if depth == min(depths)]
 
     @property
@@ -104,11 +92,11 @@ class Found(NamedTuple):
         own = self.own_steps
         return own[0], own[-1]
 
-    def after(self, spot: Spot) -> CheckpointTuple | None:
+    def after(self, spot: Spot) -> Saved | None:
         """Return the checkpoint after a step in its lane, if it has ended."""
-        own, namespace = str(spot.saved.checkpoint["id"]), namespace_of(spot.saved)
-        inside = (each for each in self.line if namespace_of(each) == namespace)
-        return next((each for each in inside if parent_id(each) == own), None)
+        own, namespace = str(spot.saved.checkpoint["id"]), spot.saved.namespace
+        inside = (each for each in self.line if each.namespace == namespace)
+        return next((each for each in inside if each.parent_id == own), None)
 
     def entries_in(self, entries: Iterable[Entry]) -> list[Entry]:
         """Return those of some entries that are its own; of a composite those of what is in it."""
@@ -118,7 +106,7 @@ class Found(NamedTuple):
         if self.is_composite:
             return [each for each, at in named if is_at_or_in(at, wanted)]
         own = [each for each, at in named if at == wanted]
-        steps = {step for spot in self.spots for step in steps_of(spot.saved)}
+        steps = {step for spot in self.spots for step in spot.saved.steps}
         is_once = not self.is_again
         return [each for each in own if is_once or ((m := moment_of(each)) and m.step in steps)]
 
@@ -176,7 +164,7 @@ async def _around(saver: ThreadSaver, step: str) -> tuple[str, str] | None:
     newest = await saver.checkpoints(None, just_after(began), 1)
     there = newest[0] if newest and newest[0].checkpoint["id"] == began else None
     there = there or await saver.checkpoint("", began)
-    root = there and await saver.checkpoint("", root_id(there))
+    root = there and await saver.checkpoint("", there.root_id)
     if there is None or root is None:
         return None
     at = address_at(saver.tree, root)
@@ -195,21 +183,21 @@ async def _around(saver: ThreadSaver, step: str) -> tuple[str, str] | None:
     return str(first.checkpoint["id"]), str(last.checkpoint["id"])
 
 
-def _goes_on(saver: ThreadSaver, saved: CheckpointTuple, at: str | None) -> bool:
-    return not begins_turn(saved) and address_at(saver.tree, saved) == at
+def _goes_on(saver: ThreadSaver, saved: Saved, at: str | None) -> bool:
+    return not saved.begins_turn and address_at(saver.tree, saved) == at
 
 
-def _head_after(step: str, every: Sequence[CheckpointTuple]) -> str | None:
+def _head_after(step: str, every: Sequence[Saved]) -> str | None:
     """Return the head of the line that has the very checkpoint of a step; None if none has it."""
     began = step.partition(":")[0]
-    around = next((root_id(each) for each in every if each.checkpoint["id"] == began), None)
-    roots = {str(each.checkpoint["id"]): each for each in every if not namespace_of(each)}
-    heads = roots.keys() - {parent_id(each) for each in roots.values()}
+    around = next((each.root_id for each in every if each.checkpoint["id"] == began), None)
+    roots = {str(each.checkpoint["id"]): each for each in every if not each.namespace}
+    heads = roots.keys() - {each.parent_id for each in roots.values()}
     lines = ((head, ancestors(head, roots)) for head in heads)
     return next((h for h, line in lines if any(e.checkpoint["id"] == around for e in line)), None)
 
 
-def _on_line(saver: ThreadSaver, wanted: Wanted, head: str, every: Sequence[CheckpointTuple]) -> Target:
+def _on_line(saver: ThreadSaver, wanted: Wanted, head: str, every: Sequence[Saved]) -> Target:
     """Return where an activation is on a line.
 
     Raises:
@@ -224,7 +212,7 @@ def _on_line(saver: ThreadSaver, wanted: Wanted, head: str, every: Sequence[Chec
     return Target(spot, line, line)
 
 
-def _gathered(tree: Tree, at: str, chosen: Spot, line: Sequence[CheckpointTuple]) -> Found:
+def _gathered(tree: Tree, at: str, chosen: Spot, line: Sequence[Saved]) -> Found:
     """Return an activation with all its steps."""
     way, depth = way_to(chosen.place), at.count("/")
     place = way[depth] if depth < len(way) else chosen.place
@@ -273,9 +261,9 @@ def became(
     found: Found, is_running: bool, entries: Sequence[Entry]
 ) -> tuple[ActivationStatus, str | None]:
     """Return the status of an activation, and how it failed."""
-    roots = {e.checkpoint["id"]: e for e in found.line if not namespace_of(e)}
+    roots = {e.checkpoint["id"]: e for e in found.line if not e.namespace}
     own = found.own_steps
-    states = [_state_of(each, roots.get(root_id(each.saved)), is_running) for each in own]
+    states = [_state_of(each, roots.get(each.saved.root_id), is_running) for each in own]
     errors = [e.data for e in entries if isinstance(e, Note) and e.kind == "error"]
     statuses = [status for status, _ in states]
     for status in ("failed", "asks", "running", "stopped"):
@@ -286,11 +274,9 @@ def became(
     return "done", None
 
 
-def _state_of(
-    spot: Spot, root: CheckpointTuple | None, is_running: bool
-) -> tuple[ActivationStatus, str | None]:
+def _state_of(spot: Spot, root: Saved | None, is_running: bool) -> tuple[ActivationStatus, str | None]:
     """Return what became of a step, and how it failed."""
-    by_task = writes_by_task(spot.saved)
+    by_task = spot.saved.writes
     if spot.task is not None:
         result = by_task.get(spot.task, {}).get(RETURN)
         failed = result.get("failed") if isinstance(result, Mapping) else ""
@@ -314,10 +300,10 @@ def _waits(writes: Mapping[str, object]) -> bool:
     return bool(writes.get(INTERRUPT)) and RETURN not in writes and "position" not in writes
 
 
-def _resumed_after_failing(root: CheckpointTuple | None) -> bool:
+def _resumed_after_failing(root: Saved | None) -> bool:
     """Return whether a run has resumed a step after it had failed."""
     numbers = {"resumed": 0, "error": 0}
-    for note in notes_at(root) if root is not None else ():
+    for note in root.notes if root is not None else ():
         if note.kind in numbers:
             numbers[note.kind] = max(numbers[note.kind], number_of(note))
     return numbers["resumed"] > numbers["error"] > 0
@@ -346,13 +332,13 @@ async def _on_other_lines(saver: ThreadSaver, found: Found) -> list[Attempt]:
     forked = [
         each
         for each in await saver.forks()
-        if (position := position_of(each)) and position.get("clock", [0])[0] == found.turn
+        if (position := each.position) and position.get("clock", [0])[0] == found.turn
     ]
     if not forked:
         return []
-    every = await checkpoints_since(saver, min(map(parent_id, forked)))
-    roots = [each for each in every if not namespace_of(each)]
-    parents = {parent_id(each) for each in roots}
+    every = await checkpoints_since(saver, min(each.parent_id for each in forked))
+    roots = [each for each in every if not each.namespace]
+    parents = {each.parent_id for each in roots}
     seen = {spot.visit.step for spot in found.spots}
     attempts: dict[str, Attempt] = {}
     for head in sorted(e.checkpoint["id"] for e in roots if e.checkpoint["id"] not in parents):

@@ -13,7 +13,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.stamps import Entry, Note, is_steered
 from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import read_thread
-from agentgraph.threads.checkpoints import first_time_of, is_foreign, namespace_of
+from agentgraph.threads.checkpoints import is_foreign
 from agentgraph.threads.inspection.activation_calls import Asked, ToolRun, questions_in, tool_runs
 from agentgraph.threads.inspection.activation_steps import (
     ActivationStatus,
@@ -146,7 +146,7 @@ async def activation(
 async def _has_head(saver: ThreadSaver, found: Found) -> bool:
     """Return whether the step that a run on the thread is at may be one of an activation."""
     head = await saver.checkpoint()
-    ids = {each.checkpoint["id"] for each in found.line if not namespace_of(each)}
+    ids = {each.checkpoint["id"] for each in found.line if not each.namespace}
     return head is not None and head.checkpoint["id"] in ids
 
 
@@ -168,7 +168,7 @@ def _report(
     first, last = found.spots[0], found.ends[1]
     said = [e for e in entries if isinstance(e, BaseMessage) and not is_steered(e)]
     kept = said[-1:] if found.is_composite else said
-    until = None if first.after is None else first_time_of(first.after)
+    until = None if first.after is None else first.after.first_time
     began = first.visit.time
     if not found.is_composite:
         began = last_start(first.place, first.root, began, until)
@@ -210,7 +210,7 @@ def _ended(
 ) -> float | None:
     """Return when an activation ended; None if it has not."""
     if status == "done" and last.task is None and last.after is not None:
-        return first_time_of(last.after)
+        return last.after.first_time
     if status == "done" and last.visit.duration is not None:
         return last.visit.time + last.visit.duration
     failed = [e.moment.time for e in entries if isinstance(e, Note) and e.kind == "error" and e.moment]

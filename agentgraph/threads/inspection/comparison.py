@@ -11,16 +11,16 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_at
 from agentgraph.graph.values import is_same, maps_in
+from agentgraph.journal.saved import Saved
 from agentgraph.safe_repr import cut, shown
 from agentgraph.threads.changed_trees import read_thread
-from agentgraph.threads.checkpoints import is_foreign, known_line, leading, writes_by_task
+from agentgraph.threads.checkpoints import is_foreign, known_line, leading
 from agentgraph.threads.inspection.activation_steps import address_in, begins
 from agentgraph.threads.inspection.activations import signal_in
 from agentgraph.threads.replay import entries_of
@@ -187,15 +187,13 @@ async def compared(saver: ThreadSaver, lines: Lines) -> list[Difference]:
     return [*_differences(_done(saver.tree, left), _done(saver.tree, right))]
 
 
-def _line(
-    saver: ThreadSaver, every: Sequence[CheckpointTuple], head: str | None
-) -> list[CheckpointTuple]:
+def _line(saver: ThreadSaver, every: Sequence[Saved], head: str | None) -> list[Saved]:
     """Return the checkpoints of the tree's lanes on a line."""
     line = leading(every) if head is None else known_line(saver, head, every)
     return [each for each in line if not is_foreign(saver.tree, each)]
 
 
-def _done(tree: Tree, line: Sequence[CheckpointTuple]) -> dict[Key, _Done]:
+def _done(tree: Tree, line: Sequence[Saved]) -> dict[Key, _Done]:
     """Return what the activations of a line did, in order."""
     done: dict[Key, _Done] = {}
     count: dict[tuple[int, str], int] = defaultdict(lambda: -1)
@@ -218,7 +216,7 @@ def _written(spot: Spot) -> list[Mapping[str, object]]:
     """Return the values that an agent wrote in a step; what lanes hand back is theirs."""
     if spot.place.kind.is_fork:
         return []
-    by_task = writes_by_task(spot.saved)
+    by_task = spot.saved.writes
     if spot.task is not None:
         result = by_task.get(spot.task, {}).get(RETURN)
         written = result.get("values") if isinstance(result, Mapping) else None

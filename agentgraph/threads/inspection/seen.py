@@ -21,7 +21,6 @@ from agentgraph.errors import MissingValueError
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.stamps import is_steered
 from agentgraph.graph.sync_async import run_calls
-from agentgraph.threads.checkpoints import writes_by_task
 from agentgraph.threads.visits import Spot
 
 _COUNTERS = (count_tokens_approximately, len)
@@ -105,9 +104,7 @@ def _hearing(view: View, spot: Spot) -> View:
     """Return a view with the messages that were sent to the run, and that the step took."""
     if spot.visit.node != spot.place.nodes.round:
         return view
-    written = (
-        each.get("messages") for each in writes_by_task(spot.saved).values() if "position" in each
-    )
+    written = (each.get("messages") for each in spot.saved.writes.values() if "position" in each)
     messages = next(written, None) or ()
     heard = [each for each in messages if isinstance(each, BaseMessage) and is_steered(each)]
     view = copy(view)

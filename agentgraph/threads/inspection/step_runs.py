@@ -9,21 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from langgraph.checkpoint.base import CheckpointTuple
-
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Entry, Note, moment_of, number_of, time_in
-from agentgraph.threads.checkpoints import (
-    COPIED,
-    REWOUND,
-    VOIDED,
-    error_in,
-    is_by_hand,
-    is_stop,
-    notes_at,
-    time_of,
-    writes_by_task,
-)
+from agentgraph.journal.saved import COPIED, REWOUND, VOIDED, Saved, error_in, is_stop
 from agentgraph.threads.replay import FOR_GOOD, STOPPED, entries_at
 
 """Numbers of moments are microseconds."""
@@ -77,8 +65,8 @@ class StepRuns:
 
     def __init__(
         self,
-        root: CheckpointTuple,
-        inside: Iterable[CheckpointTuple],
+        root: Saved,
+        inside: Iterable[Saved],
         *,
         is_over: bool,
         is_running: bool,
@@ -93,7 +81,7 @@ class StepRuns:
         """
         self.root, self.is_over = root, is_over
         self.is_under_way = is_running and not is_over
-        own = sorted(notes_at(root), key=number_of)
+        own = sorted(root.notes, key=number_of)
         said = [each for saved in inside for each in entries_at(saved)]
         notes = [each for each in said if isinstance(each, Note)]
         self._signs = sorted({*_signs(inside, said)})
@@ -141,7 +129,7 @@ class StepRuns:
 
         A run saves up to two notes: one before what is void is told again, and one after.
         """
-        is_made = COPIED in self.root.metadata or is_by_hand(self.root)  # by no run: none was there
+        is_made = COPIED in self.root.metadata or self.root.is_by_hand  # by no run: none was there
         how: Literal["failed", "at rest", "cut"] = "at rest" if is_made else "cut"
         ended, is_begun = 0.0, False
         for note in own:
@@ -164,22 +152,22 @@ class StepRuns:
                     pass
 
 
-def errors_at(saved: CheckpointTuple) -> list[str]:
+def errors_at(saved: Saved) -> list[str]:
     """Return the errors of the tasks of a step that no note has, each once."""
-    errors = (error_in(writes) for writes in writes_by_task(saved).values())
+    errors = (error_in(writes) for writes in saved.writes.values())
     return [*dict.fromkeys(each for each in errors if each is not None and not is_stop(each))]
 
 
-def results_at(saved: CheckpointTuple) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def results_at(saved: Saved) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the results of the tasks that the node of a step called, with their ids."""
-    for task, writes in writes_by_task(saved).items():
+    for task, writes in saved.writes.items():
         if isinstance(result := writes.get(RETURN), Mapping):
             yield task, result
 
 
-def _signs(inside: Iterable[CheckpointTuple], said: Iterable[Entry]) -> Iterator[float]:
+def _signs(inside: Iterable[Saved], said: Iterable[Entry]) -> Iterator[float]:
     for saved in inside:
-        yield time_of(saved)
+        yield saved.time
         for _, result in results_at(saved):
             if isinstance(finished := result.get("finished"), int):
                 yield finished / 1e9

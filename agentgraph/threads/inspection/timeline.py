@@ -7,19 +7,11 @@ checkpoints of these are read, so that the cost does not grow with the thread.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from langgraph.checkpoint.base import CheckpointTuple
-
 from agentgraph.errors import AgentGraphError
+from agentgraph.journal.saved import Saved
 from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import read_thread
-from agentgraph.threads.checkpoints import (
-    address_at,
-    leading_checkpoints,
-    namespace_of,
-    next_node,
-    parent_id,
-    root_line,
-)
+from agentgraph.threads.checkpoints import address_at, leading_checkpoints, root_line
 from agentgraph.threads.inspection.activation_bars import bars_in
 from agentgraph.threads.inspection.bars import Bar, joined
 from agentgraph.threads.replay import checkpoints_of_line
@@ -103,8 +95,8 @@ async def timeline(
         first, continues = window.first, window.continues
         every = await leading_checkpoints(saver, str(roots[-1].checkpoint["id"]) if first else "")
     bars = bars_in(saver.tree, every, is_running=is_running, since=first)
-    roots_read = [each for each in every if not namespace_of(each)]
-    is_whole = any(not parent_id(each) and each.checkpoint["id"] >= first for each in roots_read)
+    roots_read = [each for each in every if not each.namespace]
+    is_whole = any(not each.parent_id and each.checkpoint["id"] >= first for each in roots_read)
     return Timeline(bars, _upto(every, is_running), is_whole, continues)
 
 
@@ -122,11 +114,11 @@ class _Window:
         self._count, self.first, self.continues = 0, "", False
         self._function: str | None = None
 
-    def is_last(self, saved: CheckpointTuple) -> bool:
+    def is_last(self, saved: Saved) -> bool:
         """Return whether no older checkpoint is needed, which may be some steps before `first`."""
         own = str(saved.checkpoint["id"])
         if not self.first:
-            self._count += next_node(saved) is not None
+            self._count += saved.next_node is not None
             if own == self._since:
                 self.first, self.continues = own, True
             elif self._count == self._last:
@@ -135,9 +127,9 @@ class _Window:
                 self._since = None  # the thread went back to before it: all is new
         return bool(self.first) and not self._needs_more(saved)
 
-    def _needs_more(self, saved: CheckpointTuple) -> bool:
+    def _needs_more(self, saved: Saved) -> bool:
         """Return whether older steps are needed: of a function that asks all, of a call the model's."""
-        node = next_node(saved)
+        node = saved.next_node
         place = self._tree.by_node.get(node or "")
         if place is None or place.chat is not None:
             return place is not None and node != place.node
@@ -150,16 +142,16 @@ class _Window:
         return False
 
 
-def _first_of_last(every: Sequence[CheckpointTuple], last: int | None) -> str:
+def _first_of_last(every: Sequence[Saved], last: int | None) -> str:
     """Return the id of the checkpoint of the root that begins the last steps; empty for all."""
-    roots = [each for each in every if not namespace_of(each) and next_node(each) is not None]
+    roots = [each for each in every if not each.namespace and each.next_node is not None]
     ids = sorted((str(each.checkpoint["id"]) for each in roots), reverse=True)
     return "" if last is None or last >= len(ids) else ids[last - 1]
 
 
-def _upto(every: Sequence[CheckpointTuple], is_running: bool) -> str:
+def _upto(every: Sequence[Saved], is_running: bool) -> str:
     """Return how far a thread has been read, down to its lanes: another text after any change."""
-    head = max((str(each.checkpoint["id"]) for each in every if not namespace_of(each)), default="")
+    head = max((str(each.checkpoint["id"]) for each in every if not each.namespace), default="")
     inside = [each for each in every if str(each.checkpoint["id"]) >= head]
     newest = max((str(each.checkpoint["id"]) for each in inside), default="")
     writes = sum(len(each.pending_writes or ()) for each in inside)

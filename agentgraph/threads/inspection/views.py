@@ -15,7 +15,6 @@ from functools import reduce
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.agents.agents import (
     ChatAgent,
@@ -39,17 +38,8 @@ from agentgraph.graph.nodes.view import View
 from agentgraph.graph.nodes.workflow import WorkflowNode, after_step
 from agentgraph.graph.state import LaneState, Position
 from agentgraph.graph.values import Write
-from agentgraph.threads.checkpoints import (
-    NO_TASK,
-    begins_turn,
-    first_time_of,
-    is_by_hand,
-    namespace_of,
-    parts_of,
-    position_in,
-    position_of,
-    writes_by_task,
-)
+from agentgraph.journal.saved import NO_TASK, Saved, parts_of
+from agentgraph.threads.checkpoints import position_in
 from agentgraph.threads.rewinds.copied_steps import own_task
 from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.visits import Spot
@@ -66,7 +56,7 @@ class Views:
         remarks: What cannot be told, each once.
     """
 
-    def __init__(self, saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> None:
+    def __init__(self, saver: ThreadSaver, every: Sequence[Saved]) -> None:
         """Begin.
 
         Args:
@@ -75,15 +65,15 @@ class Views:
         """
         self.remarks: dict[str, None] = {}
         self._saver, self._tree = saver, saver.tree
-        self._by_key = {(namespace_of(each), str(each.checkpoint["id"])): each for each in every}
+        self._by_key = {(each.namespace, str(each.checkpoint["id"])): each for each in every}
         self._known: dict[tuple[str, Place], View] = {}
-        self._first: dict[str, CheckpointTuple] = {}
+        self._first: dict[str, Saved] = {}
         for saved in every:
-            first = self._first.setdefault(namespace_of(saved), saved)
-            if not begins_turn(saved) and (
-                begins_turn(first) or saved.checkpoint["id"] < first.checkpoint["id"]
+            first = self._first.setdefault(saved.namespace, saved)
+            if not saved.begins_turn and (
+                first.begins_turn or saved.checkpoint["id"] < first.checkpoint["id"]
             ):
-                self._first[namespace_of(saved)] = saved
+                self._first[saved.namespace] = saved
 
     async def at(self, spot: Spot) -> View:
         """Return what an activation sees in a step."""
@@ -94,7 +84,7 @@ class Views:
         position = node_context.position(spot.place.nodes.entry, spot.cursor)
         return _made(node_context, LaneState(messages=[], values=[], position=position), outer)
 
-    async def after(self, spots: Sequence[Spot], next_: CheckpointTuple | None) -> Mapping[str, object]:
+    async def after(self, spots: Sequence[Spot], next_: Saved | None) -> Mapping[str, object]:
         """Return the values of the run after steps of one lane; as far as they have ended.
 
         They are those before the first step, and what the steps have written.
@@ -105,12 +95,13 @@ class Views:
         """
         first, *rest = spots
         state = (await self.at(first)).state
-        if first.task is None and any(map(is_by_hand, [*(each.saved for each in rest), *_some(next_)])):
+        later = [*(each.saved for each in rest), *_some(next_)]
+        if first.task is None and any(each.is_by_hand for each in later):
             last = spots[-1].saved if next_ is None else next_
             return (await self._view(last, spots[-1].place)).state.values
         for spot in spots:
             written = _written(spot, is_first=spot is first)
-            if namespace_of(spot.saved) or spot.task is not None:
+            if spot.saved.namespace or spot.task is not None:
                 writes = [cast(Write, each) for several in written for each in several or ()]
                 state = state.with_new((), state.reducers.loaded(writes))
             else:
@@ -118,17 +109,17 @@ class Views:
                 state = replace(state, values=values)
         return state.values
 
-    async def _view(self, saved: CheckpointTuple, place: Place) -> View:
+    async def _view(self, saved: Saved, place: Place) -> View:
         """Return what the node at a place sees of the lane of a checkpoint."""
         key = str(saved.checkpoint["id"]), place
         if key not in self._known:
             self._known[key] = await self._new_view(saved, place)
         return self._known[key]
 
-    async def _new_view(self, saved: CheckpointTuple, place: Place) -> View:
-        namespace = namespace_of(saved)
+    async def _new_view(self, saved: Saved, place: Place) -> View:
+        namespace = saved.namespace
         channels: Any = (await self._saver.state(namespace, saved.checkpoint["id"])).values
-        position = position_in(self._tree, saved) or position_of(saved)
+        position = position_in(self._tree, saved) or saved.position
         if position is not None and "tasks" in position:  # whose values a rewind may have edited
             position = Position({**position, "tasks": channels["position"]["tasks"]})
         empty: object = [] if namespace else {}
@@ -144,20 +135,20 @@ class Views:
         fork_id = first.metadata["parents"][key]
         fork = self._by_key.get((key, fork_id))
         if fork is None:
-            fork = cast(CheckpointTuple, await self._saver.checkpoint(key, fork_id))
+            fork = cast(Saved, await self._saver.checkpoint(key, fork_id))
         place = self._tree.by_node[node.partition(":")[0]]
         lanes = self._tree.lanes(place)
         lane = next(each for each in lanes if each.node == name.partition(":")[0])
-        position = position_of(first)
+        position = first.position
         cursor = as_cursor(position["cursor"]) if position else ()
         return await self._shown(fork, lane, cursor, first)
 
     async def _shown(
         self,
-        fork: CheckpointTuple,
+        fork: Saved,
         lane: Place,
         cursor: Cursor,
-        first: CheckpointTuple | None = None,
+        first: Saved | None = None,
     ) -> RunState:
         """Return what a node shows to a lane.
 
@@ -181,12 +172,12 @@ class Views:
                 return self._in_run(view, fork, agent, call, first)
         return view.seen
 
-    def _in_step(self, view: View, fork: CheckpointTuple, lane: Place) -> RunState:
+    def _in_step(self, view: View, fork: Saved, lane: Place) -> RunState:
         node = WorkflowNode(view.node_context, ())
         undoing = self._tasks_that_undo(fork)
         results = {
             result["number"]: result
-            for task, writes in writes_by_task(fork).items()
+            for task, writes in fork.writes.items()
             if task not in undoing and "finished" in (result := _result(writes))
         }
         steps = node.agent.steps
@@ -200,7 +191,7 @@ class Views:
             self._remark(f"{view.address}: input= is a function; what it returned is not saved")
         return node.sees(view, step, cast(Results, results))
 
-    def _tasks_that_undo(self, fork: CheckpointTuple) -> set[str]:
+    def _tasks_that_undo(self, fork: Saved) -> set[str]:
         """Return the tasks of a step that undo steps of a workflow, whose results have no numbers."""
         nodes = {place.node for place in self._tree.places if place.undoes}
         return {
@@ -209,7 +200,7 @@ class Views:
             if parts_of(namespace) and parts_of(namespace)[-1].partition(":")[0] in nodes
         }
 
-    def _in_item(self, view: View, fork: CheckpointTuple, number: int) -> RunState:
+    def _in_item(self, view: View, fork: Saved, number: int) -> RunState:
         node, results = EachNode(view.node_context, ()), _results_at(fork)
         looked_up = next(each for each in results if each.keys() == {"keys", "values"})
         keys = [*map(str, looked_up["keys"] or ())]
@@ -225,9 +216,7 @@ class Views:
             return node.with_item(view, item)
         return node.sees(view, item)
 
-    def _in_call(
-        self, view: View, fork: CheckpointTuple, agent: ChatAgent, lane: Place, number: int
-    ) -> RunState:
+    def _in_call(self, view: View, fork: Saved, agent: ChatAgent, lane: Place, number: int) -> RunState:
         from agentgraph.graph.chat.calls import open_calls
         from agentgraph.graph.chat.tools import arguments_of, seen_in_call
 
@@ -256,13 +245,13 @@ class Views:
     def _in_run(
         self,
         view: View,
-        fork: CheckpointTuple,
+        fork: Saved,
         agent: FunctionAgent,
         call: Any,
-        first: CheckpointTuple,
+        first: Saved,
     ) -> RunState:
         carried = view.position.get("calls") or ()
-        began = first_time_of(first) * _A_SECOND
+        began = first.first_time * _A_SECOND
         seen = view.seen
         for each in (*carried, *_results_at(fork)):
             if "said" in each and each["ended"] <= began:
@@ -271,7 +260,7 @@ class Views:
             self._remark(
                 f"{view.address}: values that the function wrote before it ran the agent are not told"
             )
-        position = position_of(first)
+        position = first.position
         request = position.get("request", "") if position else ""
         message = request_to(view.address, call, request)
         return replace(seen, messages=[message])
@@ -284,7 +273,7 @@ class Views:
         return NodeContext(saver.tree, place, saver.paths, saver.reducers)
 
 
-def _some(saved: CheckpointTuple | None) -> list[CheckpointTuple]:
+def _some(saved: Saved | None) -> list[Saved]:
     return [] if saved is None else [saved]
 
 
@@ -293,7 +282,7 @@ def _written(spot: Spot, *, is_first: bool) -> list[Any]:
 
     What was written before the first step began is in its state.
     """
-    by_task = writes_by_task(spot.saved)
+    by_task = spot.saved.writes
     if spot.task is not None:
         return [_result(by_task.get(spot.task, {})).get("values")]
     own, before = by_task.get(own_task(spot.saved), {}), by_task.get(NO_TASK, {})
@@ -307,9 +296,9 @@ def _made(node_context: NodeContext, state: LaneState, outer: RunState | None) -
     return View(node_context, state, config)
 
 
-def _results_at(fork: CheckpointTuple) -> list[Mapping[str, Any]]:
+def _results_at(fork: Saved) -> list[Mapping[str, Any]]:
     """Return what the tasks of a step have returned."""
-    return [result for writes in writes_by_task(fork).values() if (result := _result(writes))]
+    return [result for writes in fork.writes.values() if (result := _result(writes))]
 
 
 def _result(writes: Mapping[str, object]) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from agentgraph.graph.stamps import cursor_of, number_in
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Call, arun_calls, awaiting, run_calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import begun_thread, position_of
+from agentgraph.threads.checkpoints import begun_thread
 from agentgraph.threads.config import await_outside, call_outside
 from agentgraph.threads.forked import OfProcess
 from agentgraph.threads.live.listening import SECONDS, Feed, Listener, Nothing, Told
@@ -156,7 +156,7 @@ async def _told_upto(saver: ThreadSaver, feed: Feed, lately: Sequence[AgentEvent
 async def _committed(saver: ThreadSaver) -> int:
     """Return the number of the last event of the root's last step that is saved whole."""
     saved = await saver.checkpoint()
-    position = position_of(saved) if saved else None
+    position = saved.position if saved else None
     return clock_in(position)[1] if position else 0
 
 

@@ -14,15 +14,15 @@ from typing import Literal, NamedTuple, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple, empty_checkpoint
+from langgraph.checkpoint.base import CheckpointMetadata, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
 from agentgraph.errors import ThreadError
 from agentgraph.graph.sync_async import Call
-from agentgraph.threads.checkpoints import time_of
+from agentgraph.journal.saved import REQUESTS, Saved
 from agentgraph.threads.config import config_of
 from agentgraph.threads.locks import ThreadLock, ais_locked, is_locked
-from agentgraph.threads.thread_saver import REQUESTS, ThreadSaver
+from agentgraph.threads.thread_saver import ThreadSaver
 
 _READ = "read"
 """The channel of the write that marks a request."""
@@ -55,7 +55,7 @@ class Request(NamedTuple):
     messages: Sequence[BaseMessage]
     time: float
     is_read: bool
-    saved: CheckpointTuple
+    saved: Saved
 
 
 class AlreadyReadError(ThreadError):
@@ -83,8 +83,8 @@ async def put_request(
     checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], own_version)
     config = config_of(saver.thread_id, REQUESTS)
     metadata = cast(CheckpointMetadata, {"source": "update", "step": 1, "parents": {}})
-    named: RunnableConfig = await saver.put(config, CheckpointTuple(config, checkpoint, metadata))
-    return _request(CheckpointTuple(named, checkpoint, metadata))
+    named: RunnableConfig = await saver.put(config, Saved(config, checkpoint, metadata))
+    return _request(Saved(named, checkpoint, metadata))
 
 
 async def newest_request(saver: ThreadSaver) -> str | None:
@@ -135,14 +135,14 @@ def unread(every: Iterable[Request], ids: Collection[str | None]) -> list[Reques
     return [each for each in every if any(message.id not in ids for message in each.messages)]
 
 
-def _request(saved: CheckpointTuple) -> Request:
+def _request(saved: Saved) -> Request:
     values = saved.checkpoint["channel_values"]
     return Request(
         saved.checkpoint["id"],
         values["kind"],
         values["reason"],
         values["messages"],
-        time_of(saved),
+        saved.time,
         any(channel == _READ for _, channel, _ in saved.pending_writes or ()),
         saved,
     )

@@ -15,7 +15,7 @@ from agentgraph.graph.open_types import Saver
 from agentgraph.graph.stamps import now
 from agentgraph.graph.sync_async import arun_calls
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import begun_input, leading_checkpoints
+from agentgraph.threads.checkpoints import leading_checkpoints
 from agentgraph.threads.live.listening import Feed
 from agentgraph.threads.live.requests import (
     AlreadyReadError,
@@ -192,5 +192,5 @@ async def ids_on(thread: ThreadSaver) -> set[str | None]:
         return set()
     entries = entries_of(thread.tree, await leading_checkpoints(thread))
     history = (await thread.state()).values.get("messages", ())
-    begun = begun_input(saved) or {"messages": ()}
+    begun = saved.begun_input or {"messages": ()}
     return {each.id for each in (*entries, *history, *begun["messages"])}

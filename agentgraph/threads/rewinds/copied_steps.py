@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
-from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.constants import START
 from langgraph.types import Interrupt as LangGraphInterrupt
@@ -33,22 +33,8 @@ from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import Note
 from agentgraph.graph.state import Position
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
-from agentgraph.threads.checkpoints import (
-    COPIED,
-    NO_TASK,
-    NOTES,
-    address_at,
-    first_time_of,
-    is_foreign,
-    keeps_state,
-    namespace_of,
-    next_node,
-    notes_at,
-    parts_of,
-    position_of,
-    root_id,
-    writes_by_task,
-)
+from agentgraph.journal.saved import COPIED, NO_TASK, NOTES, Saved, keeps_state, parts_of
+from agentgraph.threads.checkpoints import address_at, is_foreign
 from agentgraph.threads.config import config_of
 from agentgraph.threads.rewinds.siblings import Called, Siblings, kept_beside
 from agentgraph.threads.visits import Spot, is_at_or_in
@@ -75,7 +61,7 @@ _A_SECOND = 1_000_000_000
 
 PendingWrite = tuple[str, str, object]
 """A task, a channel and a value."""
-Way = Sequence[CheckpointTuple]
+Way = Sequence[Saved]
 """The checkpoints from which steps ran that have a visit inside them, the outermost first."""
 
 
@@ -124,11 +110,11 @@ class Draft:
     def __init__(
         self,
         tree: Tree,
-        line: Sequence[CheckpointTuple],
+        line: Sequence[Saved],
         spot: Spot,
         siblings: Siblings,
         first_version: object,
-        states: Sequence[CheckpointTuple] = (),
+        states: Sequence[Saved] = (),
         *,
         has_new_ids: bool = True,
     ) -> None:
@@ -145,21 +131,21 @@ class Draft:
         """
         self.tree, self.spot, self.siblings = tree, spot, siblings
         self.first_version = first_version
-        began = root_id(spot.saved)
+        began = spot.saved.root_id
         here = (each for each in line if not is_foreign(tree, each))
-        inside = [each for each in (*here, *states) if root_id(each) == began]
-        inside.sort(key=lambda each: (bool(namespace_of(each)), each.checkpoint["id"]))
-        self.lanes: dict[str, list[CheckpointTuple]] = defaultdict(list)
+        inside = [each for each in (*here, *states) if each.root_id == began]
+        inside.sort(key=lambda each: (bool(each.namespace), each.checkpoint["id"]))
+        self.lanes: dict[str, list[Saved]] = defaultdict(list)
         for saved in inside:
-            if not keeps_state(namespace_of(saved)):
-                self.lanes[namespace_of(saved)].append(saved)
+            if not keeps_state(saved.namespace):
+                self.lanes[saved.namespace].append(saved)
         self.root = inside[0]
         self._has_new_ids = has_new_ids
         self.id_before = new_id_for(self.root) if has_new_ids else ""
         ids = [each.checkpoint["id"] for each in inside]
         self._ids = dict(zip(ids, map(new_id_for, inside) if has_new_ids else ids, strict=True))
         self._names = {"": ""}
-        self.copies: list[CheckpointTuple] = []
+        self.copies: list[Saved] = []
         self.stays: list[Callable[[Note], bool]] = []
         self.bounds: dict[str, str | None] = {}
         self.answered: list[str] = []
@@ -192,11 +178,11 @@ class Draft:
 class CopiedStep:
     """A step that is copied: what its node and the tasks that it called wrote, under new ids."""
 
-    def __init__(self, line: Draft, saved: CheckpointTuple, place: Place) -> None:
+    def __init__(self, line: Draft, saved: Saved, place: Place) -> None:
         self._line, self._saved, self._place = line, saved, place
-        self._by_task = writes_by_task(saved)
-        around, began = namespace_of(saved), str(saved.checkpoint["id"])
-        self._node, self._number = str(next_node(saved)), int(saved.metadata.get("step", 0)) + 1
+        self._by_task = saved.writes
+        around, began = saved.namespace, str(saved.checkpoint["id"])
+        self._node, self._number = str(saved.next_node), int(saved.metadata.get("step", 0)) + 1
         self._own = own_task(saved)
         self._within = joined(around, f"{self._node}:{self._own}")
         self._lanes = line.lanes_in(self._within)
@@ -229,14 +215,14 @@ class CopiedStep:
         target = self._target(way)
         agent, how = self._place.agent, self._line.siblings
         kept = kept_beside(agent, target, how, self._called.values())
-        began = first_time_of(self._line.lanes[namespace_of(way[0])][0]) if way else inf
+        began = self._line.lanes[way[0].namespace][0].first_time if way else inf
         lanes = [each for task in kept for each in self._lanes.get(task, ())]
         within = recast_checkpoint_ns(self._within)
         for each in kept.values():
             if each.result and each.id not in self._lanes and each.name != target.name:
                 self._line.bounds[joined(within, each.name)] = None
-        on_the_way = self._past_attempts(target, namespace_of(way[0])) if way else []
-        come = first_time_of(way[0]) if way else 0.0
+        on_the_way = self._past_attempts(target, way[0].namespace) if way else []
+        come = way[0].first_time if way else 0.0
         self._line.stays.append(self._stays([*kept.values()], began, target, come))
         if spot.task is not None and not way and self._line.edits:
             self._line.copies.append(self._entry(target))
@@ -263,7 +249,7 @@ class CopiedStep:
             if each.result.keys() >= {"messages", "number"}:
                 yield each
 
-    def _entry(self, target: Called) -> CheckpointTuple:
+    def _entry(self, target: Called) -> Saved:
         """Return the first checkpoint of an item's lane that had none, with what is written there."""
         line, saved, (place, cursor) = self._line, self._saved, self._line.spot.activation
         began, within = line.new_id(saved.checkpoint["id"]), line.new_name(self._within)
@@ -271,7 +257,7 @@ class CopiedStep:
         first = start(line.tree, place, cursor[: len(counts_around(place)) + 1])
         position = {"next": place.nodes.entry, "cursor": [*first.cursor], "tree": line.tree.fingerprint}
         own, step = {START: {"position": position, **dict(line.edits)}}, {"source": "input", "step": -1}
-        around = line.new_name(namespace_of(saved))
+        around = line.new_name(saved.namespace)
         outer = {line.new_name(ns): line.new_id(id_) for ns, id_ in parents_of(saved).items()}
         parents = {**outer, around: began, within: began}
         versions = {START: line.first_version}
@@ -283,7 +269,7 @@ class CopiedStep:
         }
         checkpoint |= {"channel_versions": versions, "versions_seen": {}, "updated_channels": None}
         thread_id = saved.config["configurable"]["thread_id"]
-        return CheckpointTuple(
+        return Saved(
             config=config_of(thread_id, joined(within, f"{place.node}:{task}"), checkpoint["id"]),
             checkpoint=cast(Checkpoint, checkpoint),
             metadata=cast(CheckpointMetadata, {**step, "parents": parents, COPIED: []}),
@@ -351,7 +337,7 @@ class CopiedStep:
     def _answered_before(self, target: Called, began: float) -> Iterator[PendingWrite]:
         """Yield the answers that the node, or the task on the way, had before a time."""
         at = address_at(self._line.tree, self._saved)
-        asked = [each for each in notes_at(self._line.root) if each.kind == "interrupted"]
+        asked = [each for each in self._line.root.notes if each.kind == "interrupted"]
         count = sum(each.address == at and _time(each) < began for each in asked)
         for task in (self._own, target.id):
             answers = self._by_task.get(task, {}).get(RESUME, [])[:count]
@@ -389,7 +375,7 @@ class CopiedStep:
     def _target(self, way: Way) -> Called:
         """Return the task in which the visit is."""
         if way:
-            return self._called[task_in(parts_of(namespace_of(way[0]))[len(parts_of(self._within))])]
+            return self._called[task_in(parts_of(way[0].namespace)[len(parts_of(self._within))])]
         spot = self._line.spot
         if spot.task:
             return self._called[spot.task]
@@ -444,7 +430,7 @@ class CopiedStep:
                     found[task] = Called(task, name, number, at, lane, when, came)
             if len(found) == len(ids):
                 return found
-        position, spot = position_of(self._saved), self._line.spot
+        position, spot = self._saved.position, self._line.spot
         is_changed = position is not None and position["tree"] != self._line.tree.fingerprint
         if is_changed and spot.saved is self._saved and spot.task is None:
             return found  # all of it runs again, and the tree may have no such lane any more
@@ -462,8 +448,8 @@ class CopiedStep:
         began = float(came.get("began", 0))
         if names := self._lanes.get(task):
             first = self._line.lanes[min(names, key=_attempt)][0]
-            began = first_time_of(first) * _A_SECOND  # a lane that runs again began when it did first
-            name = parts_of(namespace_of(first))[-1].partition(":")[0]
+            began = first.first_time * _A_SECOND  # a lane that runs again began when it did first
+            name = parts_of(first.namespace)[-1].partition(":")[0]
             place = next(each for each in tree.lanes(self._place) if each.node == name)
             cursor = as_cursor(_first_position(first)["cursor"])[: len(place.counts)]
         else:
@@ -482,10 +468,10 @@ def _number(place: Place, cursor: Cursor) -> int:
     return number_of_call(counter) if place.is_run else number_of_item(counter) + place.is_item
 
 
-def own_task(saved: CheckpointTuple) -> str:
+def own_task(saved: Saved) -> str:
     """Return the id of the task of the node that runs after a checkpoint."""
     number = int(saved.metadata.get("step", 0)) + 1
-    return node_task(saved.checkpoint["id"], namespace_of(saved), number, str(next_node(saved)))
+    return node_task(saved.checkpoint["id"], saved.namespace, number, str(saved.next_node))
 
 
 def _question_id(namespace: str, nth: int) -> str:
@@ -493,7 +479,7 @@ def _question_id(namespace: str, nth: int) -> str:
     return LangGraphInterrupt.from_ns(None, f"{namespace}|{nth}" if nth else namespace).id
 
 
-def parents_of(saved: CheckpointTuple) -> Mapping[str, str]:
+def parents_of(saved: Saved) -> Mapping[str, str]:
     """Return the ids of the checkpoints around one, by the namespaces of lanes and of nodes' tasks."""
     return saved.metadata.get("parents", {})
 
@@ -503,7 +489,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def new_id_for(saved: CheckpointTuple) -> str:
+def new_id_for(saved: Saved) -> str:
     """Return an id for a copy of a checkpoint, greater than all that this process made before."""
     return str(uuid6(clock_seq=saved.metadata.get("step", 0)))
 
@@ -527,7 +513,7 @@ def _time(note: Note) -> float:
     return note.moment.time if note.moment else inf
 
 
-def _first_position(first: CheckpointTuple) -> Position:
+def _first_position(first: Saved) -> Position:
     """Return the position with which a lane began, at its first checkpoint."""
     channels = first.checkpoint["channel_values"]
     begun: Mapping[str, Position] = channels.get(START) or channels

@@ -7,17 +7,12 @@ thread is refused, but for the same copy, which completes it.
 from collections.abc import Sequence
 from typing import cast
 
-from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.base import CheckpointMetadata
 
 from agentgraph.errors import ThreadError
+from agentgraph.journal.saved import COPIED_TO, Saved, unmarked
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import (
-    COPIED_TO,
-    is_cut_short,
-    known_thread,
-    namespace_of,
-    unmarked,
-)
+from agentgraph.threads.checkpoints import known_thread
 from agentgraph.threads.rewinds.rewinding import Back, commit, line_to_copy
 from agentgraph.threads.thread_saver import ThreadSaver
 
@@ -38,13 +33,13 @@ async def copy(saver: ThreadSaver, to: str, back: Back | None = None) -> None:
     await known_thread(saver)
     new = saver.of(to)
     if back is None:
-        every: Sequence[CheckpointTuple] = await saver.checkpoints()
+        every: Sequence[Saved] = await saver.checkpoints()
     else:
         every = (await line_to_copy(saver, back)).copies
     await put_new(new, every)
 
 
-async def check_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> None:
+async def check_new(saver: ThreadSaver, every: Sequence[Saved]) -> None:
     """Refuse to copy onto a thread that is there, and is no beginning of the same copy.
 
     Raises:
@@ -54,14 +49,14 @@ async def check_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> Non
     if saved is None:
         return
     ids = {each.checkpoint["id"] for each in await saver.checkpoints()}
-    if not (is_cut_short(saved) and ids <= {each.checkpoint["id"] for each in every}):
+    if not (saved.is_cut_short and ids <= {each.checkpoint["id"] for each in every}):
         raise ThreadError(
             f"thread {shown(saver.thread_id)} exists already; copy to another id, or delete it first",
             saver.thread_id,
         )
 
 
-async def put_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> None:
+async def put_new(saver: ThreadSaver, every: Sequence[Saved]) -> None:
     """Put checkpoints on a new thread, which is locked, the oldest first; if that fails it is deleted.
 
     Raises:
@@ -69,13 +64,13 @@ async def put_new(saver: ThreadSaver, every: Sequence[CheckpointTuple]) -> None:
     """
     await check_new(saver, every)
     oldest_first = sorted(every, key=lambda each: str(each.checkpoint["id"]))
-    *roots, head = (each for each in oldest_first if not namespace_of(each))
+    *roots, head = (each for each in oldest_first if not each.namespace)
     mark: dict[str, object] = {COPIED_TO: head.checkpoint["id"]}
     marked = [
         each._replace(metadata=cast(CheckpointMetadata, {**each.metadata, **mark})) for each in roots
     ]
     head = head._replace(metadata=cast(CheckpointMetadata, unmarked(head.metadata)))
-    inside = [each for each in oldest_first if namespace_of(each)]
+    inside = [each for each in oldest_first if each.namespace]
     try:
         await commit(saver, [*inside, *marked, head])
     except GeneratorExit:  # no call can be made

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
-from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import call_id, calls_of
@@ -33,13 +32,8 @@ from agentgraph.graph.stamps import (
 )
 from agentgraph.graph.state import with_id
 from agentgraph.graph.values import is_same
+from agentgraph.journal.saved import NO_TASK, Saved
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import (
-    NO_TASK,
-    namespace_of,
-    next_node,
-    writes_by_task,
-)
 from agentgraph.threads.replay import entries_at
 from agentgraph.threads.rewinds.copied_steps import CopiedStep
 from agentgraph.threads.rewinds.new_line import NewLine
@@ -76,7 +70,7 @@ class _There(NamedTuple):
     """
 
     message: BaseMessage
-    saved: CheckpointTuple
+    saved: Saved
     where: str
 
 
@@ -103,7 +97,7 @@ async def edits_of(
     there: dict[str, _There] = {}
     for saved, *rest in (way[i:] for i in range(len(way))):
         own_id = str(saved.checkpoint["id"])
-        state = await saver.state(namespace_of(saved), own_id)
+        state = await saver.state(saved.namespace, own_id)
         there |= {str(m.id): _There(m, saved, own_id) for m in state.values.get("messages", [])}
         there |= {key: _There(m, saved, own_id) for key, m in placed[own_id].items()}
         there |= {str(m.id): _There(m, saved, task) for task, m in _needed(line, saved, rest)}
@@ -122,7 +116,7 @@ async def edits_of(
             _check_calls(saver, message, was.message, there.values())
             number += 2  # the number between is that of what makes the old one void
             began = line.new_id(str(was.saved.checkpoint["id"]))
-            step = step_name(began, next_node(was.saved) or "")
+            step = step_name(began, was.saved.next_node or "")
             edited = _in_place(message, was.message, number, step)
             placed.setdefault(was.where, {})[str(message.id)] = edited
             void += [str(message.id)] if address_of(edited) is not None else []
@@ -131,23 +125,21 @@ async def edits_of(
     return Edits(added, several, void, min(map(number_of, told), default=None))
 
 
-def has_edits(every: Iterable[CheckpointTuple]) -> bool:
+def has_edits(every: Iterable[Saved]) -> bool:
     """Return whether a rewind put a message in the place of another in the steps after checkpoints."""
     entries = (entry for saved in every for entry in entries_at(saved))
     return any(not isinstance(each, Note) and is_edited(each) for each in entries)
 
 
-def _placed_at(saved: CheckpointTuple) -> dict[str, BaseMessage]:
+def _placed_at(saved: Saved) -> dict[str, BaseMessage]:
     """Return what an earlier rewind put in the place of messages before the step after a checkpoint."""
-    written = writes_by_task(saved).get(NO_TASK, {}).get("messages")
+    written = saved.writes.get(NO_TASK, {}).get("messages")
     return {str(each.id): each for each in written} if isinstance(written, list) else {}
 
 
-def _needed(
-    line: NewLine, saved: CheckpointTuple, way: Sequence[CheckpointTuple]
-) -> Iterator[tuple[str, BaseMessage]]:
+def _needed(line: NewLine, saved: Saved, way: Sequence[Saved]) -> Iterator[tuple[str, BaseMessage]]:
     """Yield the messages that tasks of a step have given on which the visit depends, with the task."""
-    place = line.tree.by_node.get(next_node(saved) or "")
+    place = line.tree.by_node.get(saved.next_node or "")
     if place is not None and (way or line.spot.task is not None):
         for task in CopiedStep(line, saved, place).needed(way):
             yield from ((task.id, each) for each in task.result["messages"])
@@ -214,9 +206,9 @@ def _check_not_later(saver: ThreadSaver, target: Target, message: BaseMessage) -
         )
 
 
-def _written_by_users(saved: CheckpointTuple) -> Iterator[BaseMessage]:
+def _written_by_users(saved: Saved) -> Iterator[BaseMessage]:
     """Yield the messages of the input of a turn that begins at a checkpoint."""
-    for writes in writes_by_task(saved).values():
+    for writes in saved.writes.values():
         if "outline" in (writes.get("position") or {}):
             yield from writes.get("messages") or ()
 

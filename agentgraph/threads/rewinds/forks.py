@@ -8,10 +8,9 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from langgraph.checkpoint.base import CheckpointTuple
-
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
+from agentgraph.journal.saved import Saved
 from agentgraph.safe_repr import as_json, cut, shown, shown_error
 from agentgraph.threads.engine import Engine, Resume, RunOptions
 from agentgraph.threads.reports import Result, result
@@ -112,7 +111,7 @@ class Plan(NamedTuple):
     name: str
     engine: Engine
     thread_id: str
-    copies: Sequence[CheckpointTuple]
+    copies: Sequence[Saved]
     options: RunOptions
     kept: int
 

@@ -14,18 +14,10 @@ have found on the old one.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
-from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 
-from agentgraph.threads.checkpoints import (
-    COPIED,
-    REWOUND,
-    keeps_state,
-    leading,
-    namespace_of,
-    notes_at,
-    parent_id,
-    root_id,
-)
+from agentgraph.journal.saved import COPIED, REWOUND, Saved, keeps_state
+from agentgraph.threads.checkpoints import leading
 from agentgraph.threads.config import config_of
 from agentgraph.threads.replay import Gone
 from agentgraph.threads.rewinds.new_line import NewLine
@@ -65,10 +57,10 @@ class KeptStates(NamedTuple):
     """
 
     namespaces: Sequence[str] = ()
-    every: Sequence[CheckpointTuple] = ()
-    on_line: Sequence[CheckpointTuple] = ()
+    every: Sequence[Saved] = ()
+    on_line: Sequence[Saved] = ()
 
-    def of(self, line: NewLine) -> list[CheckpointTuple]:
+    def of(self, line: NewLine) -> list[Saved]:
         """Return those that are part of a new line, which is planned, oldest first."""
         began = str(line.root.checkpoint["id"])
         return sorted((each for each in self.on_line if _is_kept(line, began, each)), key=_age)
@@ -84,37 +76,35 @@ async def kept_states(saver: ThreadSaver, target: Target) -> KeptStates:
         return KeptStates()
     whole = await saver.checkpoints()
     line = leading(whole) if target.every is target.line else target.line
-    roots = {str(each.checkpoint["id"]) for each in line if not namespace_of(each)}
-    every = [each for each in whole if keeps_state(namespace_of(each))]
-    return KeptStates(namespaces, every, [each for each in every if root_id(each) in roots])
+    roots = {str(each.checkpoint["id"]) for each in line if not each.namespace}
+    every = [each for each in whole if keeps_state(each.namespace)]
+    return KeptStates(namespaces, every, [each for each in every if each.root_id in roots])
 
 
-def with_ancestors(
-    kept: Iterable[CheckpointTuple], every: Iterable[CheckpointTuple]
-) -> list[CheckpointTuple]:
+def with_ancestors(kept: Iterable[Saved], every: Iterable[Saved]) -> list[Saved]:
     """Return checkpoints of kept states with all before them, from which LangGraph reads deltas."""
-    by_id = {(namespace_of(each), str(each.checkpoint["id"])): each for each in every}
-    found: dict[tuple[str, str], CheckpointTuple] = {}
+    by_id = {(each.namespace, str(each.checkpoint["id"])): each for each in every}
+    found: dict[tuple[str, str], Saved] = {}
     for each in kept:
-        key = namespace_of(each), str(each.checkpoint["id"])
+        key = each.namespace, str(each.checkpoint["id"])
         while key in by_id and key not in found:
             found[key] = by_id[key]
-            key = key[0], parent_id(by_id[key])
+            key = key[0], by_id[key].parent_id
     return [*found.values()]
 
 
-def _is_kept(line: NewLine, began: str, saved: CheckpointTuple) -> bool:
+def _is_kept(line: NewLine, began: str, saved: Saved) -> bool:
     """Return whether a state was kept before the visit, or beside it: as its innermost lane says."""
-    if root_id(saved) != began:
-        return root_id(saved) < began
-    names = namespace_of(saved).split("|")
+    if saved.root_id != began:
+        return saved.root_id < began
+    names = saved.namespace.split("|")
     around = ("|".join(names[:count]) for count in range(len(names), -1, -1))
     bound = next(line.bounds[each] for each in around if each in line.bounds)
     return bound is None or str(saved.checkpoint["id"]) < bound
 
 
-def _age(saved: CheckpointTuple) -> tuple[str, str]:
-    return root_id(saved), str(saved.checkpoint["id"])
+def _age(saved: Saved) -> tuple[str, str]:
+    return saved.root_id, str(saved.checkpoint["id"])
 
 
 def state_copies(line: NewLine, states: KeptStates) -> list[StateCopy]:
@@ -127,8 +117,8 @@ def state_copies(line: NewLine, states: KeptStates) -> list[StateCopy]:
     root, kept = str(line.root.checkpoint["id"]), states.of(line)
     copies: list[StateCopy] = []
     for namespace in states.namespaces:
-        own = [each for each in kept if namespace_of(each) == namespace]
-        inside = [each for each in own if root_id(each) == root and each.checkpoint["id"] > root]
+        own = [each for each in kept if each.namespace == namespace]
+        inside = [each for each in own if each.root_id == root and each.checkpoint["id"] > root]
         before = own[: len(own) - len(inside)][-1:]
         ids = {str(each.checkpoint["id"]): line.id_before for each in before}
         ids |= {(id_ := str(each.checkpoint["id"])): line.new_id(id_) for each in inside}
@@ -136,13 +126,13 @@ def state_copies(line: NewLine, states: KeptStates) -> list[StateCopy]:
         if not before:
             copies.append(StateCopy(namespace, "", line.id_before, "", around))
         for each in [*before, *inside]:
-            of, parent = str(each.checkpoint["id"]), parent_id(each)
+            of, parent = str(each.checkpoint["id"]), each.parent_id
             parents = around if each in before else line.parents_of(each)
             copies.append(StateCopy(namespace, of, ids[of], ids.get(parent, parent), parents))
     return copies
 
 
-async def put_states(saver: ThreadSaver, root: CheckpointTuple, states: Iterable[StateCopy]) -> None:
+async def put_states(saver: ThreadSaver, root: Saved, states: Iterable[StateCopy]) -> None:
     """Save the states of a new line whose root's copy is saved."""
     for state in states:
         config = config_of(saver.thread_id, state.namespace, state.id)
@@ -155,7 +145,7 @@ async def put_states(saver: ThreadSaver, root: CheckpointTuple, states: Iterable
         else:
             checkpoint, source = {**saved.checkpoint}, {**saved.metadata}
         await saver.put_copy(
-            CheckpointTuple(
+            Saved(
                 config=config,
                 checkpoint=cast(Checkpoint, {**checkpoint, "id": state.id}),
                 metadata=cast(CheckpointMetadata, {**source, **metadata}),
@@ -167,9 +157,9 @@ async def put_states(saver: ThreadSaver, root: CheckpointTuple, states: Iterable
         )
 
 
-async def put_missing_states(saver: ThreadSaver, root: CheckpointTuple) -> None:
+async def put_missing_states(saver: ThreadSaver, root: Saved) -> None:
     """Save the states of a new line that was killed after its commit; nothing is saved twice."""
-    several = [Gone(*note.data).states for note in notes_at(root) if note.kind == REWOUND]
+    several = [Gone(*note.data).states for note in root.notes if note.kind == REWOUND]
     states = [StateCopy(*cast(_AsPlain, each)) for part in several for each in part]
     if states and await saver.checkpoint(states[-1].namespace, states[-1].id) is None:
         await put_states(saver, root, states)

@@ -20,25 +20,12 @@ from typing import cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
-from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple
+from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 from langgraph.constants import START
 
 from agentgraph.graph.internals import recast_checkpoint_ns
 from agentgraph.graph.stamps import Note
-from agentgraph.threads.checkpoints import (
-    COPIED,
-    NOTES,
-    REWOUND,
-    VOIDED,
-    namespace_of,
-    next_node,
-    notes_at,
-    parent_id,
-    parts_of,
-    steps_of,
-    unmarked,
-    writes_by_task,
-)
+from agentgraph.journal.saved import COPIED, NOTES, REWOUND, VOIDED, Saved, parts_of, unmarked
 from agentgraph.threads.config import config_of
 from agentgraph.threads.rewinds.copied_steps import (
     Answer,
@@ -54,9 +41,9 @@ from agentgraph.threads.rewinds.copied_steps import (
 class NewLine(Draft):
     """The copies of which a new line is made."""
 
-    def way(self) -> list[CheckpointTuple]:
+    def way(self) -> list[Saved]:
         """Return the checkpoints from which steps ran that have the visit in them, the root's first."""
-        if not namespace_of(self.spot.saved):
+        if not self.spot.saved.namespace:
             return [self.root]
         by_key = {(ns, each.checkpoint["id"]): each for ns, ln in self.lanes.items() for each in ln}
         parents = sorted(parents_of(self.spot.saved).items(), key=_depth)
@@ -79,7 +66,7 @@ class NewLine(Draft):
         way = self.way()
         self.bounds[""] = str(way[0].checkpoint["id"])
         self._copy(way[0], way[1:])
-        self.add_notes([each for each in notes_at(self.root) if self._is_kept(each)])
+        self.add_notes([each for each in self.root.notes if self._is_kept(each)])
 
     def add_notes(self, notes: Sequence[Note]) -> None:
         """Save notes with the root's copy, under an id that no task has."""
@@ -95,7 +82,7 @@ class NewLine(Draft):
             return bool(self.stays)
         return note.kind not in ("heard", REWOUND) and any(stays(note) for stays in self.stays)
 
-    def _copy(self, saved: CheckpointTuple, way: Way | None) -> None:
+    def _copy(self, saved: Saved, way: Way | None) -> None:
         """Copy a checkpoint, and what is kept of the step after it.
 
         Args:
@@ -103,11 +90,11 @@ class NewLine(Draft):
             way: The steps inside that step on the way to the visit; None if all of it is kept.
         """
         writes, lanes = [*(saved.pending_writes or ())], list[str]()
-        place = self.tree.by_node.get(next_node(saved) or "")
+        place = self.tree.by_node.get(saved.next_node or "")
         if place is not None and START not in saved.checkpoint["channel_values"]:
             writes, lanes = CopiedStep(self, saved, place).kept(way)
         for lane in lanes:
-            self._copy_lane(lane, way if way and namespace_of(way[0]) == lane else None)
+            self._copy_lane(lane, way if way and way[0].namespace == lane else None)
         self._add(saved, writes, is_on_way=way is not None)
 
     def _copy_lane(self, namespace: str, way: Way | None) -> None:
@@ -122,26 +109,26 @@ class NewLine(Draft):
             self._copy(saved, None)
         self._copy(line[-1], way[1:] if way else None)
 
-    def _runs_graph(self, saved: CheckpointTuple) -> bool:
+    def _runs_graph(self, saved: Saved) -> bool:
         """Return whether the step after a checkpoint runs a graph and has not ended: it begins anew."""
-        place = self.tree.by_node.get(next_node(saved) or "")
-        has_ended = any("position" in writes for writes in writes_by_task(saved).values())
+        place = self.tree.by_node.get(saved.next_node or "")
+        has_ended = any("position" in writes for writes in saved.writes.values())
         return place is not None and place.kind.runs_graph and not has_ended
 
-    def parents_of(self, saved: CheckpointTuple) -> dict[str, str]:
+    def parents_of(self, saved: Saved) -> dict[str, str]:
         """Return the ids of the checkpoints around one on the new line, by their namespaces."""
         return {self.new_name(ns): self.new_id(each) for ns, each in parents_of(saved).items()}
 
-    def _add(self, saved: CheckpointTuple, writes: list[PendingWrite], *, is_on_way: bool) -> None:
-        own, name = self.new_id(saved.checkpoint["id"]), self.new_name(namespace_of(saved))
-        parent = self.new_id(parent_id(saved))
+    def _add(self, saved: Saved, writes: list[PendingWrite], *, is_on_way: bool) -> None:
+        own, name = self.new_id(saved.checkpoint["id"]), self.new_name(saved.namespace)
+        parent = self.new_id(saved.parent_id)
         more: dict[str, object] = {"parents": self.parents_of(saved)}
         if self._has_new_ids:
-            more |= {COPIED: steps_of(saved), **({} if name else {"source": "fork"})}
+            more |= {COPIED: saved.steps, **({} if name else {"source": "fork"})}
         when = {"ts": now()} if is_on_way else {}
         thread_id = saved.config["configurable"]["thread_id"]
         self.copies.append(
-            CheckpointTuple(
+            Saved(
                 config=config_of(thread_id, name, own),
                 checkpoint=cast(Checkpoint, {**saved.checkpoint, "id": own, **when}),
                 metadata=cast(CheckpointMetadata, {**unmarked(saved.metadata), **more}),

@@ -10,8 +10,6 @@ from functools import partial
 from math import inf
 from typing import NamedTuple, get_args
 
-from langgraph.checkpoint.base import CheckpointTuple
-
 from agentgraph.errors import (
     AgentGraphError,
     LangGraphChangedError,
@@ -23,23 +21,11 @@ from agentgraph.graph.internals import INTERRUPT, RESUME
 from agentgraph.graph.nodes.emitter import Clock
 from agentgraph.graph.nodes.tasks import written
 from agentgraph.graph.stamps import Entry, Moment, asker_of, number_of
-from agentgraph.graph.state import clock_in
 from agentgraph.graph.values import Write, check_mapping
+from agentgraph.journal.saved import REWOUND, Saved, keeps_state
 from agentgraph.safe_repr import shown
 from agentgraph.threads.changed_trees import check_tree, is_of
-from agentgraph.threads.checkpoints import (
-    REWOUND,
-    is_foreign,
-    keeps_state,
-    known_thread,
-    leading_checkpoints,
-    namespace_of,
-    notes_at,
-    position_of,
-    root_id,
-    root_line,
-    writes_by_task,
-)
+from agentgraph.threads.checkpoints import is_foreign, known_thread, leading_checkpoints, root_line
 from agentgraph.threads.pending import UNANSWERED, answers_by_id, names_of
 from agentgraph.threads.replay import Gone, Voided, entries_of, new_note, unheard
 from agentgraph.threads.rewinds.copied_steps import Answer, own_task
@@ -110,7 +96,7 @@ class Prepared(NamedTuple):
         states: The states of graphs that follow them.
     """
 
-    copies: list[CheckpointTuple]
+    copies: list[Saved]
     later: Mapping[str, object]
     states: Sequence[StateCopy] = ()
 
@@ -127,7 +113,7 @@ class _Planned(NamedTuple):
         changed: What becomes of the messages that are passed.
     """
 
-    head: CheckpointTuple
+    head: Saved
     target: Target
     line: NewLine
     states: KeptStates
@@ -154,8 +140,8 @@ async def new_line(saver: ThreadSaver, back: Back) -> Prepared:
     gone = gone._replace(at=target.spot.visit.address)
     if gone.again is not None:
         gone = gone._replace(since=await _first_with(saver, target, gone.again))
-    last = max(map(number_of, [*was, *now, *notes_at(head), *notes_at(line.root)]), default=0)
-    clock = Clock(clock_in(position_of(line.root))[0], max(last, clock_in(position_of(head))[1]))
+    last = max(map(number_of, [*was, *now, *head.notes, *line.root.notes]), default=0)
+    clock = Clock(line.root.clock[0], max(last, head.clock[1]))
     heard = Moment(clock.turn, clock.last, "").time
     note = partial(new_note, clock, root_address(saver.tree))
     answered = [note("resumed", line.answered)] if line.answered else []
@@ -165,7 +151,7 @@ async def new_line(saver: ThreadSaver, back: Back) -> Prepared:
     return Prepared(line.copies, later, states)
 
 
-def _check_newest(saver: ThreadSaver, head: CheckpointTuple, root: CheckpointTuple) -> None:
+def _check_newest(saver: ThreadSaver, head: Saved, root: Saved) -> None:
     """Refuse a commit that would not be the newest checkpoint: savers sort them by their times.
 
     Raises:
@@ -188,12 +174,12 @@ async def line_to_copy(saver: ThreadSaver, back: Back) -> Prepared:
     _, target, line, states, later, changed = await _planned(saver, back, has_new_ids=False)
     began = str(line.root.checkpoint["id"])
     every = await _whole_line(saver, target)
-    before = [each for each in reversed(every) if root_id(each) < began]
-    before = [each for each in before if not keeps_state(namespace_of(each))]
+    before = [each for each in reversed(every) if each.root_id < began]
+    before = [each for each in before if not keeps_state(each.namespace)]
     before += with_ancestors(states.of(line), states.every)
-    before.sort(key=lambda each: not namespace_of(each))  # the root's last
-    numbers = [number_of(note) for each in [*before, line.root] for note in notes_at(each)]
-    turn, last = clock_in(position_of(line.root))
+    before.sort(key=lambda each: not each.namespace)  # the root's last
+    numbers = [number_of(note) for each in [*before, line.root] for note in each.notes]
+    turn, last = line.root.clock
     if changed.again is not None:  # what has another's place is emitted, with what makes that one void
         numbers = [*(n for n in numbers if n < changed.again - 1), changed.again - 3]
     clock = Clock(turn, max([last, *numbers], default=0))
@@ -228,7 +214,7 @@ async def _planned(saver: ThreadSaver, back: Back, *, has_new_ids: bool) -> _Pla
 
 
 async def _messages(
-    saver: ThreadSaver, head: CheckpointTuple, target: Target, line: NewLine, back: Back
+    saver: ThreadSaver, head: Saved, target: Target, line: NewLine, back: Back
 ) -> Edits:
     """Return what becomes of the messages of a rewind.
 
@@ -237,13 +223,13 @@ async def _messages(
     """
     given = saver.saved_messages(as_input(back.messages, None)["messages"])
     heads = [head, line.root]
-    numbers = [number_of(note) for each in heads for note in notes_at(each)]
-    last = max([*numbers, *(clock_in(position_of(each))[1] for each in heads)])
+    numbers = [number_of(note) for each in heads for note in each.notes]
+    last = max([*numbers, *(each.clock[1] for each in heads)])
     return await edits_of(saver, target, line, last, given)
 
 
 async def _check_tree(
-    saver: ThreadSaver, target: Target, line: NewLine, inside: Sequence[CheckpointTuple], own: str
+    saver: ThreadSaver, target: Target, line: NewLine, inside: Sequence[Saved], own: str
 ) -> None:
     """Check that the thread can go on on a new line with the runner's tree: what comes after is free.
 
@@ -257,25 +243,25 @@ async def _check_tree(
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
-    position, spot, tree = position_of(target.spot.saved), target.spot, saver.tree
+    position, spot, tree = target.spot.saved.position, target.spot, saver.tree
     if position is None or (position["tree"] == tree.fingerprint and is_of(tree, line.root)):
         return
     began = str(line.root.checkpoint["id"])
     whole = await _whole_line(saver, target)
-    every = [*inside, *(each for each in whole if root_id(each) < began)]
+    every = [*inside, *(each for each in whole if each.root_id < began)]
     here = [] if spot.task is None else [spot.visit.node]
     check_tree(saver, every, line.root, position["tree"], "" if here else own, here)
 
 
-def _may_stay(target: Target) -> list[CheckpointTuple]:
+def _may_stay(target: Target) -> list[Saved]:
     """Return the checkpoints of the root's step that has a visit, without what came after it."""
     saved = target.spot.saved
-    lane, own = namespace_of(saved), saved.checkpoint["id"]
-    inside = (each for each in target.line if root_id(each) == root_id(saved))
-    return [each for each in inside if namespace_of(each) != lane or each.checkpoint["id"] <= own]
+    lane, own = saved.namespace, saved.checkpoint["id"]
+    inside = (each for each in target.line if each.root_id == saved.root_id)
+    return [each for each in inside if each.namespace != lane or each.checkpoint["id"] <= own]
 
 
-async def _whole_line(saver: ThreadSaver, target: Target) -> Sequence[CheckpointTuple]:
+async def _whole_line(saver: ThreadSaver, target: Target) -> Sequence[Saved]:
     """Return the checkpoints that lead to a visit, from the first on."""
     if target.every is target.line:
         return await leading_checkpoints(saver)
@@ -287,10 +273,10 @@ def _edits(saver: ThreadSaver, spot: Spot, back: Back) -> list[tuple[str, object
     given = as_input((), back.values)
     edits: list[tuple[str, object]] = []
     if values := saver.saved_values(given.get("values")):
-        is_inner = bool(namespace_of(spot.saved)) or spot.task is not None
+        is_inner = bool(spot.saved.namespace) or spot.task is not None
         write = Write(by="", values=dict(values))
         edits.append(("values", [write] if is_inner else values))
-        position = position_of(spot.saved)
+        position = spot.saved.position
         if spot.task is None and position is not None and (tasks := position.get("tasks")):
             edited = [written(task, [write], saver.reducers) for task in tasks]
             rest = {name: each for name, each in position.items() if name != "told"}
@@ -337,7 +323,7 @@ def _asked_at(spot: Spot) -> list[Answer]:
     """Return the questions of a visit, still without new answers."""
     asked: dict[str, Answer] = {}
     if spot.task is None:
-        own, by_task = own_task(spot.saved), writes_by_task(spot.saved)
+        own, by_task = own_task(spot.saved), spot.saved.writes
         for task in sorted(by_task, key=lambda each: each != own):  # those of its tasks last
             given = by_task[task].get(RESUME, ())
             for question in by_task[task].get(INTERRUPT, ()):
@@ -346,22 +332,20 @@ def _asked_at(spot: Spot) -> list[Answer]:
     return [*asked.values()]
 
 
-def _divided(tree: Tree, target: Target, line: NewLine) -> list[list[CheckpointTuple]]:
+def _divided(tree: Tree, target: Target, line: NewLine) -> list[list[Saved]]:
     """Return the checkpoints that are on the old line alone, and those on the new line alone.
 
     Those of foreign graphs are left out, which may be compiled trees with events of their own.
     """
     began = str(line.root.checkpoint["id"])
-    old = {root_id(each) for each in target.every}
-    new = {root_id(each) for each in target.line if root_id(each) < began}
-    before = [each for each in target.every if root_id(each) not in new]
-    after = [*(each for each in target.line if root_id(each) in new - old), *line.copies]
+    old = {each.root_id for each in target.every}
+    new = {each.root_id for each in target.line if each.root_id < began}
+    before = [each for each in target.every if each.root_id not in new]
+    after = [*(each for each in target.line if each.root_id in new - old), *line.copies]
     return [[each for each in several if not is_foreign(tree, each)] for several in (before, after)]
 
 
-async def _compared(
-    saver: ThreadSaver, target: Target, line: NewLine
-) -> Sequence[Sequence[CheckpointTuple]]:
+async def _compared(saver: ThreadSaver, target: Target, line: NewLine) -> Sequence[Sequence[Saved]]:
     """Return the checkpoints whose events differ before and after: the whole lines if that is unknown.
 
     An edit on the old line made an event void that both have; it comes back if the edit is gone.
@@ -371,7 +355,7 @@ async def _compared(
         return was, now
     old = await leading_checkpoints(saver)
     began = str(line.root.checkpoint["id"])
-    new = [each for each in await _whole_line(saver, target) if root_id(each) < began]
+    new = [each for each in await _whole_line(saver, target) if each.root_id < began]
     every = old, [*new, *line.copies]
     return [[each for each in several if not is_foreign(saver.tree, each)] for several in every]
 
@@ -406,18 +390,16 @@ def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edi
 async def _first_with(saver: ThreadSaver, target: Target, number: int) -> str:
     """Return the id of the root's checkpoint in whose step the event with a number was emitted."""
 
-    def is_before(saved: CheckpointTuple) -> bool:
-        return clock_in(position_of(saved))[1] < number
+    def is_before(saved: Saved) -> bool:
+        return saved.clock[1] < number
 
-    line = [saved for saved in target.line if not namespace_of(saved) and is_before(saved)]
+    line = [saved for saved in target.line if not saved.namespace and is_before(saved)]
     if not line:
         line = (await root_line(saver, is_before))[-1:]
     return max(str(saved.checkpoint["id"]) for saved in line)
 
 
-async def commit(
-    saver: ThreadSaver, copies: Sequence[CheckpointTuple], states: Sequence[StateCopy] = ()
-) -> None:
+async def commit(saver: ThreadSaver, copies: Sequence[Saved], states: Sequence[StateCopy] = ()) -> None:
     """Put the checkpoints of a new line, with their writes: the last one is the commit."""
     for saved in copies:
         await saver.put_copy(saved)

@@ -1,0 +1,246 @@
+"""A checkpoint as it is saved, decoded once."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any, cast
+from uuid import UUID
+
+from langchain_core.messages import convert_to_messages
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.constants import START
+
+from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
+from agentgraph.graph.nodes.lane import Ended, attempts_in
+from agentgraph.graph.stamps import Note, note_of, step_name
+from agentgraph.graph.state import Position, clock_in, moved
+from agentgraph.safe_repr import shown_error
+
+Written = Mapping[str, Any]
+"""What a task wrote or returned, the input of a turn, or a state, by channel."""
+Writes = Mapping[str, Written]
+"""What the tasks of a step wrote, by task id."""
+
+NO_TASK = "00000000-0000-0000-0000-000000000000"
+"""The task id of writes that belong to no task: the next step begins with them."""
+NOTES = "agentgraph_notes"
+"""The channel under which the runner saves its notes."""
+REQUESTS = "agentgraph_requests"
+"""The namespace of the requests for a run on the thread."""
+COPIED = "agentgraph_steps"
+"""The metadata key of a checkpoint that a rewind copied: the names that its step had before."""
+COPIED_TO = "agentgraph_copied_to"
+"""The metadata key of the root's checkpoints on a copy of a thread, but its head: the id of that."""
+REWOUND = "rewound"
+"""The kind of the note at the root's checkpoint from which a rewind goes on."""
+CHANGED = "changed"
+"""The kind of the note at a checkpoint from which a tree of another shape goes on: its outline."""
+VOIDED = "voided"
+"""The kind of the note of what a run told to be void, for followers: its cursor, and the names."""
+
+_RESULTS = {INTERRUPT, RETURN, ERROR}
+_EDITS = ("update", "fork")
+"""The sources of checkpoints that `update_state` writes."""
+_TICKS_TO_1970, _TICKS_A_SECOND = 0x01B21DD213814000, 10_000_000
+"""The time in ids: from when it counts, and how fast."""
+
+
+class Saved(CheckpointTuple):
+    """A checkpoint, with the writes of the step after it. What is decoded is decoded once."""
+
+    @cached_property
+    def id(self) -> str:
+        """Its id."""
+        return self.checkpoint["id"]
+
+    @cached_property
+    def namespace(self) -> str:
+        """Its namespace; empty for the outermost lane."""
+        return str(self.config["configurable"].get("checkpoint_ns", ""))
+
+    @cached_property
+    def key(self) -> tuple[str, str]:
+        """Its namespace and its id."""
+        return self.namespace, self.id
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it is a request for a run, and not of the thread's graph."""
+        return self.namespace == REQUESTS
+
+    @cached_property
+    def parent_id(self) -> str:
+        """The id of the checkpoint before it, in its namespace; empty for the first."""
+        return str((self.parent_config or {}).get("configurable", {}).get("checkpoint_id", ""))
+
+    @cached_property
+    def root_id(self) -> str:
+        """The id of the root's checkpoint in whose step it is; of the root's, its own."""
+        parents = self.metadata.get("parents", {})
+        return str(parents.get("", "") if self.namespace else self.id)
+
+    @cached_property
+    def time(self) -> float:
+        """When it was saved, in seconds since 1970."""
+        return datetime.fromisoformat(self.checkpoint["ts"]).timestamp()
+
+    @cached_property
+    def first_time(self) -> float:
+        """When its step was reached first: of a checkpoint that rewinds copied, before them.
+
+        The ids of checkpoints have their times.
+        """
+        if not self.metadata.get(COPIED):
+            return self.time
+        return time_in_id(self.steps[-1].partition(":")[0])
+
+    @cached_property
+    def notes(self) -> Sequence[Note]:
+        """The notes of the runner that are saved with it."""
+        writes = self.pending_writes or ()
+        return [note_of(note) for _, channel, notes in writes if channel == NOTES for note in notes]
+
+    @cached_property
+    def writes(self) -> Writes:
+        """What the tasks of the step after it wrote, by task id and channel."""
+        tasks: dict[str, dict[str, object]] = {}
+        for task, channel, value in self.pending_writes or ():
+            tasks.setdefault(task, {})[channel] = value
+        return tasks
+
+    @property
+    def ran_after(self) -> set[str]:
+        """The tasks of the step after it that asked, failed, or returned something."""
+        return {task for task, writes in self.writes.items() if writes.keys() & _RESULTS}
+
+    @cached_property
+    def position(self) -> Position | None:
+        """Where the lane is; if a turn begins after it, at the turn's start."""
+        position: Position | None = self.checkpoint["channel_values"].get("position")
+        if (begun := self._turn_input) is None:
+            return position
+        return moved(position, begun["position"]) if position else cast(Position, begun["position"])
+
+    @cached_property
+    def clock(self) -> tuple[int, int]:
+        """The turn at its position, and the greatest number of an event in it so far."""
+        return clock_in(self.position)
+
+    @cached_property
+    def next_node(self) -> str | None:
+        """The node that LangGraph runs next; None if the lane has ended.
+
+        LangGraph attributes an edit to the node that ran last, and follows the edge from there. That
+        may differ from the position in the state.
+        """
+        if self.position is None:
+            return None
+        channels = self.checkpoint["channel_values"]
+        led = [name.removeprefix(TRIGGER) for name in channels if name.startswith(TRIGGER)]
+        return led[0] if len(led) == 1 else self.position["next"]
+
+    @cached_property
+    def step(self) -> str:
+        """The name of the step after it; empty if the lane has ended."""
+        return step_name(self.id, self.next_node) if self.next_node else ""
+
+    @cached_property
+    def steps(self) -> Sequence[str]:
+        """The names of the step after it: its own, and those before it was copied."""
+        copied = cast(Sequence[str], self.metadata.get(COPIED, ()))
+        return [*([self.step] if self.step else ()), *copied]
+
+    @cached_property
+    def has_ended(self) -> bool:
+        """Whether the step after it ended."""
+        return any("position" in writes for writes in self.writes.values())
+
+    @cached_property
+    def attempts(self) -> Sequence[Ended]:
+        """The attempts of tool calls that are saved with it; those of each call in order."""
+        return attempts_in(self)
+
+    @property
+    def begins_turn(self) -> bool:
+        """Whether a turn begins after it: LangGraph's own step reads the input there."""
+        return START in self.checkpoint["channel_values"]
+
+    @property
+    def begun_input(self) -> dict[str, Any] | None:
+        """The input of the turn that begins after it, in the form of `Admitted`.
+
+        If the step that reads it has ended, its messages have the ids that they got there. None if no
+        turn of a tree begins there.
+        """
+        if (begun := self._turn_input) is None:
+            return None
+        read = next((each for each in self.writes.values() if "position" in each), {})
+        messages = read.get("messages", begun.get("messages")) or []
+        several = messages if isinstance(messages, list | tuple) else [messages]
+        values = begun.get("values") or []
+        return {
+            **begun,
+            "messages": convert_to_messages(several),
+            "values": [values] if isinstance(values, Mapping) else [*values],
+        }
+
+    @property
+    def _turn_input(self) -> Written | None:
+        channel = self.checkpoint["channel_values"].get(START)
+        is_turn = isinstance(channel, Mapping) and "outline" in (channel.get("position") or {})
+        return channel if is_turn else None
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether `update_state` or a fork wrote it, and no run or rewind did."""
+        return self.metadata.get("source") in _EDITS and COPIED not in self.metadata
+
+    @property
+    def is_edit(self) -> bool:
+        """Whether it is an edit after which nothing has run."""
+        return self.is_by_hand and not self.ran_after
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether a thread with this head is a copy that was not completed."""
+        return COPIED_TO in self.metadata
+
+
+def error_in(writes: Written) -> str | None:
+    """Return the error that a task saved, as text; None if there is none."""
+    error = writes.get(ERROR)
+    return error if isinstance(error, str | None) else shown_error(error)
+
+
+def is_stop(error: str) -> bool:
+    """Return whether a task with an error did not fail, but was stopped from outside."""
+    return error.startswith(("CancelledError(", "KeyboardInterrupt("))
+
+
+def parts_of(namespace: str) -> list[str]:
+    """Return the parts of a namespace, each a node with its task.
+
+    >>> parts_of("review:1|legal:2"), parts_of("")
+    (['review:1', 'legal:2'], [])
+    """
+    return namespace.split("|") if namespace else []
+
+
+def time_in_id(checkpoint_id: str) -> float:
+    """Return the time in the id of a checkpoint, a UUID of version 6, in seconds since 1970."""
+    number = UUID(checkpoint_id).int
+    ticks = (number >> 80 << 12) | (number >> 64 & 0xFFF)
+    return (ticks - _TICKS_TO_1970) / _TICKS_A_SECOND
+
+
+def keeps_state(namespace: str) -> bool:
+    """Return whether a namespace is that of a graph with `checkpointer=True`: it names no tasks.
+
+    Such a graph continues from the last checkpoint there, whichever activation or turn saved it.
+    """
+    return ":" not in namespace and bool(namespace)
+
+
+def unmarked(metadata: Mapping[str, object]) -> dict[str, object]:
+    """Return the metadata of a checkpoint of a copy for one at which a thread may stand."""
+    return {key: value for key, value in metadata.items() if key != COPIED_TO}
