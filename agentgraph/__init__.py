@@ -80,15 +80,14 @@ from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.translation import STREAM_MODES, atranslate, translate
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.graph.values import DELETE
-from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
-from agentgraph.threads.inspection.activation_calls import Asked, ToolRun
-from agentgraph.threads.inspection.activation_steps import Attempt
-from agentgraph.threads.inspection.activations import ActivationReport
-from agentgraph.threads.inspection.comparison import Difference, Side
-from agentgraph.threads.inspection.timeline import Bar, Timeline
-from agentgraph.threads.late_calls import LateCall
-from agentgraph.threads.live.following import Follow
-from agentgraph.threads.reports import (
+from agentgraph.journal.late_calls import LateCall
+from agentgraph.journal.savers.opening import postgres_saver
+from agentgraph.journal.spent import Spent
+from agentgraph.reports.activation_calls import Asked, ToolRun
+from agentgraph.reports.activation_steps import Attempt
+from agentgraph.reports.activations import ActivationReport
+from agentgraph.reports.comparison import Difference, Side
+from agentgraph.reports.threads import (
     Line,
     Pending,
     Result,
@@ -97,17 +96,18 @@ from agentgraph.threads.reports import (
     Turn,
     Usage,
 )
+from agentgraph.reports.timeline import Bar, Timeline
+from agentgraph.reports.visits import Visit
+from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
+from agentgraph.threads.live.following import Follow
 from agentgraph.threads.rewinds.forks import Forks
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.runs import AsyncRun, Run
-from agentgraph.threads.savers.opening import postgres_saver
-from agentgraph.threads.spent import Spent
-from agentgraph.threads.visits import Visit
 
 if TYPE_CHECKING:
+    from agentgraph.journal.savers.sqlite import async_sqlite_saver, sqlite_saver
     from agentgraph.show.watching import Watched, awatch, watch
     from agentgraph.skills import load
-    from agentgraph.threads.savers.sqlite import async_sqlite_saver, sqlite_saver
     from agentgraph.window.widget import view
 
 __all__ = [
@@ -236,10 +236,10 @@ __all__ = [
 
 _LOADED_WHEN_USED = {
     "Watched": "agentgraph.show.watching",
-    "async_sqlite_saver": "agentgraph.threads.savers.sqlite",
+    "async_sqlite_saver": "agentgraph.journal.savers.sqlite",
     "awatch": "agentgraph.show.watching",
     "load": "agentgraph.skills",
-    "sqlite_saver": "agentgraph.threads.savers.sqlite",
+    "sqlite_saver": "agentgraph.journal.savers.sqlite",
     "view": "agentgraph.window.widget",
     "watch": "agentgraph.show.watching",
 }

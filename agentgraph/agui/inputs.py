@@ -25,9 +25,9 @@ from agentgraph.agui.plain import plain, plain_text
 from agentgraph.agui.questions import cancelled, frontend_answer, frontend_call
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt as Question
+from agentgraph.journal.pending import pending
+from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.threads.pending import pending
-from agentgraph.threads.thread_saver import ThreadSaver
 
 _KINDS = {"image": "image", "audio": "audio", "video": "video", "document": "file"}
 """LangChain's types of content blocks, by those of AG-UI's parts."""

@@ -37,6 +37,10 @@ from agentgraph.events.json_forms import JsonObject
 from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.graph.graph_classes import RootGraph
+from agentgraph.journal.pending import UNANSWERED
+from agentgraph.journal.savers.urls import is_database_url, without_password
+from agentgraph.reports.threads import Thread, Turn, Usage
+from agentgraph.reports.visits import Visit
 from agentgraph.safe_repr import as_json as as_text
 from agentgraph.show.drawing import picture
 from agentgraph.show.lines import one_line, print_event, tree_lines, without_controls
@@ -45,13 +49,9 @@ from agentgraph.show.timeline import chart
 from agentgraph.skills import json_schema
 from agentgraph.threads.config import thread_in
 from agentgraph.threads.live.queueing import WhileRunning
-from agentgraph.threads.pending import UNANSWERED
-from agentgraph.threads.reports import Thread, Turn, Usage
 from agentgraph.threads.rewinds.rewinding import Back
 from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.savers.urls import is_database_url, without_password
-from agentgraph.threads.visits import Visit
 from agentgraph.tree.hints import hints
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -24,18 +24,18 @@ from agentgraph.cli.session import STOPPED
 from agentgraph.cli.target import Target, takes_target
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.events.json_forms import JsonObject
+from agentgraph.journal.locks import holders
+from agentgraph.journal.savers.opening import open_saver
+from agentgraph.journal.savers.urls import is_database_url, without_password
 from agentgraph.show.lines import without_controls
 from agentgraph.threads.live.under_way import UnderWay
-from agentgraph.threads.locks import holders
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.savers.opening import open_saver
-from agentgraph.threads.savers.urls import is_database_url, without_password
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-    from agentgraph.threads.savers.postgres import DatabaseSaver
-    from agentgraph.threads.savers.sqlite import FileSaver
+    from agentgraph.journal.savers.postgres import DatabaseSaver
+    from agentgraph.journal.savers.sqlite import FileSaver
     from agentgraph.window.calls import Window
 
 ADDRESS, PORT = "127.0.0.1", 8321
@@ -123,7 +123,7 @@ def _opened(db: str) -> "DatabaseSaver | FileSaver":
 
 
 def _opened_to_read(db: str) -> "FileSaver":
-    from agentgraph.threads.savers.sqlite import reading_saver
+    from agentgraph.journal.savers.sqlite import reading_saver
 
     saver = reading_saver(db)
     click.echo(without_controls(f"{db} can only be read: nothing runs or changes."), err=True)

@@ -25,13 +25,13 @@ from agentgraph.cli.answers import ask, choices_of, named_by
 from agentgraph.cli.target import Target
 from agentgraph.errors import AgentGraphError, MissingValueError, ValueConflictError
 from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.journal.savers.opening import open_saver
+from agentgraph.journal.savers.urls import without_password
 from agentgraph.safe_repr import said
 from agentgraph.show.lines import one_line, without_controls
 from agentgraph.show.screens import Lines, Terminal, is_live, text_console
 from agentgraph.show.watching import watch
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.savers.opening import open_saver
-from agentgraph.threads.savers.urls import without_password
 
 DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 """The exit codes."""

@@ -14,6 +14,7 @@ from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
 from agentgraph.graph.nodes.lane import Ended, attempts_in
 from agentgraph.graph.stamps import Note, note_of, step_name
 from agentgraph.graph.state import Position, clock_in, moved
+from agentgraph.graph.task_ids import node_task
 from agentgraph.safe_repr import shown_error
 
 Written = Mapping[str, Any]
@@ -149,6 +150,12 @@ class Saved(CheckpointTuple):
         """The names of the step after it: its own, and those before it was copied."""
         copied = cast(Sequence[str], self.metadata.get(COPIED, ()))
         return [*([self.step] if self.step else ()), *copied]
+
+    @cached_property
+    def task(self) -> str:
+        """The id of the task of the node that runs after it."""
+        number = int(self.metadata.get("step", 0)) + 1
+        return node_task(self.id, self.namespace, number, str(self.next_node))
 
     @cached_property
     def has_ended(self) -> bool:

@@ -15,6 +15,7 @@ from agentgraph.agents.agents import Agent
 from agentgraph.errors import InvalidAgentError
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.graph.open_types import Graph
+from agentgraph.reports.visits import Visit
 from agentgraph.safe_repr import cut, printable
 from agentgraph.show.directions import Direction, direction_of
 from agentgraph.show.lines import tree_lines
@@ -22,7 +23,6 @@ from agentgraph.show.looks import BOX, LINE, LOOKS, LOOP, LOOP_CLASS, PALE
 from agentgraph.show.pages import as_page, as_svg, can_render
 from agentgraph.show.run_figures import Figures, figures_of, idle_parts
 from agentgraph.show.sketch import Part, Sketch, sketch
-from agentgraph.threads.visits import Visit
 from agentgraph.tree.places import is_drawable
 
 _DRAWN_ENDS = {START: '(("start"))', END: '((("end")))'}

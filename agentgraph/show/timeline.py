@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
+from agentgraph.reports.bars import Bar
 from agentgraph.show.lines import one_line, without_controls
-from agentgraph.threads.inspection.bars import Bar
 
 Line = list[tuple[str, str]]
 """Pieces of text, each with the name of its style."""

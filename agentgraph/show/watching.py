@@ -7,16 +7,16 @@ from weakref import WeakKeyDictionary
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
+from agentgraph.journal.pending import UNANSWERED
+from agentgraph.journal.replay import last_turn
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.threads import Result, result
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
 from agentgraph.threads.engine import Engine, RunOptions, beginning
 from agentgraph.threads.live.queueing import WhileRunning, abegin_run, begin_run
-from agentgraph.threads.pending import UNANSWERED
-from agentgraph.threads.replay import last_turn
-from agentgraph.threads.reports import Result, result
 from agentgraph.threads.rewinds.rewinding import Back
 from agentgraph.threads.runner import Runner
-from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input
 
 if TYPE_CHECKING:

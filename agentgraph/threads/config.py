@@ -3,33 +3,17 @@
 Code inside a run may pass on the config that LangGraph has given to it, as LangChain's tools do. A run
 of a `Runner` is one of its own there too. So it takes what users put into such a config: tags,
 metadata, tracers, `configurable` values. Thread, checkpoint and stream are those of the run around.
-
-Runs inside other runs: a `Runner` in a tool, a node, or anything else that LangGraph runs.
-
-LangGraph finds in a context variable the node in which code runs, and takes each graph that is run
-there for a subgraph of the node, with its saver, stream, limits and callbacks. A run of a `Runner` is
-a run of its own. So all calls of LangGraph are made in a copy of the caller's context in which that
-variable is not set. All other variables stay: a tenant, a request id, and those by which LangSmith and
-OpenTelemetry nest their traces.
-
-Code inside a run must not wait for the end of that run, so what a run is inside of is noted. Nor must
-code that the garbage collector calls: what it interrupted may hold what the run needs to end.
 """
 
-import asyncio
-import gc
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextvars import Context, ContextVar, copy_context
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 from uuid import uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import merge_configs, var_child_runnable_config
-from langgraph.runtime import RunControl, get_runtime
+from langchain_core.runnables.config import merge_configs
 from pydantic import ValidationError
 
 from agentgraph.agents.schemas import validation_faults
@@ -39,13 +23,10 @@ from agentgraph.graph.internals import (
     RUNTIME,
     StreamMessagesHandler,
     coerce_context,
-    tool_call_writer,
 )
-from agentgraph.graph.nodes.callers import CALLER
-from agentgraph.graph.nodes.replies import LISTENING, Replies
-from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.graph.read_back import cannot_be_encoded
+from agentgraph.graph.nodes.replies import Replies
 from agentgraph.graph.signal_handlers import is_of_a_handler
+from agentgraph.journal.thread_config import config_of
 from agentgraph.safe_repr import reason, shown
 
 _OF_CHECKPOINTS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
@@ -61,41 +42,6 @@ _KINDS: Sequence[tuple[str, type | UnionType, str]] = (
     ("max_concurrency", int, "a number of tasks from 1 on"),
 )
 """Keys of a config, the types that LangChain merges or compares, and their names."""
-
-
-def checked_id(thread_id: object) -> str:
-    """Return a thread id that all savers can store.
-
-    Raises:
-        AgentGraphError: It cannot be a thread id.
-    """
-    if not isinstance(thread_id, str) or not thread_id:
-        raise AgentGraphError(
-            f"thread_id must be a non-empty string, got {shown(thread_id)}; pass the name of a thread, "
-            "such as 'monday', or leave it out of a run for a new one"
-        )
-    if "\0" in thread_id or cannot_be_encoded(thread_id):
-        raise AgentGraphError(
-            f"thread_id {shown(thread_id)} has a zero byte or half a surrogate pair in it, which "
-            "databases cannot store; pass another name"
-        )
-    return thread_id
-
-
-def config_of(
-    thread_id: str, namespace: str | None = None, checkpoint_id: str | None = None
-) -> RunnableConfig:
-    """Return LangGraph's config for a thread, a namespace of it, or a checkpoint in the namespace.
-
-    Raises:
-        AgentGraphError: The thread id is invalid.
-    """
-    configurable: dict[str, object] = {"thread_id": checked_id(thread_id)}
-    if namespace is not None:
-        configurable["checkpoint_ns"] = namespace
-    if checkpoint_id is not None:
-        configurable["checkpoint_id"] = checkpoint_id
-    return {"configurable": configurable}
 
 
 def check_config(config: object) -> RunnableConfig:
@@ -235,77 +181,3 @@ def context_as(schema: Any, context: object) -> object:
             f"context={shown(context)} does not fit {schema.__name__} ({why}); pass a "
             f"{schema.__name__}, or a dict of its fields"
         ) from error
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_AROUND: ContextVar[tuple[RunControl, ...]] = ContextVar("around", default=())
-"""The controls of all that is around this run."""
-
-
-def call_outside(fn: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-    """Call a function as if it were called outside of all that LangGraph runs."""
-    if var_child_runnable_config.get() is None:
-        return fn(*args, **options)
-    return outside().run(fn, *args, **options)
-
-
-async def await_outside(fn: Callable[[], Coroutine[object, object, T]]) -> T:
-    """Call a function and await what it returns, as if outside of all that LangGraph runs."""
-    if var_child_runnable_config.get() is None:
-        return await fn()
-
-    async def called() -> T:  # if it is cancelled before it begins, there is nothing to await yet
-        return await fn()
-
-    return await asyncio.get_running_loop().create_task(called(), context=outside())
-
-
-def outside() -> Context:
-    """Return a copy of the context in which nothing of LangGraph is around."""
-    context = copy_context()
-    context.run(_leave)
-    return context
-
-
-def apart() -> Context:
-    """Return a copy of the context for a run in the background, for whose end nothing around waits."""
-    context = outside()
-    context.run(_AROUND.set, ())
-    return context
-
-
-def is_within(control: RunControl) -> bool:
-    """Return whether this code is part of a run, or of a run inside it."""
-    return control in _controls() or control in _AROUND.get()
-
-
-def is_collecting() -> bool:
-    """Return whether the garbage collector calls this code."""
-    return _collecting == [threading.get_ident()]
-
-
-_collecting: list[int] = []
-"""The thread in which the garbage collector runs, if it does."""
-
-
-def _note_collection(phase: str, _: object) -> None:
-    _collecting[:] = [threading.get_ident()] if phase == "start" else []
-
-
-gc.callbacks.append(_note_collection)
-
-
-def _leave() -> None:
-    _AROUND.set((*_AROUND.get(), *_controls()))
-    var_child_runnable_config.set(None)
-    tool_call_writer.set(None)
-    LISTENING.set(None)
-    CALLER.set(None)
-
-
-def _controls() -> list[Stop]:
-    """Return the controls of the node in which this code runs, the innermost first."""
-    runtime = get_runtime() if var_child_runnable_config.get() else None
-    return [*runtime.control.chain()] if runtime and isinstance(runtime.control, Stop) else []

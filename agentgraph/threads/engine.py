@@ -18,33 +18,26 @@ from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.nodes.spending import LIMITS
 from agentgraph.graph.open_types import Graph, Saver
+from agentgraph.graph.outside import await_outside, call_outside
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.locks import ThreadLock
+from agentgraph.journal.pending import UNANSWERED, Resumption, names_of, pending, resumption
+from agentgraph.journal.replay import Continuation, continuation
 from agentgraph.journal.saved import Saved
+from agentgraph.journal.savers.opening import saver_fault
+from agentgraph.journal.soundness import SENSELESS, check_sound, unfit
+from agentgraph.journal.thread_config import checked_id
+from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import nearest, shown
-from agentgraph.threads.config import (
-    await_outside,
-    call_outside,
-    check_config,
-    checked_id,
-    context_as,
-    merged,
-    thread_for,
-    thread_in,
-)
+from agentgraph.threads.config import check_config, context_as, merged, thread_for, thread_in
 from agentgraph.threads.live.following import AsyncFollow, Follow, Following, check_follow, followed
 from agentgraph.threads.live.under_way import UnderWay
 from agentgraph.threads.live.watcher import watch
-from agentgraph.threads.locks import ThreadLock
-from agentgraph.threads.pending import UNANSWERED, Resumption, names_of, pending, resumption
-from agentgraph.threads.replay import Continuation, continuation
 from agentgraph.threads.rewinds.kept_states import put_missing_states
 from agentgraph.threads.rewinds.rewinding import Back, commit, new_line
 from agentgraph.threads.runs import Again, AsyncRun, Driver, Execution, PartHook, Run
-from agentgraph.threads.savers.opening import saver_fault
-from agentgraph.threads.soundness import SENSELESS, check_sound, unfit
-from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths

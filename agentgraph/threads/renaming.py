@@ -7,11 +7,11 @@ those that come. Code has the new names. So nothing that is saved has to be chan
 from collections.abc import Callable, Mapping
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.journal.changed_trees import outline_at
+from agentgraph.journal.lines import root_line
+from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import nearest, shown
-from agentgraph.threads.changed_trees import outline_at
-from agentgraph.threads.checkpoints import root_line
 from agentgraph.threads.engine import Engine, Former
-from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.changes import names_in
 from agentgraph.tree.places import Tree
 

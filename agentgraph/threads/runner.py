@@ -19,21 +19,12 @@ from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.open_types import Cache, Saver
 from agentgraph.graph.strict import StrictSerializer
 from agentgraph.graph.values import declared
-from agentgraph.safe_repr import shown
-from agentgraph.threads.config import thread_for
-from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning
-from agentgraph.threads.inspection.activations import ActivationReport, activation
-from agentgraph.threads.inspection.comparison import Difference, Lines, compared
-from agentgraph.threads.inspection.timeline import Timeline, timeline
-from agentgraph.threads.live.background import MAX_RUNNING, Background
-from agentgraph.threads.live.following import Follow
-from agentgraph.threads.live.queueing import WhileRunning, abegin_run, begin_run
-from agentgraph.threads.live.served import RETRY, aserved, served
-from agentgraph.threads.live.steering import steer, stop, stop_here
-from agentgraph.threads.pending import UNANSWERED
-from agentgraph.threads.renaming import check_renames, former_engines
-from agentgraph.threads.replay import replayed
-from agentgraph.threads.reports import (
+from agentgraph.journal.pending import UNANSWERED
+from agentgraph.journal.replay import replayed
+from agentgraph.journal.savers.opening import open_saver
+from agentgraph.reports.activations import ActivationReport, activation
+from agentgraph.reports.comparison import Difference, Lines, compared
+from agentgraph.reports.threads import (
     Pending,
     Result,
     Status,
@@ -46,6 +37,18 @@ from agentgraph.threads.reports import (
     thread,
     threads,
 )
+from agentgraph.reports.timeline import Timeline, timeline
+from agentgraph.reports.visits import Visit, visits
+from agentgraph.safe_repr import shown
+from agentgraph.threads.config import thread_for
+from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning
+from agentgraph.threads.live.background import MAX_RUNNING, Background
+from agentgraph.threads.live.following import Follow
+from agentgraph.threads.live.queueing import WhileRunning, abegin_run, begin_run
+from agentgraph.threads.live.served import RETRY, aserved, served
+from agentgraph.threads.live.steering import steer, stop, stop_here
+from agentgraph.threads.live.under_way import began_runs
+from agentgraph.threads.renaming import check_renames, former_engines
 from agentgraph.threads.rewinds.copies import copy, put_new
 from agentgraph.threads.rewinds.forks import (
     AT_ONCE,
@@ -59,9 +62,7 @@ from agentgraph.threads.rewinds.forks import (
 from agentgraph.threads.rewinds.rewinding import Back
 from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runs import AsyncRun, Run
-from agentgraph.threads.savers.opening import open_saver
 from agentgraph.threads.turns import Input
-from agentgraph.threads.visits import Visit, visits
 from agentgraph.tree.places import Tree
 from agentgraph.tree.validation import validate
 
@@ -592,7 +593,7 @@ class Runner:
         Raises:
             AgentGraphError: There is no such status, or the saver supports async calls only.
         """
-        return self.engine.read(threads, _ANY, status)
+        return self.engine.read(threads, _ANY, status, began_runs(self.saver))
 
     def delete(self, thread_id: str) -> None:
         """Delete a thread from the saver.
@@ -996,7 +997,7 @@ class Runner:
 
     async def athreads(self, status: Status | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, as `threads` does."""
-        return await self.engine.aread(threads, _ANY, status)
+        return await self.engine.aread(threads, _ANY, status, began_runs(self.saver))
 
     async def adelete(self, thread_id: str) -> None:
         """Delete a thread from the saver, as `delete` does."""

@@ -42,18 +42,18 @@ from agentgraph.events.translation import Translator, is_of_an_agent
 from agentgraph.graph.failures import failures, leave_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
 from agentgraph.graph.open_types import Saver
+from agentgraph.graph.outside import is_collecting, is_within, outside
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Advance, Call, Calls, awaiting, close, get_next
-from agentgraph.threads.checkpoints import save_failure, save_notes
-from agentgraph.threads.config import is_collecting, is_within, outside
-from agentgraph.threads.forked import OfProcess
+from agentgraph.journal.forked import OfProcess
+from agentgraph.journal.lines import save_failure, save_notes
+from agentgraph.journal.locks import ThreadLock
+from agentgraph.journal.replay import Continuation, learn_of, save_heard, void_note
+from agentgraph.journal.soundness import is_met_by_langgraph, unfit
+from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.threads.live.following import AsyncFollow
 from agentgraph.threads.live.loop_end import kept
 from agentgraph.threads.live.under_way import UnderWay, check_loop
-from agentgraph.threads.locks import ThreadLock
-from agentgraph.threads.replay import Continuation, learn_of, save_heard, void_note
-from agentgraph.threads.soundness import is_met_by_langgraph, unfit
-from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
 PartHook = Callable[[Any], object]

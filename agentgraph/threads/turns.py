@@ -49,9 +49,8 @@ from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.state import Changes, Position, collected, folded, with_id
 from agentgraph.graph.values import check_mapping, maps_in
-from agentgraph.journal.saved import Saved, Writes, Written
-from agentgraph.safe_repr import reason, shown
-from agentgraph.threads.checkpoints import (
+from agentgraph.journal.late_calls import late_results, named_results
+from agentgraph.journal.lines import (
     address_at,
     before_edits,
     check_whole,
@@ -60,10 +59,11 @@ from agentgraph.threads.checkpoints import (
     place_of,
     position_in,
 )
-from agentgraph.threads.late_calls import late_results, named_results
-from agentgraph.threads.pending import pending
-from agentgraph.threads.reports import thread
-from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.journal.pending import pending
+from agentgraph.journal.saved import Saved, Writes, Written
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.threads import thread
+from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.addresses import address, as_cursor
 from agentgraph.tree.places import Place, Tree
 
@@ -197,7 +197,7 @@ async def _salvaged(saver: ThreadSaver, saved: Saved) -> Salvage:
     _, origin = await before_edits(saver, saved)
     place = _place(saver.tree, position_in(saver.tree, origin))
     runs_lanes = place is not None and place.kind.is_fork
-    every = await leading_checkpoints(saver, origin.checkpoint["id"]) if runs_lanes else []
+    every = await leading_checkpoints(saver, origin.id) if runs_lanes else []
     messages = state.get("messages", [])
     return await _of_step(saver, every, origin, messages, messages)
 
@@ -205,7 +205,7 @@ async def _salvaged(saver: ThreadSaver, saved: Saved) -> Salvage:
 async def _state_at(saver: ThreadSaver, saved: Saved) -> Written:
     """Return the state at a checkpoint, by channel; empty if the tree no longer has the lane."""
     try:
-        state = await saver.state(saved.namespace, saved.checkpoint["id"])
+        state = await saver.state(saved.namespace, saved.id)
     except SaverError as error:
         if isinstance(error.__cause__, ValueError):
             return {}
@@ -361,7 +361,7 @@ def _lanes(
 ) -> dict[str, tuple[Place, Saved]]:
     """Return the lanes that ran in a step, with their last checkpoints, by the ids of their tasks."""
     lanes = {lane.node: lane for lane in tree.lanes(place)}
-    outer, began = saved.namespace, saved.checkpoint["id"]
+    outer, began = saved.namespace, saved.id
     heads: dict[str, tuple[Place, Saved]] = {}
     for each in every:
         inside = each.namespace.removeprefix(f"{outer}|" if outer else "").split("|")

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.threads.pending import answers_by_id, pending
-from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.journal.pending import answers_by_id, pending
+from agentgraph.journal.thread_saver import ThreadSaver
 
 
 async def faults_in(saver: ThreadSaver, answers: Mapping[str, object]) -> dict[str, str]:

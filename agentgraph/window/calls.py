@@ -9,15 +9,16 @@ from typing import Any, TypeVar
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError
 from agentgraph.events.json_forms import JsonObject
+from agentgraph.reports.glances import Glance, ThreadIds, glance, lines, look, thread_ids
+from agentgraph.reports.threads import Status
 from agentgraph.safe_repr import shown
 from agentgraph.threads.live.queueing import WhileRunning
-from agentgraph.threads.reports import Status
+from agentgraph.threads.live.under_way import run_under_way
 from agentgraph.threads.rewinds.rewinding import Back
 from agentgraph.threads.runner import Runner
 from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked
 from agentgraph.window.changes import Changes
-from agentgraph.window.glances import Glance, ThreadIds, glance, lines, look, thread_ids
 from agentgraph.window.reloading import Source
 from agentgraph.window.running import Runs
 from agentgraph.window.shapes import (
@@ -160,7 +161,8 @@ class Window:
 
     def look(self, thread_id: str) -> Hashable:
         """Return what differs if anything has changed on a thread: a cheap look."""
-        return self.runner.engine.read(look, thread_id)
+        run = run_under_way(self.runner.saver, thread_id)
+        return self.runner.engine.read(look, thread_id, id(run))
 
     def timeline(
         self, thread_id: str, since: str | None = None, last: int | None = None, line: str | None = None

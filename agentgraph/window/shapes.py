@@ -7,14 +7,14 @@ from langchain_core.messages import BaseMessage
 from agentgraph.agents.agents import Agent
 from agentgraph.events.events import Interrupt
 from agentgraph.events.json_forms import JsonObject, as_json
+from agentgraph.reports.activations import ActivationReport
+from agentgraph.reports.comparison import Difference, Side
+from agentgraph.reports.glances import Glance, Tally
+from agentgraph.reports.timeline import Bar
 from agentgraph.safe_repr import cut, reason
 from agentgraph.show.lines import kind_of
-from agentgraph.threads.inspection.activations import ActivationReport
-from agentgraph.threads.inspection.comparison import Difference, Side
-from agentgraph.threads.inspection.timeline import Bar
 from agentgraph.tree.addresses import parse_address
 from agentgraph.tree.places import Place, Tree
-from agentgraph.window.glances import Glance, Tally
 
 _IN_A_ROW = 300
 """How many characters of a text a row of the list of threads has."""

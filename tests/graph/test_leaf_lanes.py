@@ -20,7 +20,7 @@ from langgraph.types import interrupt as interrupted
 
 import agentgraph as ag
 from agentgraph.events.translation import STREAM_MODES
-from agentgraph.threads.replay import last_turn
+from agentgraph.journal.replay import last_turn
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 both = pytest.mark.parametrize("drive", [Sync, Async])

@@ -106,12 +106,12 @@ SAVING: dict[str, str] = {
     "graph.nodes.saved_calls": RUNS,
     "graph.nodes.spending": OURS,
     "graph.saved_first": LANES,
-    "threads.checkpoints": PLAIN,
-    "threads.live.requests": MESSAGES,
+    "journal.lines": PLAIN,
+    "journal.requests": MESSAGES,
     "threads.rewinds": TURNS,
     "threads.runs": ANSWERS,
-    "threads.savers": OURS,
-    "threads.thread_saver": TURNS,
+    "journal.savers": OURS,
+    "journal.thread_saver": TURNS,
     "graph.guarded_saver": OURS,
 }
 """The functions, or their modules, that save something by themselves; LangGraph saves all else."""

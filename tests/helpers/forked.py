@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from typing_extensions import TypedDict
 
 import agentgraph as ag
-from agentgraph.threads.replay import last_turn
+from agentgraph.journal.replay import last_turn
 from helpers import Drive, Sync, unvoided
 from helpers.databases import Place, asaver_at, saver_at
 

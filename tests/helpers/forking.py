@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 _IMPORTED = (
-    *("agentgraph.graph.chat.wiring", "agentgraph.threads.savers.sqlite", "langgraph.graph"),
+    *("agentgraph.graph.chat.wiring", "agentgraph.journal.savers.sqlite", "langgraph.graph"),
     "jsonschema",  # takes seconds where all of its optional packages are installed
 )
 

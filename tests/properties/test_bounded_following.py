@@ -12,9 +12,9 @@ from test_rewound_trees import NUMBERS, SIBLINGS, GoingBack
 from test_spine import DRIVES, TEXTS, cases, file, share
 
 import agentgraph as ag
+from agentgraph.journal.replay import lane_checkpoints, told_in_steps, told_since
+from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.threads.live.following import told_upto
-from agentgraph.threads.replay import lane_checkpoints, told_in_steps, told_since
-from agentgraph.threads.thread_saver import ThreadSaver
 
 __all__ = ["file"]
 

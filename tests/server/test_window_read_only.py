@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import agentgraph as ag
-from agentgraph.threads.savers.sqlite import reading_saver
+from agentgraph.journal.savers.sqlite import reading_saver
 from agentgraph.window.calls import Window
 
 NOBODY = 65534

@@ -19,10 +19,10 @@ from rich.console import Console
 
 import agentgraph as ag
 from agentgraph.cli.session import Printed
+from agentgraph.journal.replay import last_turn
 from agentgraph.show.activity import Row
 from agentgraph.show.screens import Lines, Screen, Terminal, screen_for
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.replay import last_turn
 
 Watch = Callable[..., Any]
 SPINNER = "[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]"

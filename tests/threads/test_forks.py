@@ -11,8 +11,8 @@ import pytest
 from helpers.failing_savers import Failing
 
 import agentgraph as ag
+from agentgraph.journal.locks import ThreadLock
 from agentgraph.testing import ScriptedChatModel
-from agentgraph.threads.locks import ThreadLock
 
 RAN: Counter[str] = Counter()
 TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")

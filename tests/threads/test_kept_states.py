@@ -21,8 +21,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
 import agentgraph as ag
+from agentgraph.journal.savers.opening import open_saver
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.savers.opening import open_saver
 
 
 class Visits(MessagesState):

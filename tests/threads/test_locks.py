@@ -11,7 +11,7 @@ from helpers import Disk, Drive, says
 from helpers.commands import Commands, wait_until
 
 import agentgraph as ag
-from agentgraph.threads.locks import ThreadLock
+from agentgraph.journal.locks import ThreadLock
 
 
 def test_a_run_locks_its_thread_alone_until_it_is_closed() -> None:
@@ -94,7 +94,7 @@ def test_a_lock_file_is_closed_when_nothing_uses_its_database_any_more(
 
 IS_LOCKED = """
 import agentgraph as ag
-from agentgraph.threads.locks import is_locked
+from agentgraph.journal.locks import is_locked
 with ag.sqlite_saver("x.db") as saver:
     print(is_locked(saver, "t"))
 """

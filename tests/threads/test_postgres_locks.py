@@ -16,8 +16,8 @@ from helpers.databases import Databases, cut_locks
 from locking_process import TREE
 
 import agentgraph as ag
-from agentgraph.threads.locks import ThreadLock
-from agentgraph.threads.savers import postgres_locks
+from agentgraph.journal.locks import ThreadLock
+from agentgraph.journal.savers import postgres_locks
 
 PROGRAM = str(Path(__file__).with_name("locking_process.py"))
 HELD = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"

@@ -16,8 +16,8 @@ from helpers.commands import Commands, wait_until
 from helpers.databases import Databases
 
 import agentgraph as ag
-from agentgraph.threads.savers.postgres import MOST_CONNECTIONS
-from agentgraph.threads.savers.urls import is_database_url, without_password
+from agentgraph.journal.savers.postgres import MOST_CONNECTIONS
+from agentgraph.journal.savers.urls import is_database_url, without_password
 
 TREE = ag.sequential("s", [ag.parallel("p", [says("a"), asks("boss")]), says("c")])
 OTHERS = """

@@ -15,8 +15,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 from agentgraph.graph.sync_async import run_calls
+from agentgraph.journal.requests import is_waited_for, requests
 from agentgraph.testing import ScriptedChatModel
-from agentgraph.threads.live.requests import is_waited_for, requests
 
 
 @pytest.fixture(params=["memory", "file"])

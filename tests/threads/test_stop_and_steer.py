@@ -31,8 +31,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 from agentgraph.graph.sync_async import run_calls
+from agentgraph.journal.requests import requests
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.live.requests import requests
 from agentgraph.threads.live.under_way import UnderWay
 
 KEPT = pytest.mark.parametrize("kept", ["memory", "file"])

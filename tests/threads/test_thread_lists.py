@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 import agentgraph as ag
-from agentgraph.threads.savers.opening import open_saver
+from agentgraph.journal.savers.opening import open_saver
 from agentgraph.window.calls import Window
 
 TREES = {

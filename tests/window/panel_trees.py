@@ -13,8 +13,8 @@ from web_trees import HOSTILE, GatedModel, ask, clerk_script, draft, gates_of, m
 import agentgraph as ag
 from agentgraph.cli.reloading import TargetFiles
 from agentgraph.cli.target import Target
+from agentgraph.journal.savers.opening import open_saver
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.savers.opening import open_saver
 from agentgraph.window.app import make_app
 from agentgraph.window.calls import Window
 from agentgraph.window.reloading import Source

@@ -2,7 +2,7 @@
 
 All lanes of a run share one mailbox. The lane whose model is asked first takes what is in it, and
 writes it with the update of its own step: a kill before that step is saved leaves the messages in the
-saver's requests (`threads/live/requests.py`), a kill after it finds them in the history. If the step
+saver's requests (`journal/requests.py`), a kill after it finds them in the history. If the step
 fails, or what it said becomes void later, the messages go back into the mailbox, for the next call.
 """
 

@@ -16,9 +16,9 @@ from functools import partial
 from weakref import WeakSet
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.outside import apart
+from agentgraph.journal.forked import OfProcess
 from agentgraph.safe_repr import shown
-from agentgraph.threads.config import apart
-from agentgraph.threads.forked import OfProcess
 from agentgraph.threads.live.following import Follow
 from agentgraph.threads.runs import AsyncRun, Run
 

@@ -21,19 +21,19 @@ from typing import Any, Self, cast
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
+from agentgraph.graph.outside import await_outside, call_outside
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import cursor_of, number_in
 from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Call, arun_calls, awaiting, run_calls
+from agentgraph.journal.forked import OfProcess
+from agentgraph.journal.lines import begun_thread
+from agentgraph.journal.replay import told_since
+from agentgraph.journal.requests import is_wanted
+from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import begun_thread
-from agentgraph.threads.config import await_outside, call_outside
-from agentgraph.threads.forked import OfProcess
 from agentgraph.threads.live.listening import SECONDS, Feed, Listener, Nothing, Told
-from agentgraph.threads.live.requests import is_wanted
 from agentgraph.threads.live.under_way import UnderWay, run_under_way
-from agentgraph.threads.replay import told_since
-from agentgraph.threads.thread_saver import ThreadSaver
 
 Following = Generator[Call | AgentEvent | Nothing, Any, None]
 """Yields events and calls, and `Nothing` where a wait was in vain: then it may be closed."""
@@ -90,7 +90,7 @@ async def _at_rest(saver: ThreadSaver, after: str | None) -> list[AgentEvent] | 
         return []  # its run has never begun
     rest = await told_since(saver, after, None)
     now = await saver.checkpoint()
-    is_same = now is not None and now.checkpoint["id"] == head.checkpoint["id"]
+    is_same = now is not None and now.id == head.id
     return rest if is_same and not await saver.is_under_way() else None
 
 

@@ -11,6 +11,19 @@ from typing import Literal, NamedTuple
 from agentgraph.errors import AgentGraphError, PendingInterruptError, ThreadBusyError, ThreadError
 from agentgraph.graph.stamps import cursor_of
 from agentgraph.graph.sync_async import Call, awaiting, get_next
+from agentgraph.journal.locks import ThreadLock
+from agentgraph.journal.requests import (
+    AlreadyReadError,
+    Request,
+    ids_on,
+    is_wanted,
+    lock_of,
+    new_id,
+    put_request,
+    unread,
+)
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.threads import status_of
 from agentgraph.safe_repr import shown
 from agentgraph.threads.engine import Begin, Engine, NewTurn, RunOptions
 from agentgraph.threads.live.following import (
@@ -21,21 +34,8 @@ from agentgraph.threads.live.following import (
     told_upto,
     waiting,
 )
-from agentgraph.threads.live.requests import (
-    AlreadyReadError,
-    Request,
-    is_wanted,
-    lock_of,
-    new_id,
-    put_request,
-    unread,
-)
 from agentgraph.threads.live.steering import sent
-from agentgraph.threads.live.under_way import ids_on
-from agentgraph.threads.locks import ThreadLock
-from agentgraph.threads.reports import status_of
 from agentgraph.threads.runs import AsyncRun, Driver, Run
-from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import named_messages
 
 WhileRunning = Literal["refuse", "queue", "steer"]

@@ -6,13 +6,13 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.open_types import Saver
+from agentgraph.journal.lines import begun_thread
+from agentgraph.journal.locks import has_shared_locks
+from agentgraph.journal.requests import Request, put_request
+from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import begun_thread
-from agentgraph.threads.live.requests import Request, put_request
 from agentgraph.threads.live.under_way import UnderWay, run_under_way
 from agentgraph.threads.live.watcher import is_shared
-from agentgraph.threads.locks import has_shared_locks
-from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, named_messages
 
 

@@ -14,21 +14,20 @@ from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.stamps import now
 from agentgraph.graph.sync_async import arun_calls
-from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import leading_checkpoints
-from agentgraph.threads.live.listening import Feed
-from agentgraph.threads.live.requests import (
+from agentgraph.journal.locks import holder_of, holders_on
+from agentgraph.journal.requests import (
     AlreadyReadError,
     Request,
+    ids_on,
     is_waited_for,
     mark_read,
     newest_request,
     requests,
     unread,
 )
-from agentgraph.threads.locks import holder_of, holders_on
-from agentgraph.threads.replay import entries_of
-from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.safe_repr import shown
+from agentgraph.threads.live.listening import Feed
 
 
 def run_under_way(saver: Saver, thread_id: str) -> "UnderWay | None":
@@ -41,6 +40,11 @@ def runs_on(saver: Saver) -> "dict[str, UnderWay]":
     """Return the runs of this process on the threads of a saver, by thread; the newest first."""
     runs = {key: each for key, each in holders_on(saver).items() if isinstance(each, UnderWay)}
     return dict(sorted(runs.items(), key=lambda item: item[1].began, reverse=True))
+
+
+def began_runs(saver: Saver) -> dict[str, float]:
+    """Return when the runs of this process on the threads of a saver began, by thread."""
+    return {thread_id: run.began for thread_id, run in runs_on(saver).items()}
 
 
 def check_loop(saver: Saver, thread_id: str) -> None:
@@ -176,21 +180,3 @@ def _is_open(own: str, listed: Sequence[Request], ids: set[str | None]) -> bool:
     """Return whether nobody has read a request; one without messages is read when it is marked."""
     mine = [each for each in listed if each.id == own]
     return any(not each.messages or unread([each], ids) for each in mine)
-
-
-async def waiting_on(thread: ThreadSaver) -> list[BaseMessage]:
-    """Return the messages that were sent to a thread, and that nothing has read."""
-    every = await requests(thread)
-    new = unread(every, await ids_on(thread)) if every else []
-    return [message for each in new for message in each.messages]
-
-
-async def ids_on(thread: ThreadSaver) -> set[str | None]:
-    """Return the ids of the messages on a thread: of the history, and of what all lanes said."""
-    saved = await thread.checkpoint()
-    if saved is None:
-        return set()
-    entries = entries_of(thread.tree, await leading_checkpoints(thread))
-    history = (await thread.state()).values.get("messages", ())
-    begun = saved.begun_input or {"messages": ()}
-    return {each.id for each in (*entries, *history, *begun["messages"])}

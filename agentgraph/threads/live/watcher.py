@@ -15,8 +15,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import run_calls
+from agentgraph.journal.locks import holders
 from agentgraph.threads.live.under_way import UnderWay
-from agentgraph.threads.locks import holders
 
 SECONDS = 0.25
 """How long it takes at most until a request of another process is seen, plus the time of a look."""

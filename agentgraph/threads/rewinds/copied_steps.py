@@ -33,11 +33,11 @@ from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import Note
 from agentgraph.graph.state import Position
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
+from agentgraph.journal.lines import address_at, is_foreign
 from agentgraph.journal.saved import COPIED, NO_TASK, NOTES, Saved, keeps_state, parts_of
-from agentgraph.threads.checkpoints import address_at, is_foreign
-from agentgraph.threads.config import config_of
+from agentgraph.journal.thread_config import config_of
+from agentgraph.reports.visits import Spot, is_at_or_in
 from agentgraph.threads.rewinds.siblings import Called, Siblings, kept_beside
-from agentgraph.threads.visits import Spot, is_at_or_in
 from agentgraph.tree.addresses import (
     Cursor,
     address,
@@ -134,7 +134,7 @@ class Draft:
         began = spot.saved.root_id
         here = (each for each in line if not is_foreign(tree, each))
         inside = [each for each in (*here, *states) if each.root_id == began]
-        inside.sort(key=lambda each: (bool(each.namespace), each.checkpoint["id"]))
+        inside.sort(key=lambda each: (bool(each.namespace), each.id))
         self.lanes: dict[str, list[Saved]] = defaultdict(list)
         for saved in inside:
             if not keeps_state(saved.namespace):
@@ -142,7 +142,7 @@ class Draft:
         self.root = inside[0]
         self._has_new_ids = has_new_ids
         self.id_before = new_id_for(self.root) if has_new_ids else ""
-        ids = [each.checkpoint["id"] for each in inside]
+        ids = [each.id for each in inside]
         self._ids = dict(zip(ids, map(new_id_for, inside) if has_new_ids else ids, strict=True))
         self._names = {"": ""}
         self.copies: list[Saved] = []
@@ -181,9 +181,9 @@ class CopiedStep:
     def __init__(self, line: Draft, saved: Saved, place: Place) -> None:
         self._line, self._saved, self._place = line, saved, place
         self._by_task = saved.writes
-        around, began = saved.namespace, str(saved.checkpoint["id"])
+        around, began = saved.namespace, str(saved.id)
         self._node, self._number = str(saved.next_node), int(saved.metadata.get("step", 0)) + 1
-        self._own = own_task(saved)
+        self._own = saved.task
         self._within = joined(around, f"{self._node}:{self._own}")
         self._lanes = line.lanes_in(self._within)
         self._check_known(around)
@@ -208,7 +208,7 @@ class CopiedStep:
         """
         if way is None:
             return self._whole(), [each for names in self._lanes.values() for each in names]
-        spot, placed = self._line.spot, [*self._line.placed.get(str(self._saved.checkpoint["id"]), ())]
+        spot, placed = self._line.spot, [*self._line.placed.get(str(self._saved.id), ())]
         if not way and spot.task is None:
             answered = [each for one in self._line.answers for each in self._answered(one)]
             return [*self._before(dict(self._line.edits), placed), *answered], []
@@ -252,7 +252,7 @@ class CopiedStep:
     def _entry(self, target: Called) -> Saved:
         """Return the first checkpoint of an item's lane that had none, with what is written there."""
         line, saved, (place, cursor) = self._line, self._saved, self._line.spot.activation
-        began, within = line.new_id(saved.checkpoint["id"]), line.new_name(self._within)
+        began, within = line.new_id(saved.id), line.new_name(self._within)
         task = self._new_task(place.node, target.number)
         first = start(line.tree, place, cursor[: len(counts_around(place)) + 1])
         position = {"next": place.nodes.entry, "cursor": [*first.cursor], "tree": line.tree.fingerprint}
@@ -398,7 +398,7 @@ class CopiedStep:
         Raises:
             LangGraphChangedError: It has another one.
         """
-        own = around, self._saved.checkpoint["id"]
+        own = around, self._saved.id
         inside = (ns for ns, line in self._line.lanes.items() if own in parents_of(line[0]).items())
         if any(not each.startswith(f"{self._within}|") for each in inside):
             raise LangGraphChangedError(version("langgraph"), self._node)
@@ -466,12 +466,6 @@ def _number(place: Place, cursor: Cursor) -> int:
         return place.rank
     counter = cursor[len(counts_around(place))]
     return number_of_call(counter) if place.is_run else number_of_item(counter) + place.is_item
-
-
-def own_task(saved: Saved) -> str:
-    """Return the id of the task of the node that runs after a checkpoint."""
-    number = int(saved.metadata.get("step", 0)) + 1
-    return node_task(saved.checkpoint["id"], saved.namespace, number, str(saved.next_node))
 
 
 def _question_id(namespace: str, nth: int) -> str:

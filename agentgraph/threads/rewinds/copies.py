@@ -10,11 +10,11 @@ from typing import cast
 from langgraph.checkpoint.base import CheckpointMetadata
 
 from agentgraph.errors import ThreadError
+from agentgraph.journal.lines import known_thread
 from agentgraph.journal.saved import COPIED_TO, Saved, unmarked
+from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import known_thread
 from agentgraph.threads.rewinds.rewinding import Back, commit, line_to_copy
-from agentgraph.threads.thread_saver import ThreadSaver
 
 
 async def copy(saver: ThreadSaver, to: str, back: Back | None = None) -> None:
@@ -48,8 +48,8 @@ async def check_new(saver: ThreadSaver, every: Sequence[Saved]) -> None:
     saved = await saver.checkpoint()
     if saved is None:
         return
-    ids = {each.checkpoint["id"] for each in await saver.checkpoints()}
-    if not (saved.is_cut_short and ids <= {each.checkpoint["id"] for each in every}):
+    ids = {each.id for each in await saver.checkpoints()}
+    if not (saved.is_cut_short and ids <= {each.id for each in every}):
         raise ThreadError(
             f"thread {shown(saver.thread_id)} exists already; copy to another id, or delete it first",
             saver.thread_id,
@@ -63,9 +63,9 @@ async def put_new(saver: ThreadSaver, every: Sequence[Saved]) -> None:
         ThreadError: As in `check_new`.
     """
     await check_new(saver, every)
-    oldest_first = sorted(every, key=lambda each: str(each.checkpoint["id"]))
+    oldest_first = sorted(every, key=lambda each: str(each.id))
     *roots, head = (each for each in oldest_first if not each.namespace)
-    mark: dict[str, object] = {COPIED_TO: head.checkpoint["id"]}
+    mark: dict[str, object] = {COPIED_TO: head.id}
     marked = [
         each._replace(metadata=cast(CheckpointMetadata, {**each.metadata, **mark})) for each in roots
     ]

@@ -5,7 +5,7 @@ one: the lane of the visit, or one around it. It is said by whoever said the old
 address, and emitted at the number that it gets here; the old one is void from then on. It is a write
 of no task at the checkpoint from which the lane's step on the way to the visit begins; of what a step
 of a workflow said that the visit depends on, it is in the result of that step. A replay needs no more
-than the message, whose stamp says that it is edited (`threads/replay.py: entries_at`).
+than the message, whose stamp says that it is edited (`journal/replay.py: entries_at`).
 
 A later rewind to the same visit keeps what took another message's place: it came before the visit. What
 was added for one visit, messages and values, is not kept.
@@ -32,13 +32,13 @@ from agentgraph.graph.stamps import (
 )
 from agentgraph.graph.state import with_id
 from agentgraph.graph.values import is_same
+from agentgraph.journal.replay import entries_at
 from agentgraph.journal.saved import NO_TASK, Saved
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.visits import Target
 from agentgraph.safe_repr import shown
-from agentgraph.threads.replay import entries_at
 from agentgraph.threads.rewinds.copied_steps import CopiedStep
 from agentgraph.threads.rewinds.new_line import NewLine
-from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.visits import Target
 
 Written = Mapping[str, Sequence[BaseMessage]]
 """The messages that take the place of others, by the checkpoint or the task that has those."""
@@ -90,13 +90,13 @@ async def edits_of(
         AgentGraphError: One can neither be added nor take the place of another.
     """
     way = line.way()
-    placed = {str(saved.checkpoint["id"]): _placed_at(saved) for saved in way}
+    placed = {str(saved.id): _placed_at(saved) for saved in way}
     if not any(each.id for each in given):
         new = [with_id(each, str(uuid4())) for each in given if _check_new(saver, each)]
         return Edits(new, _lists(placed))
     there: dict[str, _There] = {}
     for saved, *rest in (way[i:] for i in range(len(way))):
-        own_id = str(saved.checkpoint["id"])
+        own_id = str(saved.id)
         state = await saver.state(saved.namespace, own_id)
         there |= {str(m.id): _There(m, saved, own_id) for m in state.values.get("messages", [])}
         there |= {key: _There(m, saved, own_id) for key, m in placed[own_id].items()}
@@ -115,7 +115,7 @@ async def edits_of(
             _check_like(saver, message, was.message)
             _check_calls(saver, message, was.message, there.values())
             number += 2  # the number between is that of what makes the old one void
-            began = line.new_id(str(was.saved.checkpoint["id"]))
+            began = line.new_id(str(was.saved.id))
             step = step_name(began, was.saved.next_node or "")
             edited = _in_place(message, was.message, number, step)
             placed.setdefault(was.where, {})[str(message.id)] = edited

@@ -16,13 +16,13 @@ from typing import NamedTuple, cast
 
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 
+from agentgraph.journal.lines import leading
+from agentgraph.journal.replay import Gone
 from agentgraph.journal.saved import COPIED, REWOUND, Saved, keeps_state
-from agentgraph.threads.checkpoints import leading
-from agentgraph.threads.config import config_of
-from agentgraph.threads.replay import Gone
+from agentgraph.journal.thread_config import config_of
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.visits import Target
 from agentgraph.threads.rewinds.new_line import NewLine
-from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.visits import Target
 
 _AsPlain = tuple[str, str, str, str, dict[str, str]]
 """A `StateCopy` as a note has it."""
@@ -62,7 +62,7 @@ class KeptStates(NamedTuple):
 
     def of(self, line: NewLine) -> list[Saved]:
         """Return those that are part of a new line, which is planned, oldest first."""
-        began = str(line.root.checkpoint["id"])
+        began = str(line.root.id)
         return sorted((each for each in self.on_line if _is_kept(line, began, each)), key=_age)
 
 
@@ -76,17 +76,17 @@ async def kept_states(saver: ThreadSaver, target: Target) -> KeptStates:
         return KeptStates()
     whole = await saver.checkpoints()
     line = leading(whole) if target.every is target.line else target.line
-    roots = {str(each.checkpoint["id"]) for each in line if not each.namespace}
+    roots = {str(each.id) for each in line if not each.namespace}
     every = [each for each in whole if keeps_state(each.namespace)]
     return KeptStates(namespaces, every, [each for each in every if each.root_id in roots])
 
 
 def with_ancestors(kept: Iterable[Saved], every: Iterable[Saved]) -> list[Saved]:
     """Return checkpoints of kept states with all before them, from which LangGraph reads deltas."""
-    by_id = {(each.namespace, str(each.checkpoint["id"])): each for each in every}
+    by_id = {(each.namespace, str(each.id)): each for each in every}
     found: dict[tuple[str, str], Saved] = {}
     for each in kept:
-        key = each.namespace, str(each.checkpoint["id"])
+        key = each.namespace, str(each.id)
         while key in by_id and key not in found:
             found[key] = by_id[key]
             key = key[0], by_id[key].parent_id
@@ -100,11 +100,11 @@ def _is_kept(line: NewLine, began: str, saved: Saved) -> bool:
     names = saved.namespace.split("|")
     around = ("|".join(names[:count]) for count in range(len(names), -1, -1))
     bound = next(line.bounds[each] for each in around if each in line.bounds)
-    return bound is None or str(saved.checkpoint["id"]) < bound
+    return bound is None or str(saved.id) < bound
 
 
 def _age(saved: Saved) -> tuple[str, str]:
-    return saved.root_id, str(saved.checkpoint["id"])
+    return saved.root_id, str(saved.id)
 
 
 def state_copies(line: NewLine, states: KeptStates) -> list[StateCopy]:
@@ -114,19 +114,19 @@ def state_copies(line: NewLine, states: KeptStates) -> list[StateCopy]:
         line: The new line, planned.
         states: The states.
     """
-    root, kept = str(line.root.checkpoint["id"]), states.of(line)
+    root, kept = str(line.root.id), states.of(line)
     copies: list[StateCopy] = []
     for namespace in states.namespaces:
         own = [each for each in kept if each.namespace == namespace]
-        inside = [each for each in own if each.root_id == root and each.checkpoint["id"] > root]
+        inside = [each for each in own if each.root_id == root and each.id > root]
         before = own[: len(own) - len(inside)][-1:]
-        ids = {str(each.checkpoint["id"]): line.id_before for each in before}
-        ids |= {(id_ := str(each.checkpoint["id"])): line.new_id(id_) for each in inside}
+        ids = {str(each.id): line.id_before for each in before}
+        ids |= {(id_ := str(each.id)): line.new_id(id_) for each in inside}
         around = {"": line.new_id(root)}
         if not before:
             copies.append(StateCopy(namespace, "", line.id_before, "", around))
         for each in [*before, *inside]:
-            of, parent = str(each.checkpoint["id"]), each.parent_id
+            of, parent = str(each.id), each.parent_id
             parents = around if each in before else line.parents_of(each)
             copies.append(StateCopy(namespace, of, ids[of], ids.get(parent, parent), parents))
     return copies

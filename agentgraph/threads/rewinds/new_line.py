@@ -26,7 +26,7 @@ from langgraph.constants import START
 from agentgraph.graph.internals import recast_checkpoint_ns
 from agentgraph.graph.stamps import Note
 from agentgraph.journal.saved import COPIED, NOTES, REWOUND, VOIDED, Saved, parts_of, unmarked
-from agentgraph.threads.config import config_of
+from agentgraph.journal.thread_config import config_of
 from agentgraph.threads.rewinds.copied_steps import (
     Answer,
     CopiedStep,
@@ -45,7 +45,7 @@ class NewLine(Draft):
         """Return the checkpoints from which steps ran that have the visit in them, the root's first."""
         if not self.spot.saved.namespace:
             return [self.root]
-        by_key = {(ns, each.checkpoint["id"]): each for ns, ln in self.lanes.items() for each in ln}
+        by_key = {(ns, each.id): each for ns, ln in self.lanes.items() for each in ln}
         parents = sorted(parents_of(self.spot.saved).items(), key=_depth)
         return [*(by_key[key] for key in parents if key in by_key), self.spot.saved]
 
@@ -101,7 +101,7 @@ class NewLine(Draft):
         """Copy a lane: up to its step on the way to the visit, or whole."""
         line = self.lanes[namespace]
         if way:
-            line = [each for each in line if each.checkpoint["id"] <= way[0].checkpoint["id"]]
+            line = [each for each in line if each.id <= way[0].checkpoint["id"]]
         begins_anew = bool(way) or self._runs_graph(line[-1])
         bound = str(line[-1].checkpoint["id"]) if begins_anew else None
         self.bounds[recast_checkpoint_ns(namespace)] = bound
@@ -120,7 +120,7 @@ class NewLine(Draft):
         return {self.new_name(ns): self.new_id(each) for ns, each in parents_of(saved).items()}
 
     def _add(self, saved: Saved, writes: list[PendingWrite], *, is_on_way: bool) -> None:
-        own, name = self.new_id(saved.checkpoint["id"]), self.new_name(saved.namespace)
+        own, name = self.new_id(saved.id), self.new_name(saved.namespace)
         parent = self.new_id(saved.parent_id)
         more: dict[str, object] = {"parents": self.parents_of(saved)}
         if self._has_new_ids:

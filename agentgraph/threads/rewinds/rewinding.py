@@ -22,13 +22,15 @@ from agentgraph.graph.nodes.emitter import Clock
 from agentgraph.graph.nodes.tasks import written
 from agentgraph.graph.stamps import Entry, Moment, asker_of, number_of
 from agentgraph.graph.values import Write, check_mapping
+from agentgraph.journal.changed_trees import check_tree, is_of
+from agentgraph.journal.lines import is_foreign, known_thread, leading_checkpoints, root_line
+from agentgraph.journal.pending import UNANSWERED, answers_by_id, names_of
+from agentgraph.journal.replay import Gone, Voided, entries_of, new_note, unheard
 from agentgraph.journal.saved import REWOUND, Saved, keeps_state
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.visits import Spot, Target, Wanted, find, is_step
 from agentgraph.safe_repr import shown
-from agentgraph.threads.changed_trees import check_tree, is_of
-from agentgraph.threads.checkpoints import is_foreign, known_thread, leading_checkpoints, root_line
-from agentgraph.threads.pending import UNANSWERED, answers_by_id, names_of
-from agentgraph.threads.replay import Gone, Voided, entries_of, new_note, unheard
-from agentgraph.threads.rewinds.copied_steps import Answer, own_task
+from agentgraph.threads.rewinds.copied_steps import Answer
 from agentgraph.threads.rewinds.edits import Edits, edits_of, has_edits
 from agentgraph.threads.rewinds.kept_states import (
     KeptStates,
@@ -41,9 +43,7 @@ from agentgraph.threads.rewinds.kept_states import (
 )
 from agentgraph.threads.rewinds.new_line import NewLine
 from agentgraph.threads.rewinds.siblings import Siblings
-from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.threads.turns import Input, as_input
-from agentgraph.threads.visits import Spot, Target, Wanted, find, is_step
 from agentgraph.tree.addresses import keyed_as_known, parse_address, root_address
 from agentgraph.tree.places import Tree
 
@@ -157,7 +157,7 @@ def _check_newest(saver: ThreadSaver, head: Saved, root: Saved) -> None:
     Raises:
         ThreadError: The clock is behind that of what ran the thread.
     """
-    if root.checkpoint["id"] <= head.checkpoint["id"]:
+    if root.id <= head.id:
         raise ThreadError(
             f"thread {shown(saver.thread_id)} was last saved at {head.checkpoint['ts']}, which this "
             "machine's clock has not reached; set the clock, or go back later",
@@ -172,7 +172,7 @@ async def line_to_copy(saver: ThreadSaver, back: Back) -> Prepared:
         AgentGraphError: As in `new_line`.
     """
     _, target, line, states, later, changed = await _planned(saver, back, has_new_ids=False)
-    began = str(line.root.checkpoint["id"])
+    began = str(line.root.id)
     every = await _whole_line(saver, target)
     before = [each for each in reversed(every) if each.root_id < began]
     before = [each for each in before if not keeps_state(each.namespace)]
@@ -201,7 +201,7 @@ async def _planned(saver: ThreadSaver, back: Back, *, has_new_ids: bool) -> _Pla
     own = saver.tree, target.line, target.spot, back.siblings, version, states.on_line
     line = NewLine(*own, has_new_ids=has_new_ids)
     answers, later = _answers(saver, target.spot, back.answers)
-    edits, began = _edits(saver, target.spot, back), str(target.spot.saved.checkpoint["id"])
+    edits, began = _edits(saver, target.spot, back), str(target.spot.saved.id)
     changed = await _messages(saver, head, target, line, back)
     edits += [("messages", [*changed.added])] if changed.added else []
     try:
@@ -246,7 +246,7 @@ async def _check_tree(
     position, spot, tree = target.spot.saved.position, target.spot, saver.tree
     if position is None or (position["tree"] == tree.fingerprint and is_of(tree, line.root)):
         return
-    began = str(line.root.checkpoint["id"])
+    began = str(line.root.id)
     whole = await _whole_line(saver, target)
     every = [*inside, *(each for each in whole if each.root_id < began)]
     here = [] if spot.task is None else [spot.visit.node]
@@ -256,9 +256,9 @@ async def _check_tree(
 def _may_stay(target: Target) -> list[Saved]:
     """Return the checkpoints of the root's step that has a visit, without what came after it."""
     saved = target.spot.saved
-    lane, own = saved.namespace, saved.checkpoint["id"]
+    lane, own = saved.namespace, saved.id
     inside = (each for each in target.line if each.root_id == saved.root_id)
-    return [each for each in inside if each.namespace != lane or each.checkpoint["id"] <= own]
+    return [each for each in inside if each.namespace != lane or each.id <= own]
 
 
 async def _whole_line(saver: ThreadSaver, target: Target) -> Sequence[Saved]:
@@ -323,7 +323,7 @@ def _asked_at(spot: Spot) -> list[Answer]:
     """Return the questions of a visit, still without new answers."""
     asked: dict[str, Answer] = {}
     if spot.task is None:
-        own, by_task = own_task(spot.saved), spot.saved.writes
+        own, by_task = spot.saved.task, spot.saved.writes
         for task in sorted(by_task, key=lambda each: each != own):  # those of its tasks last
             given = by_task[task].get(RESUME, ())
             for question in by_task[task].get(INTERRUPT, ()):
@@ -337,7 +337,7 @@ def _divided(tree: Tree, target: Target, line: NewLine) -> list[list[Saved]]:
 
     Those of foreign graphs are left out, which may be compiled trees with events of their own.
     """
-    began = str(line.root.checkpoint["id"])
+    began = str(line.root.id)
     old = {each.root_id for each in target.every}
     new = {each.root_id for each in target.line if each.root_id < began}
     before = [each for each in target.every if each.root_id not in new]
@@ -354,7 +354,7 @@ async def _compared(saver: ThreadSaver, target: Target, line: NewLine) -> Sequen
     if not has_edits(was):
         return was, now
     old = await leading_checkpoints(saver)
-    began = str(line.root.checkpoint["id"])
+    began = str(line.root.id)
     new = [each for each in await _whole_line(saver, target) if each.root_id < began]
     every = old, [*new, *line.copies]
     return [[each for each in several if not is_foreign(saver.tree, each)] for several in every]
@@ -396,7 +396,7 @@ async def _first_with(saver: ThreadSaver, target: Target, number: int) -> str:
     line = [saved for saved in target.line if not saved.namespace and is_before(saved)]
     if not line:
         line = (await root_line(saver, is_before))[-1:]
-    return max(str(saved.checkpoint["id"]) for saved in line)
+    return max(str(saved.id) for saved in line)
 
 
 async def commit(saver: ThreadSaver, copies: Sequence[Saved], states: Sequence[StateCopy] = ()) -> None:

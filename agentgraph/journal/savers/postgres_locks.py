@@ -35,7 +35,7 @@ from psycopg.rows import DictRow
 from psycopg_pool import ConnectionPool
 
 from agentgraph.errors import SaverError
-from agentgraph.threads.savers.postgres_database import (
+from agentgraph.journal.savers.postgres_database import (
     UNANSWERED_SECONDS,
     Connection,
     Database,

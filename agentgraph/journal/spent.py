@@ -9,7 +9,7 @@ from agentgraph.agents.limits import MEASURES
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.nodes.spending import CHANNEL, RUN, Counts, added, losses_in_step, spent_until
 from agentgraph.journal.saved import Saved
-from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.journal.thread_saver import ThreadSaver
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +67,7 @@ async def counts_at(saver: ThreadSaver, saved: Saved | None) -> Counts:
     counts: Counts = {} if saved.begins_turn else spent_until(saved)
     is_counted = counts or any(channel == CHANNEL for _, channel, _ in saved.pending_writes or ())
     if is_counted and saved.next_node is not None:
-        losses = await losses_in_step(
-            saver.saver, saver.tree, saver.thread_id, "", saved.checkpoint["id"]
-        )
+        losses = await losses_in_step(saver.saver, saver.tree, saver.thread_id, "", saved.id)
         for loss in losses:
             counts = added(counts, loss["spent"])
     return counts

@@ -14,9 +14,8 @@ from agentgraph.graph.history import answers_in, call_id, calls_of
 from agentgraph.graph.internals import INTERRUPT, RESUME, RETURN
 from agentgraph.graph.stamps import Entry, Note, moment_of
 from agentgraph.graph.task_ids import joined
-from agentgraph.threads.inspection.activation_steps import ActivationStatus, Found
-from agentgraph.threads.rewinds.copied_steps import own_task
-from agentgraph.threads.visits import Spot
+from agentgraph.reports.activation_steps import ActivationStatus, Found
+from agentgraph.reports.visits import Spot
 from agentgraph.tree.places import Tree
 
 ToolStatus = Literal["done", "failed", "waits"]
@@ -133,7 +132,7 @@ def questions_in(tree: Tree, found: Found, entries: Sequence[Entry]) -> list[Ask
 def _answers_at(tree: Tree, spot: Spot) -> dict[str, object]:
     """Return the answers that were given in a step, by the ids of the questions."""
     saved, answers = spot.saved, dict[str, object]()
-    own = own_task(saved)
+    own = saved.task
     within = joined(saved.namespace, f"{spot.visit.node}:{own}")
     names = [spot.place.nodes.call, *(lane.node for lane in tree.lanes(spot.place))]
     for task, writes in saved.writes.items():

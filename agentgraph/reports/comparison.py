@@ -17,16 +17,15 @@ from agentgraph.graph.history import calls_of
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_at
 from agentgraph.graph.values import is_same, maps_in
+from agentgraph.journal.changed_trees import read_thread
+from agentgraph.journal.lines import is_foreign, known_line, leading
+from agentgraph.journal.replay import entries_of
 from agentgraph.journal.saved import Saved
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.activation_steps import address_in, begins
+from agentgraph.reports.activations import signal_in
+from agentgraph.reports.visits import Spot, spots_in
 from agentgraph.safe_repr import cut, shown
-from agentgraph.threads.changed_trees import read_thread
-from agentgraph.threads.checkpoints import is_foreign, known_line, leading
-from agentgraph.threads.inspection.activation_steps import address_in, begins
-from agentgraph.threads.inspection.activations import signal_in
-from agentgraph.threads.replay import entries_of
-from agentgraph.threads.rewinds.copied_steps import own_task
-from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.visits import Spot, spots_in
 from agentgraph.tree.places import Tree
 
 Where = Literal["both", "left", "right"]
@@ -221,7 +220,7 @@ def _written(spot: Spot) -> list[Mapping[str, object]]:
         result = by_task.get(spot.task, {}).get(RETURN)
         written = result.get("values") if isinstance(result, Mapping) else None
     else:
-        written = by_task.get(own_task(spot.saved), {}).get("values")
+        written = by_task.get(spot.saved.task, {}).get("values")
     return [*maps_in(written)]
 
 

@@ -22,12 +22,12 @@ from agentgraph.graph.saving import list_checkpoints, name_fault, saved_input
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.locks import ais_locked, is_locked
 from agentgraph.journal.saved import REQUESTS, Saved
+from agentgraph.journal.savers.listing import begun_threads, kept_namespaces
+from agentgraph.journal.savers.opening import namespaces_since
+from agentgraph.journal.thread_config import config_of
 from agentgraph.safe_repr import shown
-from agentgraph.threads.config import config_of
-from agentgraph.threads.locks import ais_locked, is_locked
-from agentgraph.threads.savers.listing import begun_threads, kept_namespaces
-from agentgraph.threads.savers.opening import namespaces_since
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 
@@ -178,7 +178,7 @@ class ThreadSaver:
                 for saved in await self._listed(None, filter=metadata):
                     own = saved.config["configurable"]
                     if not own.get("checkpoint_ns"):
-                        began.setdefault(str(own["thread_id"]), str(saved.checkpoint["id"]))
+                        began.setdefault(str(own["thread_id"]), str(saved.id))
         return sorted(began, key=began.__getitem__, reverse=True)
 
     async def kept_namespaces(self) -> list[str]:

@@ -11,11 +11,12 @@ from langchain_core.messages.ai import UsageMetadata
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.stamps import Entry, Note, is_steered
-from agentgraph.safe_repr import shown
-from agentgraph.threads.changed_trees import read_thread
-from agentgraph.threads.checkpoints import is_foreign
-from agentgraph.threads.inspection.activation_calls import Asked, ToolRun, questions_in, tool_runs
-from agentgraph.threads.inspection.activation_steps import (
+from agentgraph.journal.changed_trees import read_thread
+from agentgraph.journal.lines import is_foreign
+from agentgraph.journal.replay import entries_of
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.activation_calls import Asked, ToolRun, questions_in, tool_runs
+from agentgraph.reports.activation_steps import (
     ActivationStatus,
     Attempt,
     Found,
@@ -24,11 +25,10 @@ from agentgraph.threads.inspection.activation_steps import (
     became,
     find_activation,
 )
-from agentgraph.threads.inspection.seen import seen_by
-from agentgraph.threads.inspection.views import Views
-from agentgraph.threads.replay import entries_of
-from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.visits import Spot, Wanted, is_step, last_start, used_in
+from agentgraph.reports.seen import seen_by
+from agentgraph.reports.views import Views
+from agentgraph.reports.visits import Spot, Wanted, is_step, last_start, used_in
+from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import iteration
 
 _SIGNALS = ("exit", "break_loop", "transfer_to", "chosen")
@@ -146,8 +146,8 @@ async def activation(
 async def _has_head(saver: ThreadSaver, found: Found) -> bool:
     """Return whether the step that a run on the thread is at may be one of an activation."""
     head = await saver.checkpoint()
-    ids = {each.checkpoint["id"] for each in found.line if not each.namespace}
-    return head is not None and head.checkpoint["id"] in ids
+    ids = {each.id for each in found.line if not each.namespace}
+    return head is not None and head.id in ids
 
 
 async def _saw(views: Views, found: Found, chosen: Spot) -> tuple[list[BaseMessage], list[str]]:

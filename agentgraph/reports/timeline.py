@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.journal.changed_trees import read_thread
+from agentgraph.journal.lines import address_at, leading_checkpoints, root_line
+from agentgraph.journal.replay import checkpoints_of_line
 from agentgraph.journal.saved import Saved
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.activation_bars import bars_in
+from agentgraph.reports.bars import Bar, joined
 from agentgraph.safe_repr import shown
-from agentgraph.threads.changed_trees import read_thread
-from agentgraph.threads.checkpoints import address_at, leading_checkpoints, root_line
-from agentgraph.threads.inspection.activation_bars import bars_in
-from agentgraph.threads.inspection.bars import Bar, joined
-from agentgraph.threads.replay import checkpoints_of_line
-from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.places import Tree
 
 __all__ = ["Bar", "Timeline", "timeline"]
@@ -96,7 +96,7 @@ async def timeline(
         every = await leading_checkpoints(saver, str(roots[-1].checkpoint["id"]) if first else "")
     bars = bars_in(saver.tree, every, is_running=is_running, since=first)
     roots_read = [each for each in every if not each.namespace]
-    is_whole = any(not each.parent_id and each.checkpoint["id"] >= first for each in roots_read)
+    is_whole = any(not each.parent_id and each.id >= first for each in roots_read)
     return Timeline(bars, _upto(every, is_running), is_whole, continues)
 
 
@@ -116,7 +116,7 @@ class _Window:
 
     def is_last(self, saved: Saved) -> bool:
         """Return whether no older checkpoint is needed, which may be some steps before `first`."""
-        own = str(saved.checkpoint["id"])
+        own = str(saved.id)
         if not self.first:
             self._count += saved.next_node is not None
             if own == self._since:
@@ -137,7 +137,7 @@ class _Window:
             return False
         at = address_at(self._tree, saved)
         if self._function in (None, at):
-            self._function, self.first = at, str(saved.checkpoint["id"])
+            self._function, self.first = at, str(saved.id)
             return True
         return False
 
@@ -145,14 +145,14 @@ class _Window:
 def _first_of_last(every: Sequence[Saved], last: int | None) -> str:
     """Return the id of the checkpoint of the root that begins the last steps; empty for all."""
     roots = [each for each in every if not each.namespace and each.next_node is not None]
-    ids = sorted((str(each.checkpoint["id"]) for each in roots), reverse=True)
+    ids = sorted((str(each.id) for each in roots), reverse=True)
     return "" if last is None or last >= len(ids) else ids[last - 1]
 
 
 def _upto(every: Sequence[Saved], is_running: bool) -> str:
     """Return how far a thread has been read, down to its lanes: another text after any change."""
-    head = max((str(each.checkpoint["id"]) for each in every if not each.namespace), default="")
-    inside = [each for each in every if str(each.checkpoint["id"]) >= head]
-    newest = max((str(each.checkpoint["id"]) for each in inside), default="")
+    head = max((str(each.id) for each in every if not each.namespace), default="")
+    inside = [each for each in every if str(each.id) >= head]
+    newest = max((str(each.id) for each in inside), default="")
     writes = sum(len(each.pending_writes or ()) for each in inside)
     return f"{head} {newest} {writes} {int(is_running)}"

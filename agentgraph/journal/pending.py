@@ -27,18 +27,18 @@ from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.state import Position
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.values import check_mapping
-from agentgraph.journal.saved import Saved, Writes
-from agentgraph.safe_repr import as_json, shown
-from agentgraph.threads.changed_trees import open_thread, read_thread
-from agentgraph.threads.checkpoints import (
+from agentgraph.journal.changed_trees import open_thread, read_thread
+from agentgraph.journal.lines import (
     before_edits,
     leading_checkpoints,
     order_of,
     place_of,
     position_in,
 )
-from agentgraph.threads.spent import counts_at
-from agentgraph.threads.thread_saver import TaskWrite, ThreadSaver
+from agentgraph.journal.saved import Saved, Writes
+from agentgraph.journal.spent import counts_at
+from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
+from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import (
     address,
     as_cursor,
@@ -301,7 +301,7 @@ async def _asked_before_edits(saver: ThreadSaver, origin: Saved) -> PendingQuest
         return PendingQuestions([])
     place = saver.tree.by_node[str(position["next"])]
     node = f"{position['next']}:{tasks[0].id}"
-    (ran,) = (await saver.state("", origin.checkpoint["id"])).tasks
+    (ran,) = (await saver.state("", origin.id)).tasks
     asks_itself = position["next"] == place.nodes.question or place.kind.asks
     is_first = asks_itself or not await _is_answered(saver, origin)
     alone = origin.ran_after == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
@@ -313,7 +313,7 @@ async def _asked_before_edits(saver: ThreadSaver, origin: Saved) -> PendingQuest
 
 async def _is_answered(saver: ThreadSaver, origin: Saved) -> bool:
     """Return whether any question of the step after a checkpoint of the root was answered."""
-    began = origin.checkpoint["id"]
+    began = origin.id
     every = await leading_checkpoints(saver, began)
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
     return any(RESUME in task for at in [origin, *inside] for task in at.writes.values())
@@ -468,7 +468,7 @@ async def _asked_by_tasks(
     place = saver.tree.by_node[str(position["next"])]
     asked, lanes = _asking(saved), saver.tree.lanes(place)
     at = address(place, as_cursor(position["cursor"]))
-    (runs,) = (await saver.state(namespace, saved.checkpoint["id"])).tasks
+    (runs,) = (await saver.state(namespace, saved.id)).tasks
     outer = joined(namespace, f"{position['next']}:{runs.id}")
     if saved.ran_after == {runs.id}:
         return _unanswered(outer, saved, runs.id)
@@ -483,7 +483,7 @@ async def _asked_by_tasks(
                 order = order_of(lane, there), there
                 if place.kind.runs_agents:  # calls have numbers or keys, and began one after the other
                     first = (await saver.checkpoints(inside))[-1]
-                    order = 0, str(first.checkpoint["id"])
+                    order = 0, str(first.id)
                 in_order.append((order, inner))
                 break
         else:

@@ -12,8 +12,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 
 from agentgraph.errors import SaverError
+from agentgraph.journal.savers.urls import is_ambiguous, without_password
 from agentgraph.safe_repr import reason
-from agentgraph.threads.savers.urls import is_ambiguous, without_password
 
 Connection = psycopg.Connection[TupleRow]
 

@@ -23,8 +23,8 @@ from agentgraph.graph.internals import ERROR
 from agentgraph.graph.stamps import Note
 from agentgraph.graph.state import Position
 from agentgraph.journal.saved import COPIED, NOTES, Saved, keeps_state, parts_of
+from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, fits, way_to
 from agentgraph.tree.places import Place, Tree
 
@@ -113,14 +113,14 @@ async def before_edits(saver: ThreadSaver, saved: Saved) -> tuple[Saved, Saved]:
     """
     if not saved.is_edit:
         return saved, saved
-    every = {saved.checkpoint["id"]: saved}
+    every = {saved.id: saved}
     before: Saved | None = saved
     while before is not None and before.is_by_hand:
         before = await parent_of(saver, before)
         if before is not None:  # what other lines have after it says where its step ran
             beside = await saver.children(before)
-            every |= {each.checkpoint["id"]: each for each in (before, *beside)}
-    line = {each.checkpoint["id"]: each for each in leading(every.values())}
+            every |= {each.id: each for each in (before, *beside)}
+    line = {each.id: each for each in leading(every.values())}
     origin: Saved | None = saved
     while origin is not None and origin.is_edit:
         origin = line.get(origin.parent_id)
@@ -194,8 +194,8 @@ async def checkpoints_since(saver: ThreadSaver, since: str, until: str | None = 
     namespaces = await saver.namespaces(since) if since else None
     if namespaces is None:
         every = await saver.checkpoints()
-        in_time = (e for e in every if until is None or e.checkpoint["id"] <= until)
-        return [each for each in in_time if each.checkpoint["id"] >= since]
+        in_time = (e for e in every if until is None or e.id <= until)
+        return [each for each in in_time if each.id >= since]
     checkpoints: list[Saved] = []
     for namespace in namespaces:
         checkpoints += await _pages(saver, namespace, since, until)
@@ -219,7 +219,7 @@ async def _pages(
         before = page[-1].checkpoint["id"] if page else ""
         if len(page) < limit or before < since:
             every = (each for each in checkpoints if not each.is_request)
-            return [each for each in every if each.checkpoint["id"] >= since]
+            return [each for each in every if each.id >= since]
         limit *= 2
 
 
@@ -230,7 +230,7 @@ async def root_line(saver: ThreadSaver, is_last: Callable[[Saved], bool]) -> lis
     while True:
         page = await saver.checkpoints("", before, limit)
         for saved in page:
-            if not line or saved.checkpoint["id"] == line[-1].parent_id:
+            if not line or saved.id == line[-1].parent_id:
                 line.append(saved)
                 if is_last(saved):
                     return line
@@ -285,8 +285,8 @@ def line_to(head: str, every: Sequence[Saved]) -> list[Saved]:
         head: The id of the root's checkpoint.
         every: As in `leading`.
     """
-    roots = {saved.checkpoint["id"]: saved for saved in every if not saved.namespace}
-    ids = {each.checkpoint["id"] for each in ancestors(head, roots)}
+    roots = {saved.id: saved for saved in every if not saved.namespace}
+    ids = {each.id for each in ancestors(head, roots)}
     return leading(saved for saved in every if saved.root_id in ids)
 
 
@@ -321,16 +321,16 @@ def _line(every: Sequence[Saved], inside: Sequence[Saved]) -> list[tuple[Saved, 
     """
     if not inside:
         return []
-    by_id = {saved.checkpoint["id"]: saved for saved in every}
+    by_id = {saved.id: saved for saved in every}
     children: dict[str, list[Saved]] = defaultdict(list)
     for saved in every:
         children[saved.parent_id].append(saved)
-    wanted = {saved.checkpoint["id"] for saved in inside}
+    wanted = {saved.id for saved in inside}
     line: list[tuple[Saved, bool]] = []
     at = by_id.get(max(wanted))
     next_: Saved | None = None
     while at is not None:
-        own = at.checkpoint["id"]
+        own = at.id
         if own in wanted:
             line.append((at, next_ is None or _has_run(next_, children[own])))
         next_, at = at, by_id.get(at.parent_id)

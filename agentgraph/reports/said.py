@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.history import in_call_order
 from agentgraph.graph.stamps import is_steered
-from agentgraph.threads.checkpoints import order_of
+from agentgraph.journal.lines import order_of
 from agentgraph.tree.addresses import parse_address, way_to
 from agentgraph.tree.places import Tree
 

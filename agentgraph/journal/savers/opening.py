@@ -12,12 +12,12 @@ from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import Call
+from agentgraph.journal.savers.urls import is_database_url
 from agentgraph.safe_repr import reason, shown
-from agentgraph.threads.savers.urls import is_database_url
 
 if TYPE_CHECKING:
-    from agentgraph.threads.savers.postgres import DatabaseSaver
-    from agentgraph.threads.savers.sqlite import FileSaver
+    from agentgraph.journal.savers.postgres import DatabaseSaver
+    from agentgraph.journal.savers.sqlite import FileSaver
 
 _NEEDED = {
     "sync": ("get_tuple", "put", "put_writes"),
@@ -49,7 +49,7 @@ def open_saver(
     """
     if isinstance(name, str) and is_database_url(name):
         return postgres_saver(name, allow=allow)
-    from agentgraph.threads.savers.sqlite import file_saver
+    from agentgraph.journal.savers.sqlite import file_saver
 
     return file_saver(name, allow)
 
@@ -92,7 +92,7 @@ def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSa
             f"{shown(url)} is not the URL of a database; pass postgresql://user@host/database"
         )
     try:
-        from agentgraph.threads.savers.postgres import opened
+        from agentgraph.journal.savers.postgres import opened
     except ImportError as error:
         raise SaverError(
             f"PostgreSQL needs packages that are not installed ({reason(error)}): "

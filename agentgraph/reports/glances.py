@@ -17,16 +17,15 @@ from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.sync_async import Call
+from agentgraph.journal.lines import begun_thread, leading_checkpoints, root_line
+from agentgraph.journal.pending import pending
+from agentgraph.journal.replay import entries_of
+from agentgraph.journal.requests import Request, requests
 from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
+from agentgraph.journal.savers.heads import changes_in_memory, changes_of, count_heads
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.threads import Line, Status, lines_of, status_at
 from agentgraph.safe_repr import cut
-from agentgraph.threads.checkpoints import begun_thread, leading_checkpoints, root_line
-from agentgraph.threads.live.requests import Request, requests
-from agentgraph.threads.live.under_way import run_under_way
-from agentgraph.threads.pending import pending
-from agentgraph.threads.replay import entries_of
-from agentgraph.threads.reports import Line, Status, lines_of, status_at
-from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.window.heads import changes_in_memory, changes_of, count_heads
 
 _TURNS = 20
 """How many of the last turns are told."""
@@ -138,7 +137,7 @@ async def glance(saver: ThreadSaver, known: Glance | None) -> Glance:
         stamp,
         status,
         saved.time,
-        str(saved.checkpoint["id"]),
+        str(saved.id),
         questions,
         await _queued(saver, saved),
         await _turns(saver, saved, known),
@@ -151,7 +150,7 @@ async def glance(saver: ThreadSaver, known: Glance | None) -> Glance:
 
 
 def _stamp(saved: Saved | None) -> tuple[str, int]:
-    return (str(saved.checkpoint["id"]), len(saved.pending_writes or ())) if saved else ("", 0)
+    return (str(saved.id), len(saved.pending_writes or ())) if saved else ("", 0)
 
 
 async def _questions(saver: ThreadSaver) -> tuple[Sequence[Interrupt], str | None]:
@@ -178,7 +177,7 @@ async def _queued(saver: ThreadSaver, saved: Saved | None) -> Sequence[BaseMessa
 
 async def _read_since(saver: ThreadSaver, first: Request) -> set[str | None]:
     """Return the ids of the messages that were said or read since a request."""
-    line = await root_line(saver, lambda each: str(each.checkpoint["id"]) < first.id)
+    line = await root_line(saver, lambda each: str(each.id) < first.id)
     every = await leading_checkpoints(saver, str(line[-1].checkpoint["id"]))
     return {message.id for saved in every for message in _messages_after(saved)}
 
@@ -225,13 +224,13 @@ async def _tally(saver: ThreadSaver, saved: Saved, known: Glance | None) -> Tall
     before = known.tally if known else None
     if before is not None:
         newer = await leading_checkpoints(saver, before.upto)
-        if any(each.checkpoint["id"] == before.upto for each in newer):  # else it went back
+        if any(each.id == before.upto for each in newer):  # else it went back
             of = {**before.of, **_tokens_in(saver, newer)}
-            return Tally(str(saved.checkpoint["id"]), of)
+            return Tally(str(saved.id), of)
     if saved.metadata.get("step", 0) > _SHORT:
         return None
     every = await leading_checkpoints(saver)
-    return Tally(str(saved.checkpoint["id"]), _tokens_in(saver, every))
+    return Tally(str(saved.id), _tokens_in(saver, every))
 
 
 def _tokens_in(saver: ThreadSaver, every: Sequence[Saved]) -> dict[str, tuple[int, int]]:
@@ -271,18 +270,22 @@ async def lines(saver: ThreadSaver) -> list[Line]:
     return lines_of(saver.tree, [head] if is_alone else await saver.checkpoints(""))
 
 
-async def look(saver: ThreadSaver) -> Hashable:
-    """Return what differs if anything has changed on a thread, as cheaply as its saver can tell."""
+async def look(saver: ThreadSaver, run: int) -> Hashable:
+    """Return what differs if anything has changed on a thread, as cheaply as its saver can tell.
+
+    Args:
+        saver: The thread.
+        run: Another number for each run of this process on it.
+    """
     is_running = await saver.is_under_way()
-    run = run_under_way(saver.saver, saver.thread_id)
     changes = await _told_by(saver, changes_of)
     changes = changes or await _told_by(saver, changes_in_memory, saver.thread_id)
     if changes is not None:
-        return changes, is_running, id(run)
+        return changes, is_running, run
     saved = await saver.checkpoint()
     asked = await saver.checkpoint(REQUESTS)
     inside = await saver.checkpoints(None, None, 1) if is_running else []
-    return is_running, id(run), *(_stamp(each) for each in (saved, asked, *inside))
+    return is_running, run, *(_stamp(each) for each in (saved, asked, *inside))
 
 
 async def _told_by(saver: ThreadSaver, ask: Callable[..., T], *arguments: object) -> T:

@@ -6,8 +6,7 @@ from typing import Literal, NamedTuple
 
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.stamps import Entry, Note, address_of, moment_of, number_of
-from agentgraph.journal.saved import Saved, error_in, is_stop, parts_of
-from agentgraph.threads.checkpoints import (
+from agentgraph.journal.lines import (
     address_at,
     ancestors,
     checkpoints_since,
@@ -17,9 +16,9 @@ from agentgraph.threads.checkpoints import (
     parent_of,
     position_in,
 )
-from agentgraph.threads.rewinds.copied_steps import own_task
-from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.visits import (
+from agentgraph.journal.saved import Saved, error_in, is_stop, parts_of
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.visits import (
     Spot,
     Target,
     Wanted,
@@ -94,7 +93,7 @@ class Found(NamedTuple):
 
     def after(self, spot: Spot) -> Saved | None:
         """Return the checkpoint after a step in its lane, if it has ended."""
-        own, namespace = str(spot.saved.checkpoint["id"]), spot.saved.namespace
+        own, namespace = str(spot.saved.id), spot.saved.namespace
         inside = (each for each in self.line if each.namespace == namespace)
         return next((each for each in inside if each.parent_id == own), None)
 
@@ -180,7 +179,7 @@ async def _around(saver: ThreadSaver, step: str) -> tuple[str, str] | None:
         last = after[0]
         if address_at(saver.tree, last) != at:
             break
-    return str(first.checkpoint["id"]), str(last.checkpoint["id"])
+    return str(first.id), str(last.id)
 
 
 def _goes_on(saver: ThreadSaver, saved: Saved, at: str | None) -> bool:
@@ -190,11 +189,11 @@ def _goes_on(saver: ThreadSaver, saved: Saved, at: str | None) -> bool:
 def _head_after(step: str, every: Sequence[Saved]) -> str | None:
     """Return the head of the line that has the very checkpoint of a step; None if none has it."""
     began = step.partition(":")[0]
-    around = next((each.root_id for each in every if each.checkpoint["id"] == began), None)
-    roots = {str(each.checkpoint["id"]): each for each in every if not each.namespace}
+    around = next((each.root_id for each in every if each.id == began), None)
+    roots = {str(each.id): each for each in every if not each.namespace}
     heads = roots.keys() - {each.parent_id for each in roots.values()}
     lines = ((head, ancestors(head, roots)) for head in heads)
-    return next((h for h, line in lines if any(e.checkpoint["id"] == around for e in line)), None)
+    return next((h for h, line in lines if any(e.id == around for e in line)), None)
 
 
 def _on_line(saver: ThreadSaver, wanted: Wanted, head: str, every: Sequence[Saved]) -> Target:
@@ -261,7 +260,7 @@ def became(
     found: Found, is_running: bool, entries: Sequence[Entry]
 ) -> tuple[ActivationStatus, str | None]:
     """Return the status of an activation, and how it failed."""
-    roots = {e.checkpoint["id"]: e for e in found.line if not e.namespace}
+    roots = {e.id: e for e in found.line if not e.namespace}
     own = found.own_steps
     states = [_state_of(each, roots.get(each.saved.root_id), is_running) for each in own]
     errors = [e.data for e in entries if isinstance(e, Note) and e.kind == "error"]
@@ -281,7 +280,7 @@ def _state_of(spot: Spot, root: Saved | None, is_running: bool) -> tuple[Activat
         result = by_task.get(spot.task, {}).get(RETURN)
         failed = result.get("failed") if isinstance(result, Mapping) else ""
         return ("done", None) if failed is None else ("failed", failed or None)
-    own = by_task.get(own_task(spot.saved), {})
+    own = by_task.get(spot.saved.task, {})
     if "position" in own:
         return "done", None
     if spot.visit.duration is not None:  # an edit moved on, or a saver keeps no writes
@@ -341,7 +340,7 @@ async def _on_other_lines(saver: ThreadSaver, found: Found) -> list[Attempt]:
     parents = {each.parent_id for each in roots}
     seen = {spot.visit.step for spot in found.spots}
     attempts: dict[str, Attempt] = {}
-    for head in sorted(e.checkpoint["id"] for e in roots if e.checkpoint["id"] not in parents):
+    for head in sorted(e.id for e in roots if e.id not in parents):
         line = line_to(head, every)
         spots = [s for s in spots_in(saver.tree, line) if s.visit.turn == found.turn]
         at = without_keys(found.at)

@@ -18,8 +18,7 @@ from agentgraph.graph.history import calls_of
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import address_of, moment_of, time_in
 from agentgraph.journal.saved import COPIED, Saved
-from agentgraph.safe_repr import cut, shown
-from agentgraph.threads.inspection.bars import (
+from agentgraph.reports.bars import (
     LONGEST,
     Bar,
     BarKind,
@@ -29,9 +28,10 @@ from agentgraph.threads.inspection.bars import (
     in_order,
     last_text,
 )
-from agentgraph.threads.inspection.leaf_items import leaf_items
-from agentgraph.threads.inspection.step_runs import Asked, StepRuns, errors_at
-from agentgraph.threads.visits import Spot, spots_in, used_in
+from agentgraph.reports.leaf_items import leaf_items
+from agentgraph.reports.step_runs import Asked, StepRuns, errors_at
+from agentgraph.reports.visits import Spot, spots_in, used_in
+from agentgraph.safe_repr import cut, shown
 from agentgraph.tree.addresses import Cursor, address, iteration, number_of_item
 from agentgraph.tree.places import Place, Tree
 
@@ -61,7 +61,7 @@ class _Chart:
             by_root[saved.root_id].append(saved)
         self._by_root = by_root
         self._after = {(each.namespace, each.parent_id): each for each in every}
-        self._by_key = {(each.namespace, str(each.checkpoint["id"])): each for each in every}
+        self._by_key = {(each.namespace, str(each.id)): each for each in every}
         self._is_running = is_running
         self._runs: dict[str, StepRuns] = {}
         self._past = {each["namespace"] for saved in every for each in saved.attempts}
@@ -99,13 +99,13 @@ class _Chart:
 
     def _writes_of(self, saved: Saved) -> Mapping[str, Mapping[str, object]]:
         """Return the writes of the tasks of a step, which are sorted once: items ask one by one."""
-        key = saved.namespace, str(saved.checkpoint["id"])
+        key = saved.namespace, str(saved.id)
         if self._last_writes is None or self._last_writes[0] != key:
             self._last_writes = key, saved.writes
         return self._last_writes[1]
 
     def _runs_of(self, root: Saved) -> StepRuns:
-        own = str(root.checkpoint["id"])
+        own = str(root.id)
         if (runs := self._runs.get(own)) is None:
             is_over = ("", own) in self._after
             runs = StepRuns(root, self._by_root[own], is_over=is_over, is_running=self._is_running)

@@ -38,11 +38,10 @@ from agentgraph.graph.nodes.view import View
 from agentgraph.graph.nodes.workflow import WorkflowNode, after_step
 from agentgraph.graph.state import LaneState, Position
 from agentgraph.graph.values import Write
+from agentgraph.journal.lines import position_in
 from agentgraph.journal.saved import NO_TASK, Saved, parts_of
-from agentgraph.threads.checkpoints import position_in
-from agentgraph.threads.rewinds.copied_steps import own_task
-from agentgraph.threads.thread_saver import ThreadSaver
-from agentgraph.threads.visits import Spot
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.visits import Spot
 from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, number_of_item
 from agentgraph.tree.places import Place
 
@@ -65,14 +64,12 @@ class Views:
         """
         self.remarks: dict[str, None] = {}
         self._saver, self._tree = saver, saver.tree
-        self._by_key = {(each.namespace, str(each.checkpoint["id"])): each for each in every}
+        self._by_key = {(each.namespace, str(each.id)): each for each in every}
         self._known: dict[tuple[str, Place], View] = {}
         self._first: dict[str, Saved] = {}
         for saved in every:
             first = self._first.setdefault(saved.namespace, saved)
-            if not saved.begins_turn and (
-                first.begins_turn or saved.checkpoint["id"] < first.checkpoint["id"]
-            ):
+            if not saved.begins_turn and (first.begins_turn or saved.id < first.id):
                 self._first[saved.namespace] = saved
 
     async def at(self, spot: Spot) -> View:
@@ -111,14 +108,14 @@ class Views:
 
     async def _view(self, saved: Saved, place: Place) -> View:
         """Return what the node at a place sees of the lane of a checkpoint."""
-        key = str(saved.checkpoint["id"]), place
+        key = str(saved.id), place
         if key not in self._known:
             self._known[key] = await self._new_view(saved, place)
         return self._known[key]
 
     async def _new_view(self, saved: Saved, place: Place) -> View:
         namespace = saved.namespace
-        channels: Any = (await self._saver.state(namespace, saved.checkpoint["id"])).values
+        channels: Any = (await self._saver.state(namespace, saved.id)).values
         position = position_in(self._tree, saved) or saved.position
         if position is not None and "tasks" in position:  # whose values a rewind may have edited
             position = Position({**position, "tasks": channels["position"]["tasks"]})
@@ -285,7 +282,7 @@ def _written(spot: Spot, *, is_first: bool) -> list[Any]:
     by_task = spot.saved.writes
     if spot.task is not None:
         return [_result(by_task.get(spot.task, {})).get("values")]
-    own, before = by_task.get(own_task(spot.saved), {}), by_task.get(NO_TASK, {})
+    own, before = by_task.get(spot.saved.task, {}), by_task.get(NO_TASK, {})
     written = [] if is_first else [before.get("values")]
     written += [own.get("values")] if "position" in own else []
     return [each for each in written if each]

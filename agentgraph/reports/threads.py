@@ -25,16 +25,16 @@ from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.stamps import address_of, number_of, speaker_at
 from agentgraph.graph.state import Position, clock_in, with_changes
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.late_calls import LateCall, open_calls
+from agentgraph.journal.lines import address_at, ancestors, known_thread, leading
+from agentgraph.journal.pending import pending
+from agentgraph.journal.replay import Gone, last_answer, replayed
+from agentgraph.journal.requests import waiting_on
 from agentgraph.journal.saved import REWOUND, Saved, error_in, is_stop
+from agentgraph.journal.spent import Spent, counts_at, spent_in
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.said import order_in_tree
 from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import address_at, ancestors, known_thread, leading
-from agentgraph.threads.late_calls import LateCall, open_calls
-from agentgraph.threads.live.under_way import runs_on, waiting_on
-from agentgraph.threads.pending import pending
-from agentgraph.threads.replay import Gone, last_answer, replayed
-from agentgraph.threads.said import order_in_tree
-from agentgraph.threads.spent import Spent, counts_at, spent_in
-from agentgraph.threads.thread_saver import ThreadSaver
 from agentgraph.tree.places import Tree
 
 
@@ -310,7 +310,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     events = await replayed(saver)
     questions = await pending(saver)
     begun = saved.begun_input
-    state = (await saver.state("", saved.checkpoint["id"] if begun else None)).values
+    state = (await saver.state("", saved.id if begun else None)).values
     messages: list[BaseMessage] = state.get("messages", [])
     values: Mapping[str, object] = state.get("values", {})
     if begun is not None:
@@ -325,7 +325,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
 
 def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
     """Return the lines of a thread, given the checkpoints of the root, newest first."""
-    by_id = {saved.checkpoint["id"]: saved for saved in roots}
+    by_id = {saved.id: saved for saved in roots}
     parents = {saved.parent_id for saved in roots}
     present, *older = [each for each in by_id if each not in parents]
     own = {each.parent_id: each for each in ancestors(present, by_id)}
@@ -342,8 +342,15 @@ def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
     return lines
 
 
-async def threads(saver: ThreadSaver, status: Status | None) -> list[ThreadSummary]:
+async def threads(
+    saver: ThreadSaver, status: Status | None, running: Mapping[str, float]
+) -> list[ThreadSummary]:
     """Return the threads of a status, or all for None; those that began last first.
+
+    Args:
+        saver: Any thread of the saver.
+        status: The status.
+        running: When the runs of this process began, in seconds since 1970, by thread.
 
     Raises:
         AgentGraphError: There is no such status.
@@ -351,10 +358,10 @@ async def threads(saver: ThreadSaver, status: Status | None) -> list[ThreadSumma
     if status not in (None, *get_args(Status)):
         known = ", ".join(map(repr, get_args(Status)))
         raise AgentGraphError(f"status={shown(status)} is not a status of threads; use one of {known}")
-    saved, running = await saver.thread_ids(), runs_on(saver.saver)
+    saved = await saver.thread_ids()
     summaries = [
-        ThreadSummary(thread_id, "running", run.began)
-        for thread_id, run in running.items()
+        ThreadSummary(thread_id, "running", began)
+        for thread_id, began in running.items()
         if thread_id not in saved and status in (None, "running")
     ]
     for thread_id in saved:

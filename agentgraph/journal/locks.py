@@ -17,8 +17,9 @@ from weakref import WeakValueDictionary
 from langgraph.runtime import RunControl
 
 from agentgraph.errors import ThreadBusyError
+from agentgraph.graph.outside import is_collecting, is_within
+from agentgraph.journal.thread_config import checked_id
 from agentgraph.safe_repr import shown
-from agentgraph.threads.config import checked_id, is_collecting, is_within
 
 _guard = threading.RLock()  # reentrant: the garbage collector may close a run in any thread
 _locks: "WeakValueDictionary[tuple[Hashable, str], ThreadLock]" = WeakValueDictionary()

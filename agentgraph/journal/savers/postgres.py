@@ -22,15 +22,15 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict import StrictSerializer
-from agentgraph.threads.forked import OfProcess
-from agentgraph.threads.savers.postgres_database import (
+from agentgraph.journal.forked import OfProcess
+from agentgraph.journal.savers.postgres_database import (
     UNANSWERED_SECONDS,
     Connection,
     Database,
     refuse_lost,
 )
-from agentgraph.threads.savers.postgres_locks import AdvisoryLocks
-from agentgraph.threads.savers.threaded import AsyncInThreads
+from agentgraph.journal.savers.postgres_locks import AdvisoryLocks
+from agentgraph.journal.savers.threaded import AsyncInThreads
 
 MOST_CONNECTIONS = 8
 """The most connections of a saver at a time; those of locks come on top."""

@@ -20,9 +20,9 @@ from agentgraph.errors import SaverError
 from agentgraph.graph.guarded_saver import way_out
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict import StrictSerializer
+from agentgraph.journal.savers.file_locks import FileLocks
+from agentgraph.journal.savers.threaded import AsyncInThreads
 from agentgraph.safe_repr import reason
-from agentgraph.threads.savers.file_locks import FileLocks
-from agentgraph.threads.savers.threaded import AsyncInThreads
 
 _BUSY_SECONDS = 30.0
 _FORK_SECONDS = 1.0

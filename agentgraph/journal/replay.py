@@ -67,9 +67,8 @@ from agentgraph.graph.stamps import (
     number_of,
 )
 from agentgraph.graph.state import Position, clock_in
-from agentgraph.journal.saved import CHANGED, REWOUND, VOIDED, Saved, error_in, is_stop, keeps_state
-from agentgraph.threads.changed_trees import former_paths, is_of, open_thread, read_thread
-from agentgraph.threads.checkpoints import (
+from agentgraph.journal.changed_trees import former_paths, is_of, open_thread, read_thread
+from agentgraph.journal.lines import (
     address_at,
     before_edits,
     is_foreign,
@@ -81,7 +80,8 @@ from agentgraph.threads.checkpoints import (
     save_notes,
     without_past_attempts,
 )
-from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.journal.saved import CHANGED, REWOUND, VOIDED, Saved, error_in, is_stop, keeps_state
+from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import as_cursor, root_address
 from agentgraph.tree.places import Tree
 
@@ -359,9 +359,7 @@ def _of_last_attempts(
     rest = without_past_attempts(checkpoints)
     entries = _all_entries(rest)
     if len(rest) < len(checkpoints):
-        past = {each.checkpoint["id"] for each in checkpoints} - {
-            each.checkpoint["id"] for each in rest
-        }
+        past = {each.id for each in checkpoints} - {each.id for each in rest}
         entries = [each for each in entries if _began_at(each) not in past]
     return rest, entries
 
@@ -758,15 +756,15 @@ async def _first_needed(saver: ThreadSaver, ran: Saved, origin: Saved, heard: fl
     all events had been received, or the one whose step continues.
     """
     if heard == inf:
-        return str(origin.checkpoint["id"])
+        return str(origin.id)
     first = ran
     while (before := await parent_of(saver, first)) is not None:
         if heard is None:
-            return str(before.checkpoint["id"])
+            return str(before.id)
         if Moment(*first.clock, "").time <= heard:
             break
         first = before
-    return str(first.checkpoint["id"])
+    return str(first.id)
 
 
 def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
@@ -788,12 +786,12 @@ async def _heard(saver: ThreadSaver, ran: Saved, *, is_edited: bool) -> float | 
         return last.data if last.kind == "heard" else None
     if not is_edited:
         return None
-    as_saved = await saver.checkpoint(checkpoint_id=ran.checkpoint["id"])
+    as_saved = await saver.checkpoint(checkpoint_id=ran.id)
     return inf if as_saved and as_saved.has_ended else None
 
 
 def _since(line: Iterable[Saved], first: Saved) -> list[Saved]:
-    return [each for each in line if each.checkpoint["id"] >= first.checkpoint["id"]]
+    return [each for each in line if each.id >= first.id]
 
 
 def _maybe_unheard(line: Sequence[Saved], ran: Saved) -> list[Saved]:
@@ -804,9 +802,9 @@ def _maybe_unheard(line: Sequence[Saved], ran: Saved) -> list[Saved]:
     """
     if ran.begins_turn:
         return []
-    own = ran.checkpoint["id"]
-    older = [each for each in line if not each.namespace and each.checkpoint["id"] < own]
-    before = max(older, key=lambda each: each.checkpoint["id"], default=ran)
+    own = ran.id
+    older = [each for each in line if not each.namespace and each.id < own]
+    before = max(older, key=lambda each: each.id, default=ran)
     return _since(line, ran if before.begins_turn else before)
 
 

@@ -18,10 +18,8 @@ from agentgraph.errors import UnknownAddressError
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Note, is_edited, moment_of, step_name, time_in
 from agentgraph.graph.state import Position
-from agentgraph.journal.saved import NO_TASK, Saved, Written
-from agentgraph.safe_repr import shown
-from agentgraph.threads.changed_trees import places_kept, read_thread
-from agentgraph.threads.checkpoints import (
+from agentgraph.journal.changed_trees import places_kept, read_thread
+from agentgraph.journal.lines import (
     address_at,
     is_foreign,
     leading_checkpoints,
@@ -29,8 +27,10 @@ from agentgraph.threads.checkpoints import (
     position_in,
     root_line,
 )
-from agentgraph.threads.replay import entries_at
-from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.journal.replay import entries_at
+from agentgraph.journal.saved import NO_TASK, Saved, Written
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import (
     Cursor,
     address,
@@ -108,7 +108,7 @@ class Spot(NamedTuple):
     @property
     def order(self) -> tuple[str, bool, float]:
         """Sorts visits by when they began, as far as it is known."""
-        return str(self.saved.checkpoint["id"]), self.task is not None, self.visit.duration or 0.0
+        return str(self.saved.id), self.task is not None, self.visit.duration or 0.0
 
 
 async def visits(saver: ThreadSaver) -> list[Visit]:
@@ -126,14 +126,14 @@ def spots_in(tree: Tree, every: Iterable[Saved]) -> list[Spot]:
     for saved in several:
         if not is_foreign(tree, saved):
             lanes[saved.namespace].append(saved)
-    roots = {saved.checkpoint["id"]: saved for saved in lanes.get("", ())}
+    roots = {saved.id: saved for saved in lanes.get("", ())}
     spots: list[Spot] = []
     for line in lanes.values():
-        line.sort(key=lambda each: str(each.checkpoint["id"]))
+        line.sort(key=lambda each: str(each.id))
         after = {saved.parent_id: saved for saved in line}
         for saved in line:
             if (root := roots.get(saved.root_id)) is not None:
-                spots += _spots_at(tree, root, saved, after.get(saved.checkpoint["id"]), is_kept)
+                spots += _spots_at(tree, root, saved, after.get(saved.id), is_kept)
     begun = {(each.visit.turn, each.visit.address) for each in spots if each.task is None}
     rest = [
         each
@@ -162,7 +162,7 @@ def _spots_at(
     at = address(place, cursor)
     turn, began = root.clock[0], saved.time
     ended = next_.first_time if next_ is not None else None
-    step = step_name(saved.checkpoint["id"], node)
+    step = step_name(saved.id, node)
     by_task = saved.writes.items()
     said = [each for task, writes in by_task if task != NO_TASK for each in _said_in(writes)]
     round_ = iteration(place, cursor)
@@ -296,7 +296,7 @@ class Wanted:
     def may_have(self, saved: Saved) -> bool:
         """Return whether the step after a checkpoint of the root may have the visit."""
         if self.is_step:
-            return str(saved.checkpoint["id"]) <= self.at.partition(":")[0]
+            return str(saved.id) <= self.at.partition(":")[0]
         if self.turn not in (None, saved.clock[0]):
             return False
         at = without_keys(address_at(self._tree, saved) or "")
@@ -354,11 +354,11 @@ async def stretch(saver: ThreadSaver, wanted: Wanted) -> tuple[str, str]:
 
     def is_behind(saved: Saved) -> bool:
         if wanted.may_have(saved):
-            touched.append(str(saved.checkpoint["id"]))
+            touched.append(str(saved.id))
             return wanted.is_step
         return bool(touched)
 
-    line = [str(saved.checkpoint["id"]) for saved in await root_line(saver, is_behind)]
+    line = [str(saved.id) for saved in await root_line(saver, is_behind)]
     if not touched:
         return "", ""
     return touched[-1], line[max(line.index(touched[0]) - 1, 0)]

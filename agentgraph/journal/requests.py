@@ -19,10 +19,12 @@ from langgraph.checkpoint.base.id import uuid6
 
 from agentgraph.errors import ThreadError
 from agentgraph.graph.sync_async import Call
+from agentgraph.journal.lines import leading_checkpoints
+from agentgraph.journal.locks import ThreadLock, ais_locked, is_locked
+from agentgraph.journal.replay import entries_of
 from agentgraph.journal.saved import REQUESTS, Saved
-from agentgraph.threads.config import config_of
-from agentgraph.threads.locks import ThreadLock, ais_locked, is_locked
-from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.journal.thread_config import config_of
+from agentgraph.journal.thread_saver import ThreadSaver
 
 _READ = "read"
 """The channel of the write that marks a request."""
@@ -90,7 +92,7 @@ async def put_request(
 async def newest_request(saver: ThreadSaver) -> str | None:
     """Return the id of the last request for a thread; None if there was none."""
     saved = await saver.checkpoint(REQUESTS)
-    return saved.checkpoint["id"] if saved else None
+    return saved.id if saved else None
 
 
 async def requests(saver: ThreadSaver) -> list[Request]:
@@ -138,7 +140,7 @@ def unread(every: Iterable[Request], ids: Collection[str | None]) -> list[Reques
 def _request(saved: Saved) -> Request:
     values = saved.checkpoint["channel_values"]
     return Request(
-        saved.checkpoint["id"],
+        saved.id,
         values["kind"],
         values["reason"],
         values["messages"],
@@ -146,3 +148,21 @@ def _request(saved: Saved) -> Request:
         any(channel == _READ for _, channel, _ in saved.pending_writes or ()),
         saved,
     )
+
+
+async def waiting_on(thread: ThreadSaver) -> list[BaseMessage]:
+    """Return the messages that were sent to a thread, and that nothing has read."""
+    every = await requests(thread)
+    new = unread(every, await ids_on(thread)) if every else []
+    return [message for each in new for message in each.messages]
+
+
+async def ids_on(thread: ThreadSaver) -> set[str | None]:
+    """Return the ids of the messages on a thread: of the history, and of what all lanes said."""
+    saved = await thread.checkpoint()
+    if saved is None:
+        return set()
+    entries = entries_of(thread.tree, await leading_checkpoints(thread))
+    history = (await thread.state()).values.get("messages", ())
+    begun = saved.begun_input or {"messages": ()}
+    return {each.id for each in (*entries, *history, *begun["messages"])}

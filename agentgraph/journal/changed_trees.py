@@ -10,16 +10,16 @@ from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, TRIGGER
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import Moment, note_of, number_of
 from agentgraph.graph.state import Position, clock_in
-from agentgraph.journal.saved import CHANGED, COPIED, NOTES, Saved, parts_of
-from agentgraph.safe_repr import shown
-from agentgraph.threads.checkpoints import (
+from agentgraph.journal.lines import (
     begun_thread,
     check_whole,
     is_foreign,
     known_thread,
     leading_checkpoints,
 )
-from agentgraph.threads.thread_saver import ThreadSaver
+from agentgraph.journal.saved import CHANGED, COPIED, NOTES, Saved, parts_of
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import way_to
 from agentgraph.tree.changes import (
     Outline,
@@ -143,7 +143,7 @@ def _been(tree: Tree, every: Sequence[Saved], was: Outline, own: str | None) -> 
         if own is None or not is_under_way:
             has_begun = bool(_written(saved) - _KEEPS_NOTHING)
         else:
-            has_begun = saved.checkpoint["id"] != own or bool(_written(saved) & _KEPT)
+            has_begun = saved.id != own or bool(_written(saved) & _KEPT)
         if has_begun or (has_ended and not saved.begins_turn):
             come.ran.add(saved.next_node)
         if next_ is None and is_under_way:
