@@ -360,3 +360,52 @@ def without_past_attempts(every: Iterable[Saved]) -> list[Saved]:
 
 def _is_in(at: str, namespaces: Collection[str]) -> bool:
     return any(at == each or at.startswith(f"{each}|") for each in namespaces)
+
+
+async def lane_checkpoints(saver: ThreadSaver, since: str = "") -> list[Saved]:
+    """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
+
+    A foreign graph may be a compiled tree, with entries of its own.
+
+    Args:
+        saver: The thread.
+        since: As in `leading_checkpoints`.
+    """
+    every = await leading_checkpoints(saver, since)
+    return [each for each in every if not is_foreign(saver.tree, each)]
+
+
+async def checkpoints_of_line(saver: ThreadSaver, head: str) -> list[Saved]:
+    """Return the checkpoints of the lanes on one of the thread's lines, also of other trees."""
+    every = known_line(saver, head, await saver.checkpoints())
+    return _lanes_of_any_tree(saver.tree, every)
+
+
+async def told_checkpoints(saver: ThreadSaver, since: str = "") -> list[Saved]:
+    """Return what `lane_checkpoints` does, and those of lanes of other trees that ran the thread."""
+    return _lanes_of_any_tree(saver.tree, await leading_checkpoints(saver, since))
+
+
+def _lanes_of_any_tree(tree: Tree, every: Sequence[Saved]) -> list[Saved]:
+    """Return the checkpoints of lanes: those of the tree, and of the trees that ran the root before."""
+    lanes = [each for each in every if not is_foreign(tree, each)]
+    if len(lanes) == len(every):
+        return lanes
+    roots = (each.position for each in every if not each.namespace)
+    former = {each["tree"] for each in roots if each is not None} - {tree.fingerprint}
+    known = {id(each) for each in lanes}
+    return [each for each in every if id(each) in known or _is_lane_of(former, each)]
+
+
+def _is_lane_of(former: Collection[str], saved: Saved) -> bool:
+    """Return whether a checkpoint is that of a lane of a tree that has one of some fingerprints."""
+    position = saved.position if former and not keeps_state(saved.namespace) else None
+    return position is not None and position["tree"] in former
+
+
+def newest_of_each(newest_first: Iterable[Saved]) -> dict[str, Saved]:
+    """Return the last checkpoint of each namespace."""
+    heads: dict[str, Saved] = {}
+    for saved in newest_first:
+        heads.setdefault(saved.namespace, saved)
+    return heads

@@ -19,9 +19,9 @@ from langgraph.checkpoint.base.id import uuid6
 
 from agentgraph.errors import ThreadError
 from agentgraph.graph.sync_async import Call
+from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import leading_checkpoints
 from agentgraph.journal.locks import ThreadLock, ais_locked, is_locked
-from agentgraph.journal.replay import entries_of
 from agentgraph.journal.saved import REQUESTS, Saved
 from agentgraph.journal.thread_config import config_of
 from agentgraph.journal.thread_saver import ThreadSaver

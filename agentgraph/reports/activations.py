@@ -12,8 +12,8 @@ from langchain_core.messages.ai import UsageMetadata
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.stamps import Entry, Note, is_steered
 from agentgraph.journal.changed_trees import read_thread
+from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import is_foreign
-from agentgraph.journal.replay import entries_of
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_calls import Asked, ToolRun, questions_in, tool_runs
 from agentgraph.reports.activation_steps import (

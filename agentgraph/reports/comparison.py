@@ -18,8 +18,8 @@ from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_at
 from agentgraph.graph.values import is_same, maps_in
 from agentgraph.journal.changed_trees import read_thread
+from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import is_foreign, known_line, leading
-from agentgraph.journal.replay import entries_of
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_steps import address_in, begins

@@ -17,9 +17,9 @@ from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.sync_async import Call
+from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import begun_thread, leading_checkpoints, root_line
 from agentgraph.journal.pending import pending
-from agentgraph.journal.replay import entries_of
 from agentgraph.journal.requests import Request, requests
 from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
 from agentgraph.journal.savers.heads import changes_in_memory, changes_of, count_heads

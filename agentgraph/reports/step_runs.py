@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Entry, Note, moment_of, number_of, time_in
-from agentgraph.journal.replay import FOR_GOOD, STOPPED, entries_at
+from agentgraph.journal.entries import FOR_GOOD, STOPPED, entries_at
 from agentgraph.journal.saved import COPIED, REWOUND, VOIDED, Saved, error_in, is_stop
 
 """Numbers of moments are microseconds."""

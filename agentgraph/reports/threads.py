@@ -25,10 +25,11 @@ from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.stamps import address_of, number_of, speaker_at
 from agentgraph.graph.state import Position, clock_in, with_changes
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.continuation import Gone
 from agentgraph.journal.late_calls import LateCall, open_calls
 from agentgraph.journal.lines import address_at, ancestors, known_thread, leading
 from agentgraph.journal.pending import pending
-from agentgraph.journal.replay import Gone, last_answer, replayed
+from agentgraph.journal.replay import last_answer, replayed
 from agentgraph.journal.requests import waiting_on
 from agentgraph.journal.saved import REWOUND, Saved, error_in, is_stop
 from agentgraph.journal.spent import Spent, counts_at, spent_in

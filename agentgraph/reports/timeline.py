@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.journal.changed_trees import read_thread
-from agentgraph.journal.lines import address_at, leading_checkpoints, root_line
-from agentgraph.journal.replay import checkpoints_of_line
+from agentgraph.journal.lines import address_at, checkpoints_of_line, leading_checkpoints, root_line
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_bars import bars_in

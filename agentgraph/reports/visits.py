@@ -19,6 +19,7 @@ from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Note, is_edited, moment_of, step_name, time_in
 from agentgraph.graph.state import Position
 from agentgraph.journal.changed_trees import places_kept, read_thread
+from agentgraph.journal.entries import entries_at
 from agentgraph.journal.lines import (
     address_at,
     is_foreign,
@@ -27,7 +28,6 @@ from agentgraph.journal.lines import (
     position_in,
     root_line,
 )
-from agentgraph.journal.replay import entries_at
 from agentgraph.journal.saved import NO_TASK, Saved, Written
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown

@@ -22,9 +22,9 @@ from agentgraph.graph.outside import await_outside, call_outside
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.continuation import Continuation, continuation
 from agentgraph.journal.locks import ThreadLock
 from agentgraph.journal.pending import UNANSWERED, Resumption, names_of, pending, resumption
-from agentgraph.journal.replay import Continuation, continuation
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.savers.opening import saver_fault
 from agentgraph.journal.soundness import SENSELESS, check_sound, unfit

@@ -45,10 +45,11 @@ from agentgraph.graph.open_types import Saver
 from agentgraph.graph.outside import is_collecting, is_within, outside
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Advance, Call, Calls, awaiting, close, get_next
+from agentgraph.journal.continuation import Continuation, save_heard
 from agentgraph.journal.forked import OfProcess
 from agentgraph.journal.lines import save_failure, save_notes
 from agentgraph.journal.locks import ThreadLock
-from agentgraph.journal.replay import Continuation, learn_of, save_heard, void_note
+from agentgraph.journal.replay import learn_of, void_note
 from agentgraph.journal.soundness import is_met_by_langgraph, unfit
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.threads.live.following import AsyncFollow

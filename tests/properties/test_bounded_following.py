@@ -12,7 +12,8 @@ from test_rewound_trees import NUMBERS, SIBLINGS, GoingBack
 from test_spine import DRIVES, TEXTS, cases, file, share
 
 import agentgraph as ag
-from agentgraph.journal.replay import lane_checkpoints, told_in_steps, told_since
+from agentgraph.journal.lines import lane_checkpoints
+from agentgraph.journal.replay import told_in_steps, told_since
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.threads.live.following import told_upto
 

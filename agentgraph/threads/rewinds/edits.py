@@ -32,7 +32,7 @@ from agentgraph.graph.stamps import (
 )
 from agentgraph.graph.state import with_id
 from agentgraph.graph.values import is_same
-from agentgraph.journal.replay import entries_at
+from agentgraph.journal.entries import entries_at
 from agentgraph.journal.saved import NO_TASK, Saved
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.visits import Target

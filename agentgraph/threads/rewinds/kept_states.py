@@ -16,8 +16,8 @@ from typing import NamedTuple, cast
 
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 
+from agentgraph.journal.continuation import Gone
 from agentgraph.journal.lines import leading
-from agentgraph.journal.replay import Gone
 from agentgraph.journal.saved import COPIED, REWOUND, Saved, keeps_state
 from agentgraph.journal.thread_config import config_of
 from agentgraph.journal.thread_saver import ThreadSaver

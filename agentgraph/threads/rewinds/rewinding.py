@@ -23,9 +23,10 @@ from agentgraph.graph.nodes.tasks import written
 from agentgraph.graph.stamps import Entry, Moment, asker_of, number_of
 from agentgraph.graph.values import Write, check_mapping
 from agentgraph.journal.changed_trees import check_tree, is_of
+from agentgraph.journal.continuation import Gone, Voided, new_note, unheard
+from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import is_foreign, known_thread, leading_checkpoints, root_line
 from agentgraph.journal.pending import UNANSWERED, answers_by_id, names_of
-from agentgraph.journal.replay import Gone, Voided, entries_of, new_note, unheard
 from agentgraph.journal.saved import REWOUND, Saved, keeps_state
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.visits import Spot, Target, Wanted, find, is_step

@@ -1,0 +1,168 @@
+"""The entries of a thread: the messages and notes of which its events are made, as they are saved.
+
+They are read where they are saved anyway: in the writes of steps, the results of tasks, the questions
+of tasks, and the notes that the runner saves at a checkpoint. Each has a number that grows within the
+thread. What a later `discarded` entry names, by id or by step, is left out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from agentgraph.events.translation import question_note, told_in
+from agentgraph.graph.internals import INTERRUPT, RETURN
+from agentgraph.graph.stamps import (
+    ANSWERED,
+    Entry,
+    Moment,
+    Note,
+    is_edited,
+    moment_of,
+    number_of,
+)
+from agentgraph.journal.lines import (
+    address_at,
+    without_past_attempts,
+)
+from agentgraph.journal.saved import CHANGED, REWOUND, VOIDED, Saved, error_in, is_stop
+from agentgraph.tree.places import Tree
+
+MARKS = ("resumed", "heard")
+"""Kinds of notes that are not events: where a run resumed, and up to when its events were received."""
+
+
+FOR_GOOD = "for good"
+"""Marks the note of what is void and not replayed: the words of an attempt that was repeated."""
+
+
+STOPPED = "stopped"
+"""The kind of the note that a run was stopped between steps: all that it told is saved, or void."""
+
+
+_NO_EVENTS = (*MARKS, STOPPED, REWOUND, CHANGED, VOIDED)
+
+
+def entries_of(tree: Tree, every: Iterable[Saved]) -> list[Entry]:
+    """Return the entries of the steps after some checkpoints, without the void ones, in order."""
+    entries, failed = entries_and_failures(tree, every)
+    return [*entries, *failed]
+
+
+def entries_and_failures(tree: Tree, every: Iterable[Saved]) -> tuple[list[Entry], list[Note]]:
+    """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
+    rest, entries = _of_last_attempts(every)
+    events = [each for each in _without_void(entries) if not _is_answer(each)]
+    return events, [*_failures(tree, rest, entries)]
+
+
+def _of_last_attempts(
+    every: Iterable[Saved],
+) -> tuple[list[Saved], list[Entry]]:
+    """Return the checkpoints without those of attempts that another one followed; and the entries.
+
+    What a runner saved of a past attempt is with the root's checkpoint.
+    """
+    checkpoints = list(every)
+    rest = without_past_attempts(checkpoints)
+    entries = all_entries(rest)
+    if len(rest) < len(checkpoints):
+        past = {each.id for each in checkpoints} - {each.id for each in rest}
+        entries = [each for each in entries if _began_at(each) not in past]
+    return rest, entries
+
+
+def _began_at(entry: Entry) -> str:
+    """Return the id of the checkpoint from which the step of an entry began."""
+    moment = moment_of(entry)
+    return moment.step.partition(":")[0] if moment else ""
+
+
+def answers_of(every: Iterable[Saved]) -> list[Note]:
+    """Return the notes of structured answers in the steps after some checkpoints, in order."""
+    entries = _without_void(_of_last_attempts(every)[1])
+    return [each for each in entries if isinstance(each, Note) and _is_answer(each)]
+
+
+def _is_answer(entry: Entry) -> bool:
+    return isinstance(entry, Note) and entry.kind == ANSWERED
+
+
+def all_entries(every: Iterable[Saved]) -> list[Entry]:
+    """Return all saved entries of the steps after some checkpoints, in order."""
+    by_number: dict[int, Entry] = {}
+    for saved in every:
+        for entry in entries_at(saved):
+            if (moment := moment_of(entry)) is not None:
+                by_number.setdefault(moment.number, entry)
+    return [by_number[number] for number in sorted(by_number)]
+
+
+def _without_void(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries without those that a later one voids.
+
+    A question that was asked again under its id appears only where it was asked last.
+    """
+    void: set[str] = set()
+    rest: list[Entry] = []
+    for entry in reversed(entries):
+        moment = moment_of(entry)
+        if isinstance(entry, Note) and entry.kind == "discarded":
+            void.update(entry.data)
+        elif entry.id not in void and not (moment and moment.step in void):
+            rest.append(entry)
+            void.update([entry.id] if isinstance(entry, Note) and entry.kind == "interrupted" else [])
+    return rest[::-1]
+
+
+def entries_at(saved: Saved) -> Iterator[Entry]:
+    """Yield the entries of the step after a checkpoint, and those that were saved at the checkpoint."""
+    for writes in saved.writes.values():
+        yield from _entries_in(writes)
+        if isinstance(result := writes.get(RETURN), Mapping):
+            yield from _entries_in(result)
+        for asked in writes.get(INTERRUPT, ()):
+            yield question_note(asked)
+    for note in saved.notes:
+        if note.kind not in _NO_EVENTS:
+            yield note
+
+
+def _entries_in(written: Mapping[str, object]) -> Iterator[Entry]:
+    """Yield the entries in what was written; before an edited message what makes the old one void."""
+    for moment, entry in told_in(written):
+        if not isinstance(entry, Note) and is_edited(entry):
+            before = moment._replace(number=moment.number - 1)
+            yield Note(str(entry.id), "discarded", [entry.id], "", before)
+        yield entry
+
+
+def last_note(saved: Saved, *kinds: str) -> Note | None:
+    """Return the last note of some kinds that is saved at a checkpoint."""
+    notes = [note for note in saved.notes if note.kind in kinds]
+    return max(notes, key=number_of, default=None)
+
+
+def _failures(tree: Tree, every: Sequence[Saved], entries: Sequence[Entry]) -> Iterator[Note]:
+    """Yield errors for failed steps of the root that no runner reported: a runner saves its own.
+
+    A step that has ended since has none: its failure is not saved any more.
+    """
+    last = max(map(number_of, entries), default=0)
+    for saved in reversed(every):
+        if saved.namespace or saved.has_ended or last_note(saved, "error"):
+            continue
+        for error in _shown_errors(saved):
+            at = max(
+                (address_at(tree, each) or "" for each in every if error in _shown_errors(each)),
+                key=len,
+            )
+            last = max(last, int(saved.time * 1_000_000)) + 1
+            moment = Moment(saved.clock[0], last, saved.step)
+            yield Note(f"{saved.checkpoint['id']} {error}", "error", error, at, moment)
+
+
+def _shown_errors(saved: Saved) -> list[str]:
+    """Return the errors of the tasks of a step, each once."""
+    errors: dict[str, None] = {}
+    for writes in saved.writes.values():
+        if (error := error_in(writes)) is not None and not is_stop(error):
+            errors[error] = None
+    return [*errors]
