@@ -83,6 +83,7 @@ from agentgraph.graph.values import DELETE
 from agentgraph.journal.late_calls import LateCall
 from agentgraph.journal.savers.opening import postgres_saver
 from agentgraph.journal.spent import Spent
+from agentgraph.journal.steps import Visit
 from agentgraph.reports.activation_calls import Asked, ToolRun
 from agentgraph.reports.activation_steps import Attempt
 from agentgraph.reports.activations import ActivationReport
@@ -97,7 +98,6 @@ from agentgraph.reports.threads import (
     Usage,
 )
 from agentgraph.reports.timeline import Bar, Timeline
-from agentgraph.reports.visits import Visit
 from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
 from agentgraph.threads.live.following import Follow
 from agentgraph.threads.rewinds.forks import Forks

@@ -18,6 +18,8 @@ from agentgraph.graph.history import calls_of
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import address_of, moment_of, time_in
 from agentgraph.journal.saved import COPIED, Saved
+from agentgraph.journal.step_runs import Asked, StepRuns, errors_at
+from agentgraph.journal.steps import Spot, spots_in, used_in
 from agentgraph.reports.bars import (
     LONGEST,
     Bar,
@@ -29,8 +31,6 @@ from agentgraph.reports.bars import (
     last_text,
 )
 from agentgraph.reports.leaf_items import leaf_items
-from agentgraph.reports.step_runs import Asked, StepRuns, errors_at
-from agentgraph.reports.visits import Spot, spots_in, used_in
 from agentgraph.safe_repr import cut, shown
 from agentgraph.tree.addresses import Cursor, address, iteration, number_of_item
 from agentgraph.tree.places import Place, Tree

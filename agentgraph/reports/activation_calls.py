@@ -14,8 +14,8 @@ from agentgraph.graph.history import answers_in, call_id, calls_of
 from agentgraph.graph.internals import INTERRUPT, RESUME, RETURN
 from agentgraph.graph.stamps import Entry, Note, moment_of
 from agentgraph.graph.task_ids import joined
+from agentgraph.journal.steps import Spot
 from agentgraph.reports.activation_steps import ActivationStatus, Found
-from agentgraph.reports.visits import Spot
 from agentgraph.tree.places import Tree
 
 ToolStatus = Literal["done", "failed", "waits"]

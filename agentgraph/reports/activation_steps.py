@@ -17,17 +17,9 @@ from agentgraph.journal.lines import (
     position_in,
 )
 from agentgraph.journal.saved import Saved, error_in, is_stop, parts_of
+from agentgraph.journal.steps import Spot, is_at_or_in, spots_in
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.visits import (
-    Spot,
-    Target,
-    Wanted,
-    find,
-    is_at_or_in,
-    spots_in,
-    stretch,
-    unknown,
-)
+from agentgraph.reports.visits import Target, Wanted, find, stretch, unknown
 from agentgraph.tree.addresses import way_to, without_keys
 from agentgraph.tree.places import Place, Tree
 

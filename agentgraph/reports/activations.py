@@ -14,6 +14,7 @@ from agentgraph.graph.stamps import Entry, Note, is_steered
 from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import is_foreign
+from agentgraph.journal.steps import Spot, last_start, used_in
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_calls import Asked, ToolRun, questions_in, tool_runs
 from agentgraph.reports.activation_steps import (
@@ -27,7 +28,7 @@ from agentgraph.reports.activation_steps import (
 )
 from agentgraph.reports.seen import seen_by
 from agentgraph.reports.views import Views
-from agentgraph.reports.visits import Spot, Wanted, is_step, last_start, used_in
+from agentgraph.reports.visits import Wanted, is_step
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import iteration
 

@@ -21,10 +21,10 @@ from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import is_foreign, known_line, leading
 from agentgraph.journal.saved import Saved
+from agentgraph.journal.steps import Spot, spots_in
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_steps import address_in, begins
 from agentgraph.reports.activations import signal_in
-from agentgraph.reports.visits import Spot, spots_in
 from agentgraph.safe_repr import cut, shown
 from agentgraph.tree.places import Tree
 

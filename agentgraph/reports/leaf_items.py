@@ -15,8 +15,8 @@ from typing import NamedTuple
 from agentgraph.agents.agents import EachAgent
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.stamps import time_in
-from agentgraph.reports.step_runs import StepRuns, results_at
-from agentgraph.reports.visits import Spot
+from agentgraph.journal.step_runs import StepRuns, results_at
+from agentgraph.journal.steps import Spot
 from agentgraph.tree.addresses import Cursor, address, entered, item_counter, iteration
 from agentgraph.tree.places import Place, Tree
 

@@ -21,7 +21,7 @@ from agentgraph.errors import MissingValueError
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.stamps import is_steered
 from agentgraph.graph.sync_async import run_calls
-from agentgraph.reports.visits import Spot
+from agentgraph.journal.steps import Spot
 
 _COUNTERS = (count_tokens_approximately, len)
 """The counters of tokens that are no functions of users."""

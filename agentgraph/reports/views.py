@@ -40,8 +40,8 @@ from agentgraph.graph.state import LaneState, Position
 from agentgraph.graph.values import Write
 from agentgraph.journal.lines import position_in
 from agentgraph.journal.saved import NO_TASK, Saved, parts_of
+from agentgraph.journal.steps import Spot
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.visits import Spot
 from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, number_of_item
 from agentgraph.tree.places import Place
 

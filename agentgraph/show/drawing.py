@@ -15,7 +15,7 @@ from agentgraph.agents.agents import Agent
 from agentgraph.errors import InvalidAgentError
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.graph.open_types import Graph
-from agentgraph.reports.visits import Visit
+from agentgraph.journal.steps import Visit
 from agentgraph.safe_repr import cut, printable
 from agentgraph.show.directions import Direction, direction_of
 from agentgraph.show.lines import tree_lines

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from agentgraph.reports.visits import Visit
+from agentgraph.journal.steps import Visit
 from agentgraph.show.looks import ENDS
 from agentgraph.show.sketch import Part, Sketch
 

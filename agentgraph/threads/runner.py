@@ -22,6 +22,7 @@ from agentgraph.graph.values import declared
 from agentgraph.journal.pending import UNANSWERED
 from agentgraph.journal.replay import replayed
 from agentgraph.journal.savers.opening import open_saver
+from agentgraph.journal.steps import Visit
 from agentgraph.reports.activations import ActivationReport, activation
 from agentgraph.reports.comparison import Difference, Lines, compared
 from agentgraph.reports.threads import (
@@ -38,7 +39,7 @@ from agentgraph.reports.threads import (
     threads,
 )
 from agentgraph.reports.timeline import Timeline, timeline
-from agentgraph.reports.visits import Visit, visits
+from agentgraph.reports.visits import visits
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning

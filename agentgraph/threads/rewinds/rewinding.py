@@ -28,8 +28,9 @@ from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import is_foreign, known_thread, leading_checkpoints, root_line
 from agentgraph.journal.pending import UNANSWERED, answers_by_id, names_of
 from agentgraph.journal.saved import REWOUND, Saved, keeps_state
+from agentgraph.journal.steps import Spot
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.visits import Spot, Target, Wanted, find, is_step
+from agentgraph.reports.visits import Target, Wanted, find, is_step
 from agentgraph.safe_repr import shown
 from agentgraph.threads.rewinds.copied_steps import Answer
 from agentgraph.threads.rewinds.edits import Edits, edits_of, has_edits

@@ -1,0 +1,220 @@
+"""The steps of agents on a line of a thread, found in the positions that its saver has.
+
+The position at a checkpoint says which node is next. So each checkpoint of a lane from which a step ran
+is a step of an agent, and so is the result of a lane that is one leaf, which has no checkpoints.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages.ai import UsageMetadata, add_usage
+
+from agentgraph.graph.internals import RETURN
+from agentgraph.graph.stamps import step_name, time_in
+from agentgraph.graph.state import Position
+from agentgraph.journal.changed_trees import places_kept
+from agentgraph.journal.lines import (
+    is_foreign,
+    position_in,
+)
+from agentgraph.journal.saved import NO_TASK, Saved, Written
+from agentgraph.tree.addresses import (
+    Cursor,
+    address,
+    as_cursor,
+    fits,
+    iteration,
+    parse_address,
+)
+from agentgraph.tree.places import Place, Tree
+
+_INSIDE = "/[({"
+"""What comes after an address in that of something inside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A step that a thread has visited.
+
+    Attributes:
+        address: The address of the agent's activation.
+        agent_name: The agent.
+        node: The node that ran: of a chat agent its model, its tools or a hook; of an agent that asks
+            also its question.
+        turn: The turn of the thread, from 0.
+        iteration: The iteration of the nearest loop; None outside all loops.
+        step: The name of the step, as in `AgentEvent.step`. Lanes that are one leaf share the step of
+            what runs them.
+        time: When it began, in seconds since 1970; of a lane that is one leaf when what runs it began.
+        duration: How long it took, in seconds, from where a run resumed it if one did; None if it has
+            not ended.
+        tokens: The tokens that its models reported.
+    """
+
+    address: str
+    agent_name: str
+    node: str
+    turn: int
+    iteration: int | None
+    step: str
+    time: float
+    duration: float | None
+    tokens: int
+
+
+class Spot(NamedTuple):
+    """Where a visit is in the saver.
+
+    Attributes:
+        visit: The visit.
+        place: The place of the agent.
+        cursor: The counters there.
+        saved: The checkpoint from which its step ran; of a lane without checkpoints, the step that
+            runs the lane.
+        root: The checkpoint of the root in whose step it is.
+        after: The checkpoint after `saved` in its lane; None if its step has not ended.
+        task: The task of a lane without checkpoints, empty if it has no result; None for others.
+    """
+
+    visit: Visit
+    place: Place
+    cursor: Cursor
+    saved: Saved
+    root: Saved
+    after: Saved | None = None
+    task: str | None = None
+
+    @property
+    def activation(self) -> tuple[Place, Cursor]:
+        """The place, and the counters there."""
+        return self.place, self.cursor
+
+    @property
+    def order(self) -> tuple[str, bool, float]:
+        """Sorts visits by when they began, as far as it is known."""
+        return str(self.saved.id), self.task is not None, self.visit.duration or 0.0
+
+
+def spots_in(tree: Tree, every: Iterable[Saved]) -> list[Spot]:
+    """Return what was visited in the steps after some leading checkpoints, in order."""
+    lanes: dict[str, list[Saved]] = defaultdict(list)
+    several = [*every]
+    is_kept = places_kept(tree, several)
+    for saved in several:
+        if not is_foreign(tree, saved):
+            lanes[saved.namespace].append(saved)
+    roots = {saved.id: saved for saved in lanes.get("", ())}
+    spots: list[Spot] = []
+    for line in lanes.values():
+        line.sort(key=lambda each: str(each.id))
+        after = {saved.parent_id: saved for saved in line}
+        for saved in line:
+            if (root := roots.get(saved.root_id)) is not None:
+                spots += _spots_at(tree, root, saved, after.get(saved.id), is_kept)
+    begun = {(each.visit.turn, each.visit.address) for each in spots if each.task is None}
+    rest = [
+        each
+        for each in spots
+        if each.task is None or (each.visit.turn, each.visit.address) not in begun
+    ]
+    return sorted(rest, key=lambda each: each.order)
+
+
+def _spots_at(
+    tree: Tree,
+    root: Saved,
+    saved: Saved,
+    next_: Saved | None,
+    is_kept: Callable[[Position, Place], bool],
+) -> Iterator[Spot]:
+    """Yield the visits of the step after a checkpoint; `next_` is the checkpoint after it."""
+    position, node = position_in(tree, saved), saved.next_node
+    place = tree.by_node.get(node or "")
+    is_replaced = next_ is not None and next_.is_by_hand
+    if node is None or place is None or position is None or saved.begins_turn or is_replaced:
+        return
+    cursor = as_cursor(position["cursor"])
+    if not (fits(place, cursor) and is_kept(position, place)):  # another tree ran it
+        return
+    at = address(place, cursor)
+    turn, began = root.clock[0], saved.time
+    ended = next_.first_time if next_ is not None else None
+    step = step_name(saved.id, node)
+    by_task = saved.writes.items()
+    said = [each for task, writes in by_task if task != NO_TASK for each in _said_in(writes)]
+    round_ = iteration(place, cursor)
+    duration = None if ended is None else max(ended - last_start(place, root, began, ended), 0.0)
+    tokens = used_in(said)["total_tokens"]
+    visit = Visit(at, place.home.name, node, turn, round_, step, began, duration, tokens)
+    spot = Spot(visit, place, cursor, saved, root, next_)
+    yield spot
+    if lanes := frozenset(lane.node for lane in tree.lanes(place)):
+        yield from _leaves_at(tree, spot, lanes)
+
+
+def last_start(place: Place, root: Saved, began: float, ended: float | None) -> float:
+    """Return when a step began for the last time: a run that resumed it began it anew.
+
+    What runs others goes on, and who asks a person waits meanwhile: they begin once.
+    """
+    if place.kind.is_fork or place.kind.runs_agents or place.kind.asks:
+        return began
+    resumed = (time_in(note) for note in root.notes if note.kind == "resumed")
+    return max((at for at in resumed if began < at and (ended is None or at < ended)), default=began)
+
+
+def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]:
+    """Yield the visits of lanes without checkpoints in a step: they have results, or have failed."""
+    around, saved, root = outer.visit, outer.saved, outer.root
+    ended: dict[str, tuple[str, Written]] = {}
+    for task, writes in saved.writes.items():
+        result = writes.get(RETURN)
+        came = result if isinstance(result, Mapping) else {}
+        if at := (came.get("position") or {}).get("at"):
+            ended[at] = task, came
+    for note in root.notes:
+        if note.kind == "error":
+            ended.setdefault(note.address, ("", {}))
+    for at, (task, result) in ended.items():
+        activation = parse_address(tree, at)
+        if activation is None or not is_at_or_in(at, around.address):
+            continue
+        place, cursor = activation
+        if place.is_stop and place.node in lanes:
+            finished = result.get("finished")
+            visit = replace(
+                around,
+                address=at,
+                agent_name=place.home.name,
+                node=place.node,
+                iteration=iteration(place, cursor),
+                duration=None if finished is None else max(finished / 1e9 - around.time, 0.0),
+                tokens=used_in(_said_in(result))["total_tokens"],
+            )
+            yield Spot(visit, place, cursor, saved, root, outer.after, task)
+
+
+def _said_in(written: Written) -> list[BaseMessage]:
+    messages = written.get("messages")
+    return [each for each in messages or () if isinstance(each, BaseMessage)]
+
+
+def used_in(messages: Iterable[BaseMessage]) -> UsageMetadata:
+    """Return the tokens that models reported for messages."""
+    total = add_usage(None, None)
+    for each in messages:
+        if isinstance(each, AIMessage) and each.usage_metadata:
+            total = add_usage(total, each.usage_metadata)
+    return total
+
+
+def is_at_or_in(address: str, outer: str) -> bool:
+    """Return whether an address is another one, or inside it: with more counters, or parts.
+
+    >>> is_at_or_in("s/l[0]/a", "s/l"), is_at_or_in("s/a#2", "s/a")
+    (True, False)
+    """
+    return address == outer or (address.startswith(outer) and address[len(outer)] in _INSIDE)
