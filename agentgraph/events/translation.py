@@ -59,6 +59,7 @@ from agentgraph.graph.stamps import (
     stamp_in,
     transferred_in,
 )
+from agentgraph.graph.state import Question
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.safe_repr import LONGEST_ERROR, cut, shown_error
 from agentgraph.tree.addresses import Cursor, parse_address, root_address
@@ -440,7 +441,7 @@ class Translator:
 def question_note(asked: Any) -> Note:
     """Return the note of a LangGraph interrupt; without an address if the interrupt names no agent."""
     asker = asker_of(asked.response_schema)
-    data = [asked.value, asker.schema]
+    data = Question(value=asked.value, response_schema=asker.schema)
     return Note(asked.id, "interrupted", data, asker.address or "", asker.moment)
 
 
@@ -487,14 +488,13 @@ def _what(tree: Tree, note: Note) -> dict[str, object]:
 
 def question_of(tree: Tree, note: Note) -> Interrupt:
     """Return the question of a note, of the root if the note names no agent."""
-    value, schema = note.data
+    asked: Question = note.data
     at = note.address or root_address(tree)
     return Interrupt(
         id=note.id,
         address=at,
         agent_name=speaker_at(at),
-        value=value,
-        response_schema=schema,
+        **asked,
     )
 
 

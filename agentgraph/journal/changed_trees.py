@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from agentgraph.errors import TreeChangedError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, TRIGGER, recast_checkpoint_ns
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
-from agentgraph.graph.stamps import Moment, note_of, number_of
+from agentgraph.graph.stamps import Moment, number_of
 from agentgraph.graph.state import Position, clock_in
 from agentgraph.journal.lines import (
     begun_thread,
@@ -17,7 +17,8 @@ from agentgraph.journal.lines import (
     known_thread,
     leading_checkpoints,
 )
-from agentgraph.journal.saved import CHANGED, COPIED, NOTES, Saved, parts_of
+from agentgraph.journal.saved import COPIED, Saved, parts_of
+from agentgraph.journal.schema import CHANGED, NOTES
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import way_to
@@ -295,8 +296,7 @@ def _shape(place: Place) -> tuple[list[str], list[str]]:
 
 def _changed_at(saved: Saved) -> Outline | None:
     """Return the outline of the last changed tree that went on from a checkpoint; None if none did."""
-    several = (notes for _, channel, notes in saved.pending_writes or () if channel == NOTES)
-    changed = [note_of(each) for notes in several for each in notes if each[1] == CHANGED]
+    changed = [note for note in saved.notes if note.kind == CHANGED]
     return cast(Outline, max(changed, key=number_of).data) if changed else None
 
 

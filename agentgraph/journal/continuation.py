@@ -17,13 +17,13 @@ of tasks, the questions of tasks, and the notes that the runner saves at a check
 number that grows within the thread. A replay sorts by number, takes each event once, and leaves out
 what a later `discarded` event names, by event id or by step.
 
-When a run ends, it saves a note "heard": the time of the last event that its consumer received, or
-infinity for all events. A run that resumes looks for this note:
+When a run ends, it saves a note "heard": the number of the last event that its consumer received, or
+"all". A run that resumes looks for this note:
 
 - All were received: only a step that was cut short is voided, and what is saved of it replayed.
 - All were received, and the run was stopped between steps: nothing is voided.
-- Received up to a time: the step in progress is voided, and all saved events from the first one on that
-  is void or was not received are replayed.
+- Received up to an event: the step in progress is voided, and all saved events from the first one on
+  that is void or was not received are replayed.
 - No note: the run was killed. LangGraph may save a step before it streams its events, so it is unknown
   what was received of the step in progress and of the one before. Both are voided by their names, and
   what is saved of them is replayed.
@@ -42,7 +42,7 @@ resume:  discarded 1ef:writer, 1f0:critic
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from uuid import uuid4
 
 from langgraph.types import Command
@@ -58,13 +58,12 @@ from agentgraph.graph.stamps import (
     address_of,
     cursor_of,
     moment_of,
+    number_in,
     number_of,
 )
 from agentgraph.graph.state import clock_in
 from agentgraph.journal.changed_trees import is_of
 from agentgraph.journal.entries import (
-    MARKS,
-    STOPPED,
     all_entries,
     answers_of,
     entries_and_failures,
@@ -80,7 +79,19 @@ from agentgraph.journal.lines import (
     save_notes,
 )
 from agentgraph.journal.replay import events_from
-from agentgraph.journal.saved import CHANGED, REWOUND, VOIDED, Saved, error_in, is_stop
+from agentgraph.journal.saved import Saved, error_in, is_stop
+from agentgraph.journal.schema import (
+    ALL,
+    CHANGED,
+    DISCARDED,
+    RECEIVED,
+    RESUMED,
+    REWOUND,
+    STOPPED,
+    Discarded,
+    Received,
+    Rewound,
+)
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import root_address
 from agentgraph.tree.places import Tree
@@ -134,30 +145,13 @@ class Voided(NamedTuple):
     failed: Sequence[Note] = ()
 
 
-class Gone(NamedTuple):
-    """What a rewind leaves behind, as its note at the root's checkpoint says.
-
-    Attributes:
-        ids: The ids of the events, and the names of the steps, that are not on the new line.
-        again: The number of the first event on it that is replayed; None if none is.
-        since: The id of the first checkpoint of the root that has such an event.
-        at: The address to which the thread went back.
-        states: What is saved of the states of graphs after the commit, as `StateCopy` has it.
-    """
-
-    ids: list[str]
-    again: int | None = None
-    since: str = ""
-    at: str = ""
-    states: Sequence[Sequence[object]] = ()
-
-    def added_to(self, void: Voided, entries: Sequence[Entry]) -> Voided:
-        """Return what is voided and replayed, with this; `entries` are those of the line."""
-        again = {number_of(each): each for each in void.again}
-        if self.again is not None:
-            again |= {number_of(each): each for each in entries if number_of(each) >= self.again}
-        in_order = [again[number] for number in sorted(again)]
-        return Voided([*void.of, *self.ids], in_order, void.failed)
+def _with_rewound(void: Voided, rewound: Rewound, entries: Sequence[Entry]) -> Voided:
+    """Return what is voided and replayed, with what a rewind left; `entries` are those of the line."""
+    again = {number_of(each): each for each in void.again}
+    if (first := rewound["again"]) is not None:
+        again |= {number_of(each): each for each in entries if number_of(each) >= first}
+    in_order = [again[number] for number in sorted(again)]
+    return Voided([*void.of, *rewound["ids"]], in_order, void.failed)
 
 
 class _Rest(NamedTuple):
@@ -178,15 +172,15 @@ class _Rest(NamedTuple):
     rewound: Saved | None = None
 
 
-def _rewound(ran: Saved) -> Gone | None:
+def _rewound(ran: Saved) -> Rewound | None:
     """Return what a rewind to a checkpoint left behind; None if no rewind led there."""
     back = last_note(ran, REWOUND)
-    return None if back is None else Gone(*back.data)
+    return None if back is None else cast(Rewound, back.data)
 
 
 def _is_heard(ran: Saved) -> bool:
     """Return whether a run from where a rewind led has saved that its first event was received."""
-    back, heard = last_note(ran, REWOUND), last_note(ran, "heard")
+    back, heard = last_note(ran, REWOUND), last_note(ran, RECEIVED)
     return back is not None and heard is not None and number_of(heard) > number_of(back)
 
 
@@ -226,10 +220,11 @@ async def _rest(saver: ThreadSaver, saved: Saved) -> _Rest | None:
     rest = await _voided(saver, ran, saved if is_over else origin, heard, is_over=is_over)
     if (gone := _rewound(ran)) is None:
         return rest
-    rest = rest._replace(rewound=ran if gone.states else None)
+    rest = rest._replace(rewound=ran if gone["states"] else None)
     if not _is_heard(ran):
-        line = rest.line if gone.again is None else await lane_checkpoints(saver, gone.since)
-        rest = rest._replace(line=line, void=gone.added_to(rest.void, entries_of(saver.tree, line)))
+        line = rest.line if gone["again"] is None else await lane_checkpoints(saver, gone["since"])
+        void = _with_rewound(rest.void, gone, entries_of(saver.tree, line))
+        rest = rest._replace(line=line, void=void)
     return rest
 
 
@@ -247,7 +242,8 @@ async def _voided(
         saver: The thread.
         ran: The last checkpoint that a run wrote.
         origin: The checkpoint from which the step begins that continues.
-        heard: Up to when the events of the last run were received; None if it was killed.
+        heard: The number up to which the events of the last run were received, infinite for all; None
+            if it was killed.
         is_over: Whether no step is left.
     """
     tree = saver.tree
@@ -295,9 +291,9 @@ def _continue_step(
     numbers = map(number_of, [*entries, *saved.notes, *origin.notes])
     clock = Clock(turn, max([last, *numbers]))
     note = partial(new_note, clock, root_address(tree))
-    mark = [note("resumed", [])] if ids else []
+    mark = [note(RESUMED, [])] if ids else []
     first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
-    told = [each._replace(kind=VOIDED, data=[cursor_of(number_of(each)), each.data]) for each in first]
+    told = [each._replace(kind=DISCARDED, data=_as_discarded(each)) for each in first]
     keeps = [note("discarded", dropped)] if dropped else []
     clock.next()  # chunks have it in their cursors, which come after those of what is replayed
     waiting = open_.keys() - {*answered, *dropped}
@@ -313,7 +309,7 @@ def _continue_step(
             *(open_[each] for each in answered),
             *void.failed,
             *keeps,
-            note("resumed", answered),
+            note(RESUMED, answered),
             *([note(CHANGED, tree.outline)] if is_changed else []),
         ],
         checkpoint=origin,
@@ -322,13 +318,17 @@ def _continue_step(
     )
 
 
-async def save_heard(saver: ThreadSaver, upto: float | None, *, is_stopped: bool = False) -> None:
-    """Save up to when the consumer of a run received its events, if the saver can.
+def _as_discarded(note: Note) -> Discarded:
+    """Return the data of the runner's note of a `discarded` event; what is void is replayed."""
+    return Discarded(cursor=cursor_of(number_of(note)), ids=note.data, is_final=False)
+
+
+async def save_received(saver: ThreadSaver, upto: str | None, *, is_stopped: bool = False) -> None:
+    """Save up to where the consumer of a run received its events, if the saver can.
 
     Args:
         saver: The thread.
-        upto: The time of the last event that was received, in seconds since 1970; infinite if all
-            were; None to save nothing.
+        upto: The cursor of the last event that was received; `ALL` if all were; None to save nothing.
         is_stopped: Whether the run was stopped between steps.
     """
     if upto is None:
@@ -339,7 +339,8 @@ async def save_heard(saver: ThreadSaver, upto: float | None, *, is_stopped: bool
         turn, last = clock_in(position)
         clock = Clock(turn, max([last, *map(number_of, saved.notes)]))
         stopped = [new_note(clock, "", STOPPED, None)] if is_stopped else []
-        await save_notes(saver, saved, [*stopped, new_note(clock, "", "heard", upto)])
+        received: Received = "all" if upto == ALL else number_in(upto)
+        await save_notes(saver, saved, [*stopped, new_note(clock, "", RECEIVED, received)])
 
 
 def _void_and_replay(tree: Tree, every: Sequence[Saved]) -> Voided:
@@ -349,7 +350,7 @@ def _void_and_replay(tree: Tree, every: Sequence[Saved]) -> Voided:
 
 
 def _unheard(tree: Tree, line: Sequence[Saved], heard: float, steps: Collection[str]) -> Voided:
-    """Return what is voided and replayed if a run's events were received only up to a time.
+    """Return what is voided and replayed if a run's events were received only up to a number.
 
     To keep their order, all entries are replayed from the first on that is void or was not received.
     """
@@ -376,7 +377,7 @@ async def _first_needed(saver: ThreadSaver, ran: Saved, origin: Saved, heard: fl
     while (before := await parent_of(saver, first)) is not None:
         if heard is None:
             return str(before.id)
-        if Moment(*first.clock, "").time <= heard:
+        if first.clock[1] <= heard:
             break
         first = before
     return str(first.id)
@@ -384,7 +385,7 @@ async def _first_needed(saver: ThreadSaver, ran: Saved, origin: Saved, heard: fl
 
 def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
     moment = moment_of(entry)
-    return moment is not None and (moment.time > heard or moment.step in steps)
+    return moment is not None and (moment.number > heard or moment.step in steps)
 
 
 def _names(every: Iterable[Saved]) -> list[str]:
@@ -393,12 +394,15 @@ def _names(every: Iterable[Saved]) -> list[str]:
 
 
 async def _heard(saver: ThreadSaver, ran: Saved, *, is_edited: bool) -> float | None:
-    """Return up to when the events of the last run were received; None if the run was killed.
+    """Return the number up to which the events of the last run were received, infinite for all.
 
-    If the state was edited since, the run may have continued on another line: then all were received.
+    None if the run was killed. If the state was edited since, the run may have continued on another
+    line: then all were received.
     """
-    if (last := last_note(ran, *MARKS)) is not None:
-        return last.data if last.kind == "heard" else None
+    if (last := last_note(ran, RESUMED, RECEIVED)) is not None:
+        if last.kind == RESUMED:
+            return None
+        return inf if last.data == ALL else cast(int, last.data)
     if not is_edited:
         return None
     as_saved = await saver.checkpoint(checkpoint_id=ran.id)
@@ -426,7 +430,7 @@ def _maybe_unheard(line: Sequence[Saved], ran: Saved) -> list[Saved]:
 def _is_cut_short(saved: Saved) -> bool:
     """Return whether the last run of a step neither asked nor failed: it was killed or closed."""
     by_task = saved.writes.values()
-    begun = last_note(saved, "resumed", STOPPED)
+    begun = last_note(saved, RESUMED, STOPPED)
     if begun is not None and begun.kind == STOPPED:
         return False
     if begun is None:
@@ -453,7 +457,7 @@ def _open_questions(asked: Iterable[Note], every: Sequence[Saved], origin: Saved
         every: The checkpoints of the step, newest first; or only that of the root.
         origin: The root's checkpoint, where the ids of answered questions are saved.
     """
-    resumed = [note for note in origin.notes if note.kind == "resumed"]
+    resumed = [note for note in origin.notes if note.kind == RESUMED]
     answered = {each for note in resumed for each in note.data or ()}
     heads = newest_of_each(every)
     next_ = _names(heads.values())

@@ -22,22 +22,12 @@ from agentgraph.journal.lines import (
     address_at,
     without_past_attempts,
 )
-from agentgraph.journal.saved import CHANGED, REWOUND, VOIDED, Saved, error_in, is_stop
+from agentgraph.journal.saved import Saved, error_in, is_stop
+from agentgraph.journal.schema import CHANGED, DISCARDED, RECEIVED, RESUMED, REWOUND, STOPPED
 from agentgraph.tree.places import Tree
 
-MARKS = ("resumed", "heard")
-"""Kinds of notes that are not events: where a run resumed, and up to when its events were received."""
-
-
-FOR_GOOD = "for good"
-"""Marks the note of what is void and not replayed: the words of an attempt that was repeated."""
-
-
-STOPPED = "stopped"
-"""The kind of the note that a run was stopped between steps: all that it told is saved, or void."""
-
-
-_NO_EVENTS = (*MARKS, STOPPED, REWOUND, CHANGED, VOIDED)
+_NO_EVENTS = (RESUMED, RECEIVED, STOPPED, REWOUND, CHANGED, DISCARDED)
+"""Kinds of notes of the runner that are not events."""
 
 
 def entries_of(tree: Tree, every: Iterable[Saved]) -> list[Entry]:

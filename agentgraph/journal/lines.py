@@ -22,7 +22,8 @@ from agentgraph.errors import ThreadError, UnknownThreadError
 from agentgraph.graph.internals import ERROR
 from agentgraph.graph.stamps import Note
 from agentgraph.graph.state import Position
-from agentgraph.journal.saved import COPIED, NOTES, Saved, keeps_state, parts_of
+from agentgraph.journal.saved import COPIED, Saved, keeps_state, parts_of
+from agentgraph.journal.schema import NOTES
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address, as_cursor, cursor_at, fits, way_to

@@ -19,7 +19,7 @@ from agentgraph.graph.stamps import (
 )
 from agentgraph.graph.state import Position, clock_in
 from agentgraph.journal.changed_trees import former_paths, open_thread, read_thread
-from agentgraph.journal.entries import FOR_GOOD, answers_of, entries_and_failures, entries_of
+from agentgraph.journal.entries import answers_of, entries_and_failures, entries_of
 from agentgraph.journal.lines import (
     address_at,
     checkpoints_of_line,
@@ -30,7 +30,8 @@ from agentgraph.journal.lines import (
     told_checkpoints,
     without_past_attempts,
 )
-from agentgraph.journal.saved import VOIDED, Saved
+from agentgraph.journal.saved import Saved
+from agentgraph.journal.schema import DISCARDED, Discarded
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import as_cursor
 from agentgraph.tree.places import Tree
@@ -99,7 +100,7 @@ async def _of_steps_since(saver: ThreadSaver, after: str | None) -> list[Saved]:
 
 def _is_replay_after(note: Note, after: str) -> bool:
     """Return whether a note says that a run voided something, and replayed it after a cursor."""
-    is_replay = note.kind == VOIDED and note.data[2:] != [FOR_GOOD]
+    is_replay = note.kind == DISCARDED and not note.data["is_final"]
     return is_replay and cursor_of(number_of(note), _LAST) > after
 
 
@@ -114,10 +115,10 @@ def told_in_steps(
         after: As in `told_since`.
         upto: As in `told_since`.
     """
-    notes = [note for saved in every for note in saved.notes if note.kind == VOIDED]
+    notes = [note for saved in every for note in saved.notes if note.kind == DISCARDED]
     voids = [each for each in notes if after and cursor_of(number_of(each), _LAST) > after]
     told: list[tuple[str, Entry]] = [
-        (each.data[0], each._replace(kind="discarded", data=each.data[1])) for each in voids
+        (each.data["cursor"], each._replace(kind="discarded", data=each.data["ids"])) for each in voids
     ]
     entries, failed = entries_and_failures(saver.tree, every)
     if upto is None:  # else a run is under way, which will report how it has failed
@@ -133,16 +134,17 @@ def void_note(event: AgentEvent) -> Note:
     """Return the note of a `discarded` event, for `told_since`: it has the cursor and what is void."""
     cursor, void = event.cursor or "", event.action.discarded if event.action else ()
     moment = Moment(event.turn or 0, number_in(cursor), event.step or "")
-    return Note(event.id, VOIDED, [cursor, [*void], FOR_GOOD], event.address, moment)
+    data = Discarded(cursor=cursor, ids=[*void], is_final=True)
+    return Note(event.id, DISCARDED, data, event.address, moment)
 
 
 def _is_lost(entry: Entry, notes: Sequence[Note]) -> bool:
     """Return whether an entry was voided for good, though its step has not saved that yet."""
     number = number_of(entry)
     return any(
-        number < number_of(each) and entry.id in each.data[1]
+        number < number_of(each) and entry.id in each.data["ids"]
         for each in notes
-        if each.data[2:] == [FOR_GOOD]
+        if each.data["is_final"]
     )
 
 
@@ -150,7 +152,7 @@ def _cursor_after(entry: Entry, voids: Sequence[Note]) -> str:
     """Return the cursor of an entry that is told again after the last of some notes that void it."""
     number, moment = number_of(entry), moment_of(entry)
     named = {entry.id, moment.step if moment else None}
-    again = [number_of(each) for each in voids if not named.isdisjoint(each.data[1])]
+    again = [number_of(each) for each in voids if not named.isdisjoint(each.data["ids"])]
     last = max(again, default=0)
     return cursor_of(last, number) if last > number else cursor_of(number)
 

@@ -15,6 +15,7 @@ from agentgraph.graph.nodes.lane import Ended, attempts_in
 from agentgraph.graph.stamps import Note, note_of, step_name
 from agentgraph.graph.state import Position, clock_in, moved
 from agentgraph.graph.task_ids import node_task
+from agentgraph.journal.schema import NOTES
 from agentgraph.safe_repr import shown_error
 
 Written = Mapping[str, Any]
@@ -24,20 +25,12 @@ Writes = Mapping[str, Written]
 
 NO_TASK = "00000000-0000-0000-0000-000000000000"
 """The task id of writes that belong to no task: the next step begins with them."""
-NOTES = "agentgraph_notes"
-"""The channel under which the runner saves its notes."""
 REQUESTS = "agentgraph_requests"
 """The namespace of the requests for a run on the thread."""
 COPIED = "agentgraph_steps"
 """The metadata key of a checkpoint that a rewind copied: the names that its step had before."""
 COPIED_TO = "agentgraph_copied_to"
 """The metadata key of the root's checkpoints on a copy of a thread, but its head: the id of that."""
-REWOUND = "rewound"
-"""The kind of the note at the root's checkpoint from which a rewind goes on."""
-CHANGED = "changed"
-"""The kind of the note at a checkpoint from which a tree of another shape goes on: its outline."""
-VOIDED = "voided"
-"""The kind of the note of what a run told to be void, for followers: its cursor, and the names."""
 
 _RESULTS = {INTERRUPT, RETURN, ERROR}
 _EDITS = ("update", "fork")

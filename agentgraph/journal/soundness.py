@@ -21,7 +21,8 @@ from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import Position
 from agentgraph.graph.strict import UnreadableError
 from agentgraph.graph.values import Write
-from agentgraph.journal.saved import NOTES, Saved, parts_of
+from agentgraph.journal.saved import Saved, parts_of
+from agentgraph.journal.schema import NOTES
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.places import Tree
 

@@ -11,10 +11,9 @@ from typing import Any, Literal, NamedTuple
 
 from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Entry, Note, moment_of, number_of, time_in
-from agentgraph.journal.entries import FOR_GOOD, STOPPED, entries_at
-from agentgraph.journal.saved import COPIED, REWOUND, VOIDED, Saved, error_in, is_stop
-
-"""Numbers of moments are microseconds."""
+from agentgraph.journal.entries import entries_at
+from agentgraph.journal.saved import COPIED, Saved, error_in, is_stop
+from agentgraph.journal.schema import ALL, DISCARDED, RECEIVED, RESUMED, REWOUND, STOPPED
 
 
 class Resumption(NamedTuple):
@@ -90,10 +89,10 @@ class StepRuns:
         for note in sorted(failed.values(), key=number_of):
             self.failures[note.address].append(note)
         self.resumptions = [*self._resumptions(own)]
-        last = max((number_of(each) for each in own if each.kind == "resumed"), default=0)
+        last = max((number_of(each) for each in own if each.kind == RESUMED), default=0)
         now = [each.kind for each in own if number_of(each) > last]
         self.has_failed = "error" in now
-        is_ended = not {"error", "heard", STOPPED}.isdisjoint(now)
+        is_ended = not {"error", RECEIVED, STOPPED}.isdisjoint(now)
         self.was_killed = not (is_over or is_running or is_ended)
         self.questions = [*_questions(notes, own)]
 
@@ -135,19 +134,19 @@ class StepRuns:
         for note in own:
             at = time_in(note)
             match note.kind:
-                case "resumed" if is_begun:
+                case kind if kind == RESUMED and is_begun:
                     is_begun = False
-                case "resumed":
+                case kind if kind == RESUMED:
                     yield Resumption(at, how, ended or self.last_sign_before(at))
                     how, ended = "cut", 0.0
-                case kind if kind == VOIDED and note.data[2:] != [FOR_GOOD]:
+                case kind if kind == DISCARDED and not note.data["is_final"]:
                     is_begun = True
                 case "error":
                     how, ended = "failed", at
                 case kind if kind in (STOPPED, REWOUND):
                     how, ended = "at rest", at
-                case "heard" if not ended:
-                    how, ended = "at rest" if note.data == float("inf") else "cut", at
+                case kind if kind == RECEIVED and not ended:
+                    how, ended = "at rest" if note.data == ALL else "cut", at
                 case _:
                     pass
 
@@ -184,7 +183,7 @@ def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[Asked]:
     """
     every = [*{(each.id, number_of(each)): each for each in [*notes, *own]}.values()]
     every.sort(key=number_of)
-    answers = [each for each in every if each.kind == "resumed" and each.data]
+    answers = [each for each in every if each.kind == RESUMED and each.data]
     drops = [each for each in every if each.kind == "discarded"]
     asked: dict[tuple[str, int], list[Note]] = defaultdict(list)
     for note in every:

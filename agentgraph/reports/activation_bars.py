@@ -320,7 +320,7 @@ class _Chart:
             ended = max(runs.last_sign, asked.began)
         elif ended is None:
             state = "asks"
-        value = note.data[0]
+        value = note.data["value"]
         text = value if isinstance(value, str) else shown(value, LONGEST)
         about = ", ".join(tools_asked_about(value))
         label = f"approve {about}?" if about else " ".join(text.split())

@@ -273,7 +273,7 @@ def _differing(left: _Done, right: _Done) -> Iterator[Differs]:
         yield "values"
     if left.signal != right.signal:
         yield "signal"
-    asked = [[each.data[0] for each in side.notes("interrupted")] for side in (left, right)]
+    asked = [[each.data["value"] for each in side.notes("interrupted")] for side in (left, right)]
     if not _is_alike(*asked):
         yield "asked"
     if left.error != right.error:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
@@ -25,13 +25,13 @@ from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.stamps import address_of, number_of, speaker_at
 from agentgraph.graph.state import Position, clock_in, with_changes
 from agentgraph.graph.values import Reducers
-from agentgraph.journal.continuation import Gone
 from agentgraph.journal.late_calls import LateCall, open_calls
 from agentgraph.journal.lines import address_at, ancestors, known_thread, leading
 from agentgraph.journal.pending import pending
 from agentgraph.journal.replay import last_answer, replayed
 from agentgraph.journal.requests import waiting_on
-from agentgraph.journal.saved import REWOUND, Saved, error_in, is_stop
+from agentgraph.journal.saved import Saved, error_in, is_stop
+from agentgraph.journal.schema import REWOUND, Rewound
 from agentgraph.journal.spent import Spent, counts_at, spent_in
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.said import order_in_tree
@@ -337,7 +337,7 @@ def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
             continue
         beside = own[first.parent_id]
         notes = [note for each in (beside, first) for note in each.notes if note.kind == REWOUND]
-        at = Gone(*notes[0].data).at if notes else address_at(tree, first) or ""
+        at = cast(Rewound, notes[0].data)["at"] if notes else address_at(tree, first) or ""
         turn = first.clock[0]
         lines.append(Line(head, False, at, turn, by_id[head].time))
     return lines

@@ -29,7 +29,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
-from math import inf
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
@@ -44,12 +43,14 @@ from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_err
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.outside import is_collecting, is_within, outside
 from agentgraph.graph.signal_handlers import is_of_a_handler
+from agentgraph.graph.stamps import cursor_of
 from agentgraph.graph.sync_async import Advance, Call, Calls, awaiting, close, get_next
-from agentgraph.journal.continuation import Continuation, save_heard
+from agentgraph.journal.continuation import Continuation, save_received
 from agentgraph.journal.forked import OfProcess
 from agentgraph.journal.lines import save_failure, save_notes
 from agentgraph.journal.locks import ThreadLock
 from agentgraph.journal.replay import learn_of, void_note
+from agentgraph.journal.schema import ALL
 from agentgraph.journal.soundness import is_met_by_langgraph, unfit
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.threads.live.following import AsyncFollow
@@ -75,9 +76,9 @@ class Execution:
 
     Attributes:
         control: Stops the run.
-        heard_until: The time of the last event that the caller read, in seconds since 1970; infinite
-            if it read all. None while it has read only replayed events, or if this cannot be known:
-            then nothing is saved, and the next run treats this one as killed.
+        received: The cursor of the last event that the caller read; `ALL` if it read all. None while it
+            has read only replayed events, or if this cannot be known: then nothing is saved, and the
+            next run treats this one as killed.
         is_closed: Whether the caller of an async run has closed it.
         generator: Yields the events of the run, and calls to be made.
         again: Begins it again where it pauses and can go on; None if it cannot.
@@ -110,7 +111,7 @@ class Execution:
         self._feed = under_way.feed
         self._voids: list[AgentEvent] = []
         self._is_replaying = False
-        self.heard_until: float | None = None
+        self.received: str | None = None
         self.is_closed = False
         self.again: Again | None = None
         self.generator = self._events()
@@ -138,8 +139,8 @@ class Execution:
 
     def delivered(self, event: AgentEvent) -> None:
         """Note that the caller has read an event, and tell it to those who follow the run."""
-        if self.heard_until is not None and not (event.output and event.output.partial):
-            self.heard_until = max(self.heard_until, event.time or 0.0)
+        if self.received is not None and not (event.output and event.output.partial):
+            self.received = max(self.received, event.cursor or "")
             if not self._is_replaying:
                 self._feed.lately.append(event)
                 if event.action is not None and event.action.discarded:
@@ -167,7 +168,7 @@ class Execution:
         self._is_replaying = False
         if self.control.drain_requested and not self.under_way.is_stopped:
             return  # it was closed before anything began
-        self.heard_until = on.begin.time
+        self.received = cursor_of(on.begin.number)
         try:
             if on.checkpoint is not None:
                 yield from awaiting(save_notes(self._thread, on.checkpoint, on.notes_after))
@@ -177,13 +178,13 @@ class Execution:
         except BaseException as error:
             is_of_saver = isinstance(error, SaverError) and not failures(error)
             if is_of_saver or isinstance(error, GeneratorExit):  # the latter if its event loop is gone
-                self.heard_until = None  # as after a kill: no call can be made
+                self.received = None  # as after a kill: no call can be made
             raise
         finally:
             try:
                 yield from awaiting(self._save_voids())
                 yield from awaiting(
-                    save_heard(self._thread, self.heard_until, is_stopped=self._has_stopped)
+                    save_received(self._thread, self.received, is_stopped=self._has_stopped)
                 )
                 yield from awaiting(self.under_way.mark_requests(self._thread))
             except Exception as error:  # without the marks the next run reads and replays more
@@ -215,7 +216,7 @@ class Execution:
                         yield from awaiting(self._save_voids())
             self._saver.check()
             if not self.control.drain_requested:
-                self.heard_until = inf
+                self.received = ALL
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -228,7 +229,7 @@ class Execution:
         with suppress(SaverFailure):
             yield close(self.stream)  # after the stop, so that no further step is awaited
         if isinstance(error, GraphDrained) and self.under_way.is_stopped and not self.is_closed:
-            self._has_stopped, self.heard_until = True, inf
+            self._has_stopped, self.received = True, ALL
             return
         if (leaves := self._saver.error(error)) is not None:
             raise leaves from leaves.__cause__
@@ -237,7 +238,7 @@ class Execution:
             raise saver_error(unfit(error), thread.saver, thread.thread_id) from error
         if failures(error) or (is_of_an_agent(error) and not was_stopped):
             yield from self._failed(error, translator)
-            self.heard_until = self.heard_until if was_stopped or self.is_closed else inf
+            self.received = self.received if was_stopped or self.is_closed else ALL
         elif isinstance(error, KeyboardInterrupt):
             yield from translator.unfinished()
         leave_run(error)

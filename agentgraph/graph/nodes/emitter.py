@@ -35,6 +35,7 @@ from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.internals import RUNTIME
 from agentgraph.graph.saving import as_saved
 from agentgraph.graph.stamps import STAMP, Entry, Moment, Note, address_of, number_of, step_name
+from agentgraph.graph.state import Question
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 
@@ -174,7 +175,8 @@ class Emitter:
 
     def emit_question(self, question_id: str, value: object, schema: dict[str, object] | None) -> Note:
         """Emit a question at once, and return its note."""
-        self.add_note("interrupted", [value, schema], note_id=question_id)
+        question = Question(value=value, response_schema=schema)
+        self.add_note("interrupted", question, note_id=question_id)
         self.flush()
         return self.notes[-1]
 

@@ -34,7 +34,8 @@ from agentgraph.graph.stamps import Note
 from agentgraph.graph.state import Position
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
 from agentgraph.journal.lines import address_at, is_foreign
-from agentgraph.journal.saved import COPIED, NO_TASK, NOTES, Saved, keeps_state, parts_of
+from agentgraph.journal.saved import COPIED, NO_TASK, Saved, keeps_state, parts_of
+from agentgraph.journal.schema import NOTES
 from agentgraph.journal.steps import Spot, is_at_or_in
 from agentgraph.journal.thread_config import config_of
 from agentgraph.threads.rewinds.siblings import Called, Siblings, kept_beside

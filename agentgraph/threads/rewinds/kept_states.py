@@ -16,35 +16,15 @@ from typing import NamedTuple, cast
 
 from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
 
-from agentgraph.journal.continuation import Gone
 from agentgraph.journal.lines import leading
-from agentgraph.journal.saved import COPIED, REWOUND, Saved, keeps_state
+from agentgraph.journal.saved import COPIED, Saved, keeps_state
+from agentgraph.journal.schema import REWOUND, Rewound, StateCopy
 from agentgraph.journal.thread_config import config_of
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.visits import Target
 from agentgraph.threads.rewinds.new_line import NewLine
 
-_AsPlain = tuple[str, str, str, str, dict[str, str]]
-"""A `StateCopy` as a note has it."""
 _EMPTY: dict[str, object] = {"channel_values": {}, "channel_versions": {}, "versions_seen": {}}
-
-
-class StateCopy(NamedTuple):
-    """What is saved of the state of a graph, as plain data for a note.
-
-    Attributes:
-        namespace: Where the graph keeps its state.
-        of: The id of the checkpoint there that is copied; empty for none: the graph had kept nothing.
-        id: The id of the copy.
-        parent: The id of the checkpoint before it; empty for none.
-        parents: The ids of the checkpoints around it, by namespace.
-    """
-
-    namespace: str
-    of: str
-    id: str
-    parent: str
-    parents: dict[str, str]
 
 
 class KeptStates(NamedTuple):
@@ -124,22 +104,27 @@ def state_copies(line: NewLine, states: KeptStates) -> list[StateCopy]:
         ids |= {(id_ := str(each.id)): line.new_id(id_) for each in inside}
         around = {"": line.new_id(root)}
         if not before:
-            copies.append(StateCopy(namespace, "", line.id_before, "", around))
+            copies.append(_copy_of("", namespace, line.id_before, "", around))
         for each in [*before, *inside]:
             of, parent = str(each.id), each.parent_id
             parents = around if each in before else line.parents_of(each)
-            copies.append(StateCopy(namespace, of, ids[of], ids.get(parent, parent), parents))
+            copies.append(_copy_of(of, namespace, ids[of], ids.get(parent, parent), parents))
     return copies
+
+
+def _copy_of(of: str, namespace: str, own_id: str, parent: str, parents: dict[str, str]) -> StateCopy:
+    return StateCopy(namespace=namespace, of=of, id=own_id, parent=parent, parents=parents)
 
 
 async def put_states(saver: ThreadSaver, root: Saved, states: Iterable[StateCopy]) -> None:
     """Save the states of a new line whose root's copy is saved."""
     for state in states:
-        config = config_of(saver.thread_id, state.namespace, state.id)
-        metadata = {"parents": state.parents, COPIED: []}
+        namespace = state["namespace"]
+        config = config_of(saver.thread_id, namespace, state["id"])
+        metadata = {"parents": state["parents"], COPIED: []}
         saved = None
-        if state.of:
-            saved = await saver.checkpoint(state.namespace, state.of)
+        if state["of"]:
+            saved = await saver.checkpoint(namespace, state["of"])
         if saved is None:
             checkpoint, source = {**root.checkpoint, **_EMPTY}, {"source": "input", "step": -2}
         else:
@@ -147,10 +132,10 @@ async def put_states(saver: ThreadSaver, root: Saved, states: Iterable[StateCopy
         await saver.put_copy(
             Saved(
                 config=config,
-                checkpoint=cast(Checkpoint, {**checkpoint, "id": state.id}),
+                checkpoint=cast(Checkpoint, {**checkpoint, "id": state["id"]}),
                 metadata=cast(CheckpointMetadata, {**source, **metadata}),
-                parent_config=config_of(saver.thread_id, state.namespace, state.parent)
-                if state.parent
+                parent_config=config_of(saver.thread_id, namespace, state["parent"])
+                if state["parent"]
                 else None,
                 pending_writes=saved.pending_writes if saved else [],
             )
@@ -159,7 +144,7 @@ async def put_states(saver: ThreadSaver, root: Saved, states: Iterable[StateCopy
 
 async def put_missing_states(saver: ThreadSaver, root: Saved) -> None:
     """Save the states of a new line that was killed after its commit; nothing is saved twice."""
-    several = [Gone(*note.data).states for note in root.notes if note.kind == REWOUND]
-    states = [StateCopy(*cast(_AsPlain, each)) for part in several for each in part]
-    if states and await saver.checkpoint(states[-1].namespace, states[-1].id) is None:
+    several = [cast(Rewound, note.data) for note in root.notes if note.kind == REWOUND]
+    states = [state for rewound in several for state in rewound["states"]]
+    if states and await saver.checkpoint(states[-1]["namespace"], states[-1]["id"]) is None:
         await put_states(saver, root, states)

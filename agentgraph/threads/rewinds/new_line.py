@@ -25,7 +25,8 @@ from langgraph.constants import START
 
 from agentgraph.graph.internals import recast_checkpoint_ns
 from agentgraph.graph.stamps import Note
-from agentgraph.journal.saved import COPIED, NOTES, REWOUND, VOIDED, Saved, parts_of, unmarked
+from agentgraph.journal.saved import COPIED, Saved, parts_of, unmarked
+from agentgraph.journal.schema import DISCARDED, NOTES, RECEIVED, RESUMED, REWOUND
 from agentgraph.journal.thread_config import config_of
 from agentgraph.threads.rewinds.copied_steps import (
     Answer,
@@ -76,11 +77,11 @@ class NewLine(Draft):
 
     def _is_kept(self, note: Note) -> bool:
         """Return whether a note at the root's checkpoint stays: of what is kept, or of how it went."""
-        if note.kind == VOIDED:
+        if note.kind == DISCARDED:
             return True
-        if note.kind in ("discarded", "resumed"):
+        if note.kind in ("discarded", RESUMED):
             return bool(self.stays)
-        return note.kind not in ("heard", REWOUND) and any(stays(note) for stays in self.stays)
+        return note.kind not in (RECEIVED, REWOUND) and any(stays(note) for stays in self.stays)
 
     def _copy(self, saved: Saved, way: Way | None) -> None:
         """Copy a checkpoint, and what is kept of the step after it.

@@ -20,14 +20,15 @@ from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.internals import INTERRUPT, RESUME
 from agentgraph.graph.nodes.emitter import Clock
 from agentgraph.graph.nodes.tasks import written
-from agentgraph.graph.stamps import Entry, Moment, asker_of, number_of
+from agentgraph.graph.stamps import Entry, asker_of, number_of
 from agentgraph.graph.values import Write, check_mapping
 from agentgraph.journal.changed_trees import check_tree, is_of
-from agentgraph.journal.continuation import Gone, Voided, new_note, unheard
+from agentgraph.journal.continuation import Voided, new_note, unheard
 from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import is_foreign, known_thread, leading_checkpoints, root_line
 from agentgraph.journal.pending import UNANSWERED, answers_by_id, names_of
-from agentgraph.journal.saved import REWOUND, Saved, keeps_state
+from agentgraph.journal.saved import Saved, keeps_state
+from agentgraph.journal.schema import RECEIVED, RESUMED, REWOUND, Rewound, StateCopy
 from agentgraph.journal.steps import Spot
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.visits import Target, Wanted, find, is_step
@@ -36,7 +37,6 @@ from agentgraph.threads.rewinds.copied_steps import Answer
 from agentgraph.threads.rewinds.edits import Edits, edits_of, has_edits
 from agentgraph.threads.rewinds.kept_states import (
     KeptStates,
-    StateCopy,
     kept_states,
     put_missing_states,
     put_states,
@@ -139,16 +139,15 @@ async def new_line(saver: ThreadSaver, back: Back) -> Prepared:
     divided = await _compared(saver, target, line)
     was, now = (entries_of(saver.tree, each) for each in divided)
     gone = _gone(was, now, await unheard(saver), changed)
-    gone = gone._replace(at=target.spot.visit.address)
-    if gone.again is not None:
-        gone = gone._replace(since=await _first_with(saver, target, gone.again))
+    gone["at"], gone["states"] = target.spot.visit.address, states
+    if (again := gone["again"]) is not None:
+        gone["since"] = await _first_with(saver, target, again)
     last = max(map(number_of, [*was, *now, *head.notes, *line.root.notes]), default=0)
     clock = Clock(line.root.clock[0], max(last, head.clock[1]))
-    heard = Moment(clock.turn, clock.last, "").time
+    received = clock.last
     note = partial(new_note, clock, root_address(saver.tree))
-    answered = [note("resumed", line.answered)] if line.answered else []
-    gone = gone._replace(states=[list(each) for each in states])
-    line.add_notes([*answered, note("heard", heard), note(REWOUND, list(gone))])
+    answered = [note(RESUMED, line.answered)] if line.answered else []
+    line.add_notes([*answered, note(RECEIVED, received), note(REWOUND, gone)])
     _check_newest(saver, head, line.copies[-1])
     return Prepared(line.copies, later, states)
 
@@ -186,8 +185,8 @@ async def line_to_copy(saver: ThreadSaver, back: Back) -> Prepared:
         numbers = [*(n for n in numbers if n < changed.again - 1), changed.again - 3]
     clock = Clock(turn, max([last, *numbers], default=0))
     note = partial(new_note, clock, root_address(saver.tree))
-    answered = [note("resumed", line.answered)] if line.answered else []
-    line.add_notes([*answered, note("heard", Moment(turn, clock.next(), "").time)])
+    answered = [note(RESUMED, line.answered)] if line.answered else []
+    line.add_notes([*answered, note(RECEIVED, clock.next())])
     return Prepared([*before, *line.copies], later)
 
 
@@ -362,7 +361,7 @@ async def _compared(saver: ThreadSaver, target: Target, line: NewLine) -> Sequen
     return [[each for each in several if not is_foreign(saver.tree, each)] for several in every]
 
 
-def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edits) -> Gone:
+def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edits) -> Rewound:
     """Return what is gone, given the events of the line before and after, and what a resume voids.
 
     If more is gone than the last ones, or an event comes back before others, all from there on is
@@ -386,7 +385,7 @@ def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edi
         left = before[same:]
         again += [number for _, number in after[same:][:1]]
     ids = dict.fromkeys([*void.of, *(each for each, _ in left), *changed.void])
-    return Gone([*ids], min(again, default=None))
+    return Rewound(ids=[*ids], again=min(again, default=None), since="", at="", states=[])
 
 
 async def _first_with(saver: ThreadSaver, target: Target, number: int) -> str:
