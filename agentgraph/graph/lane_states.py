@@ -19,9 +19,10 @@ from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from agentgraph.graph.internals import ERROR, INTERRUPT, PULL, PUSH, RETURN, SAVER
 from agentgraph.graph.nodes.lane import Lane, attempts_in, namespace_of_attempt
-from agentgraph.graph.nodes.saved_calls import RECORDED, number_of
+from agentgraph.graph.nodes.saved_calls import number_of
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.saving import list_checkpoints
+from agentgraph.graph.state import TAG, ours
 from agentgraph.graph.sync_async import Call
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
 
@@ -124,8 +125,8 @@ class LaneStates:
         if not self.repeats:
             yield from self._once
             return
-        results = [each[RETURN] for each in written if isinstance(each.get(RETURN), Mapping)]
-        known = [number_of(each["call"]) for each in results if each.keys() >= RECORDED]
+        results = [ours(each.get(RETURN)) for each in written]
+        known = [number_of(each["call"]) for each in results if each.get(TAG) == "unended"]
         known += [each["number"] for each in results if isinstance(each.get("number"), int)]
         for number in dict.fromkeys([*known, *range(len(written) * 4 + _MORE)]):
             yield from ((name, number) for name in self.graphs)
@@ -192,8 +193,8 @@ async def _state_of(graph: Graph, found: _Found, at: dict[str, Any]) -> StateSna
     """Return the state of a lane; of one that saved no checkpoints, as its result has it."""
     read = partial(graph.get_state, subgraphs=True), partial(graph.aget_state, subgraphs=True)
     state: StateSnapshot = await Call(*read, (RunnableConfig(configurable=at),))
-    result = found.writes.get(RETURN)
-    if state.created_at is not None or not isinstance(result, Mapping):
+    result = ours(found.writes.get(RETURN))
+    if state.created_at is not None or not result:
         return state
     return state._replace(values={key: result[key] for key in _STATE if key in result})
 
@@ -213,7 +214,5 @@ def _has_ended(found: _Found) -> bool:
 
 def _messages_in(found: _Found) -> object:
     """Return the messages in the result of a task; those of an agent that a function ran are apart."""
-    result = found.writes[RETURN]
-    if not isinstance(result, Mapping):
-        return []
+    result = ours(found.writes[RETURN])
     return result.get("said") or result.get("messages", [])

@@ -27,7 +27,7 @@ Pure: nothing here knows what the records hold.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeVar, cast, get_type_hints
 from uuid import NAMESPACE_URL, uuid5
 
 from langchain_core.messages import (
@@ -535,12 +535,27 @@ class Update(TypedDict, total=False):
     untracked: list[object]
 
 
+TAG = "agentgraph"
+"""The key in the saved result of a task that says what it is. Functions of users run tasks, too."""
+
+
+def ours(value: object) -> Mapping[str, Any]:
+    """Return the saved result of a task; empty for that of a task that a user's function ran.
+
+    >>> ours({"agentgraph": "lane", "values": []})["values"], ours({"values": []})
+    ([], {})
+    """
+    return value if isinstance(value, dict) and isinstance(value.get(TAG), str) else {}
+
+
 class TaskResult(TypedDict):
     """What the task of a tool call, or of a message of a graph agent, returns to its node.
 
     Its events are emitted when the task ends, like those of a node's update.
     """
 
+    agentgraph: Literal["tool", "node", "message"]
+    """Of a tool call, of a node of a graph that is laid flat, or of a message of a nested graph."""
     messages: list[BaseMessage]
     values: list[Write]
     position: Position

@@ -1,7 +1,7 @@
 """Checks that a thread can go on with the runner's tree, where another tree ran it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import unified_diff
 from typing import NamedTuple, cast
 
@@ -175,9 +175,8 @@ def _been_inside(saved: Saved) -> set[str]:
 
 def _lanes_in(saved: Saved) -> Iterator[str]:
     """Yield the addresses of the lanes whose results the step after a checkpoint has."""
-    for writes in saved.writes.values():
-        result = writes.get(RETURN)
-        position = result.get("position") if isinstance(result, Mapping) else None
+    for result in saved.results.values():
+        position = result.get("position")
         if position and "at" in position:
             yield position["at"]
 

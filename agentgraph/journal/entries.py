@@ -8,7 +8,7 @@ thread. What a later `discarded` entry names, by id or by step, is left out.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agentgraph.events.translation import question_note, told_in
-from agentgraph.graph.internals import INTERRUPT, RETURN
+from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import (
     ANSWERED,
     Entry,
@@ -104,10 +104,10 @@ def _without_void(entries: Sequence[Entry]) -> list[Entry]:
 
 def entries_at(saved: Saved) -> Iterator[Entry]:
     """Yield the entries of the step after a checkpoint, and those that were saved at the checkpoint."""
-    for writes in saved.writes.values():
+    for task, writes in saved.writes.items():
         yield from _entries_in(writes)
-        if isinstance(result := writes.get(RETURN), Mapping):
-            yield from _entries_in(result)
+        if task in saved.results:
+            yield from _entries_in(saved.results[task])
         for asked in writes.get(INTERRUPT, ()):
             yield question_note(asked)
     for note in saved.notes:

@@ -1,13 +1,12 @@
 """The events of a thread again, as it has saved them: all of them, or those after a cursor."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator
-from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import (
     Entry,
     Moment,
@@ -221,9 +220,8 @@ def _ends(every: Iterable[Saved]) -> Iterator[Position]:
     for saved in every:
         if (position := saved.position) is not None:
             yield position
-        for writes in saved.writes.values():
-            result = writes.get(RETURN)
-            if isinstance(result, Mapping) and "clock" in (result.get("position") or ()):
+        for result in saved.results.values():
+            if "clock" in (result.get("position") or ()):
                 yield result["position"]
 
 

@@ -11,9 +11,9 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.constants import START
 
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
-from agentgraph.graph.nodes.lane import Ended, attempts_in
+from agentgraph.graph.nodes.lane import FormerAttempt, attempts_in
 from agentgraph.graph.stamps import Note, note_of, step_name
-from agentgraph.graph.state import Position, clock_in, moved
+from agentgraph.graph.state import Position, clock_in, moved, ours
 from agentgraph.graph.task_ids import node_task
 from agentgraph.journal.schema import NOTES
 from agentgraph.safe_repr import shown_error
@@ -102,6 +102,14 @@ class Saved(CheckpointTuple):
             tasks.setdefault(task, {})[channel] = value
         return tasks
 
+    @cached_property
+    def results(self) -> Writes:
+        """The results of the tasks that the step after it ran, by task id, without those of users'."""
+        returned = {
+            task: ours(writes[RETURN]) for task, writes in self.writes.items() if RETURN in writes
+        }
+        return {task: result for task, result in returned.items() if result}
+
     @property
     def ran_after(self) -> set[str]:
         """The tasks of the step after it that asked, failed, or returned something."""
@@ -156,7 +164,7 @@ class Saved(CheckpointTuple):
         return any("position" in writes for writes in self.writes.values())
 
     @cached_property
-    def attempts(self) -> Sequence[Ended]:
+    def attempts(self) -> Sequence[FormerAttempt]:
         """The attempts of tool calls that are saved with it; those of each call in order."""
         return attempts_in(self)
 

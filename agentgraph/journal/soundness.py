@@ -4,7 +4,7 @@ What a saver stores may have been damaged, or written by somebody else. Unchecke
 somewhere in a run, and looks like the failure of an agent.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from traceback import walk_tb
@@ -18,7 +18,7 @@ from typing_extensions import TypedDict, TypeIs
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import STAMP
-from agentgraph.graph.state import Position
+from agentgraph.graph.state import TAG, Position, ours
 from agentgraph.graph.strict import UnreadableError
 from agentgraph.graph.values import Write
 from agentgraph.journal.saved import Saved, parts_of
@@ -44,9 +44,7 @@ _Stamp: TypeAlias = (
 _Map: TypeAlias = dict[str, Any]
 _List: TypeAlias = list[Any]
 _Note: TypeAlias = tuple[str, str, Any, str, _List]
-_RESULT = {"messages", "values"}
-"""What the results of lanes and calls have, and one of the next; users' functions run tasks too."""
-_ENDED = {"signal", "position"}
+_RESULTS = {"lane", "tool", "node", "message"}
 
 
 class _Checkpoint(TypedDict):
@@ -139,7 +137,7 @@ def _check_channel(channel: str, value: Any) -> None:
         case _ if channel == INTERRUPT:
             _check(tuple[Interrupt, ...], _tuple(value), "a question")
             _check(list[str], [each.id for each in value], "the id of a question")
-        case _ if channel == RETURN and isinstance(value, Mapping) and _is_result(value):
+        case _ if channel == RETURN and ours(value).get(TAG) in _RESULTS:
             _check(str | None, value.get("signal"), "how a lane ended")
             _check(list[Write], value["values"], "the values that a lane wrote")
             for name in ("messages", "position"):
@@ -147,11 +145,6 @@ def _check_channel(channel: str, value: Any) -> None:
         case _ if channel == NOTES:
             _check(_List, value, "the notes of a run")
             _check_notes(value)
-
-
-def _is_result(value: Mapping[str, object]) -> bool:
-    """Return whether a task's result is that of a lane or a call."""
-    return value.keys() >= _RESULT and bool(value.keys() & _ENDED)
 
 
 def _is_list(value: object) -> TypeIs[list[object] | tuple[object, ...]]:

@@ -6,10 +6,9 @@ that resumes it saves a note "resumed" at the checkpoint of the step, and each r
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
-from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Entry, Note, moment_of, number_of, time_in
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.saved import COPIED, Saved, error_in, is_stop
@@ -157,17 +156,10 @@ def errors_at(saved: Saved) -> list[str]:
     return [*dict.fromkeys(each for each in errors if each is not None and not is_stop(each))]
 
 
-def results_at(saved: Saved) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the results of the tasks that the node of a step called, with their ids."""
-    for task, writes in saved.writes.items():
-        if isinstance(result := writes.get(RETURN), Mapping):
-            yield task, result
-
-
 def _signs(inside: Iterable[Saved], said: Iterable[Entry]) -> Iterator[float]:
     for saved in inside:
         yield saved.time
-        for _, result in results_at(saved):
+        for result in saved.results.values():
             if isinstance(finished := result.get("finished"), int):
                 yield finished / 1e9
     for entry in said:

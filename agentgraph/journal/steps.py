@@ -5,14 +5,13 @@ is a step of an agent, and so is the result of a lane that is one leaf, which ha
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
-from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import step_name, time_in
 from agentgraph.graph.state import Position
 from agentgraph.journal.changed_trees import places_kept
@@ -170,9 +169,7 @@ def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]
     """Yield the visits of lanes without checkpoints in a step: they have results, or have failed."""
     around, saved, root = outer.visit, outer.saved, outer.root
     ended: dict[str, tuple[str, Written]] = {}
-    for task, writes in saved.writes.items():
-        result = writes.get(RETURN)
-        came = result if isinstance(result, Mapping) else {}
+    for task, came in saved.results.items():
         if at := (came.get("position") or {}).get("at"):
             ended[at] = task, came
     for note in root.notes:

@@ -6,18 +6,16 @@ of what is inside to the last.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 
 from agentgraph.agents.approvals import tools_asked_about
 from agentgraph.graph.history import calls_of
-from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import address_of, moment_of, time_in
-from agentgraph.journal.saved import COPIED, Saved
+from agentgraph.journal.saved import COPIED, Saved, Written
 from agentgraph.journal.step_runs import Asked, StepRuns, errors_at
 from agentgraph.journal.steps import Spot, spots_in, used_in
 from agentgraph.reports.bars import (
@@ -71,7 +69,6 @@ class _Chart:
         self._calls: dict[tuple[int, str, int], str] = {}
         self._has_failed: dict[int, bool] = {}
         self._began: dict[tuple[int, str], float] = {}
-        self._last_writes: tuple[tuple[str, str], Mapping[str, Mapping[str, object]]] | None = None
 
     def bars(self) -> list[Bar]:
         """Return all bars."""
@@ -96,13 +93,6 @@ class _Chart:
                 self._began |= {(spot.visit.turn, at): time for at, time in items.began.items()}
                 waiting += items.open
         return [each for each in waiting if (each.visit.turn, each.visit.address) not in known]
-
-    def _writes_of(self, saved: Saved) -> Mapping[str, Mapping[str, object]]:
-        """Return the writes of the tasks of a step, which are sorted once: items ask one by one."""
-        key = saved.namespace, str(saved.id)
-        if self._last_writes is None or self._last_writes[0] != key:
-            self._last_writes = key, saved.writes
-        return self._last_writes[1]
 
     def _runs_of(self, root: Saved) -> StepRuns:
         own = str(root.id)
@@ -182,10 +172,10 @@ class _Chart:
     def _leaf(self, spot: Spot, runs: StepRuns) -> Part:
         """Return the part of a lane without checkpoints, which begins as early as it may have."""
         visit = spot.visit
-        result = self._writes_of(spot.saved).get(spot.task or "", {}).get(RETURN)
+        result = spot.saved.results.get(spot.task or "")
         began = max(self._began.get((visit.turn, visit.address), 0.0), visit.time)
         resumed = [each.time for each in runs.resumptions]
-        if isinstance(result, Mapping):
+        if result is not None:
             moments = [moment_of(each) for each in result.get("messages") or ()]
             finished = result.get("finished")
             times = [each.time for each in moments if each is not None]
@@ -258,9 +248,9 @@ class _Chart:
     def _said(self, spot: Spot, at: str) -> list[BaseMessage]:
         """Return what an address said in a step, each message once."""
         if spot.task is not None:
-            written: Iterable[Any] = [self._writes_of(spot.saved).get(spot.task, {}).get(RETURN) or {}]
+            written: Iterable[Written] = [spot.saved.results.get(spot.task, {})]
         else:
-            written = self._writes_of(spot.saved).values()
+            written = spot.saved.writes.values()
         said: dict[str | None, BaseMessage] = {}
         for each in written:
             for message in each.get("messages") or ():
@@ -272,11 +262,10 @@ class _Chart:
         """Add the bars of the tool calls of a step."""
         calls, before = self._called(spot)
         results: dict[str, ToolMessage] = {}
-        for writes in self._writes_of(spot.saved).values():
-            for where in (writes.get(RETURN), writes):
-                for each in (where.get("messages") or ()) if isinstance(where, Mapping) else ():
-                    if isinstance(each, ToolMessage) and address_of(each) == own.address:
-                        results.setdefault(each.tool_call_id, each)
+        for where in (*spot.saved.results.values(), *spot.saved.writes.values()):
+            for each in where.get("messages") or ():
+                if isinstance(each, ToolMessage) and address_of(each) == own.address:
+                    results.setdefault(each.tool_call_id, each)
         names = {call["id"] or "": str(call["name"]) for call in calls}
         for number, call_id in enumerate(dict.fromkeys([*names, *results])):
             this, name, result = part, names.get(call_id, ""), results.get(call_id)

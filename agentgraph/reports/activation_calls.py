@@ -11,16 +11,15 @@ from langgraph.types import Interrupt as LangGraphInterrupt
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_of
 from agentgraph.graph.history import answers_in, call_id, calls_of
-from agentgraph.graph.internals import INTERRUPT, RESUME, RETURN
+from agentgraph.graph.internals import INTERRUPT, RESUME
 from agentgraph.graph.stamps import Entry, Note, moment_of
+from agentgraph.graph.state import TAG
 from agentgraph.graph.task_ids import joined
 from agentgraph.journal.steps import Spot
 from agentgraph.reports.activation_steps import ActivationStatus, Found
 from agentgraph.tree.places import Tree
 
 ToolStatus = Literal["done", "failed", "waits"]
-_CALLED = {"call", "agent", "request"}
-"""The keys by which what is saved of an agent that a function ran is told from other results."""
 _A_SECOND = 1_000_000_000
 
 
@@ -102,9 +101,9 @@ def _runs_in(found: Found) -> Iterator[ToolRun]:
     for spot in found.spots:
         position = spot.saved.position
         carried = (position.get("calls") if position else None) or ()
-        results = (each.get(RETURN) for each in spot.saved.writes.values())
-        kept = [e for e in (*carried, *results) if isinstance(e, Mapping) and e.keys() >= _CALLED]
-        for each in sorted(kept, key=lambda each: ("text" in each, each.get("saved", 0))):
+        every = (*carried, *spot.saved.results.values())
+        kept = [each for each in every if each[TAG] in ("call", "unended")]
+        for each in sorted(kept, key=lambda each: (each[TAG] == "call", each.get("saved", 0))):
             calls[each["call"]] = each
     for call, each in sorted(calls.items(), key=lambda item: item[1].get("began", inf)):
         ended, began = each.get("ended"), each.get("began")

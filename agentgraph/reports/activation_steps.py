@@ -269,8 +269,8 @@ def _state_of(spot: Spot, root: Saved | None, is_running: bool) -> tuple[Activat
     """Return what became of a step, and how it failed."""
     by_task = spot.saved.writes
     if spot.task is not None:
-        result = by_task.get(spot.task, {}).get(RETURN)
-        failed = result.get("failed") if isinstance(result, Mapping) else ""
+        result = spot.saved.results.get(spot.task)
+        failed = "" if result is None else result.get("failed")
         return ("done", None) if failed is None else ("failed", failed or None)
     own = by_task.get(spot.saved.task, {})
     if "position" in own:

@@ -14,7 +14,6 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import calls_of
-from agentgraph.graph.internals import RETURN
 from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_at
 from agentgraph.graph.values import is_same, maps_in
 from agentgraph.journal.changed_trees import read_thread
@@ -215,12 +214,8 @@ def _written(spot: Spot) -> list[Mapping[str, object]]:
     """Return the values that an agent wrote in a step; what lanes hand back is theirs."""
     if spot.place.kind.is_fork:
         return []
-    by_task = spot.saved.writes
-    if spot.task is not None:
-        result = by_task.get(spot.task, {}).get(RETURN)
-        written = result.get("values") if isinstance(result, Mapping) else None
-    else:
-        written = by_task.get(spot.saved.task, {}).get("values")
+    by_task = spot.saved.results if spot.task is not None else spot.saved.writes
+    written = by_task.get(spot.saved.task if spot.task is None else spot.task, {}).get("values")
     return [*maps_in(written)]
 
 

@@ -14,7 +14,7 @@ from langchain_core.messages.ai import UsageMetadata
 from agentgraph.errors import ThreadError
 from agentgraph.events.events import Interrupt
 from agentgraph.graph.guarded_saver import saver_error
-from agentgraph.graph.internals import INTERRUPT, RETURN
+from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.sync_async import Call
 from agentgraph.journal.entries import entries_of
@@ -184,11 +184,10 @@ async def _read_since(saver: ThreadSaver, first: Request) -> set[str | None]:
 
 def _messages_after(saved: Saved) -> Iterable[BaseMessage]:
     """Yield the messages in the writes of the step after a checkpoint, and in an input that waits."""
-    for writes in saved.writes.values():
-        for written in (writes, writes.get(RETURN)):
-            messages = written.get("messages") if isinstance(written, Mapping) else None
-            several = messages if isinstance(messages, list) else [messages]
-            yield from (each for each in several if isinstance(each, BaseMessage))
+    for written in (*saved.writes.values(), *saved.results.values()):
+        messages = written.get("messages")
+        several = messages if isinstance(messages, list) else [messages]
+        yield from (each for each in several if isinstance(each, BaseMessage))
     yield from (saved.begun_input or {"messages": ()})["messages"]
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from agentgraph.agents.agents import EachAgent
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.stamps import time_in
-from agentgraph.journal.step_runs import StepRuns, results_at
+from agentgraph.graph.state import TAG
+from agentgraph.journal.step_runs import StepRuns
 from agentgraph.journal.steps import Spot
 from agentgraph.tree.addresses import Cursor, address, entered, item_counter, iteration
 from agentgraph.tree.places import Place, Tree
@@ -76,8 +77,8 @@ def _in_turn(begin: float, count: int, at_once: int, ends: Mapping[int, float]) 
 
 def _keys(spot: Spot) -> list[str | int | None] | None:
     """Return the keys of the items of a step, as far as they have been looked up."""
-    for _, result in results_at(spot.saved):
-        if result.keys() == {"keys", "values"}:
+    for result in spot.saved.results.values():
+        if result[TAG] == "items":
             return [*(result["keys"] or [None] * len(result["values"]))]
     return None
 
@@ -86,7 +87,7 @@ def _ended(spot: Spot) -> tuple[dict[int, float], dict[int, list[int]]]:
     """Return when the items ended that have a result, and the numbers of those that they needed."""
     ended: dict[int, float] = {}
     needs: dict[int, list[int]] = {}
-    for _, result in results_at(spot.saved):
+    for result in spot.saved.results.values():
         if isinstance(finished := result.get("finished"), int):
             ended[result["number"]] = finished / 1e9
             needs[result["number"]] = result.get("needs", [])

@@ -27,7 +27,6 @@ from agentgraph.agents.context import Item
 from agentgraph.agents.functions import yields
 from agentgraph.agents.middleware import any_has
 from agentgraph.agents.prebuilt.plans import Request
-from agentgraph.graph.internals import RETURN
 from agentgraph.graph.marked import unmarked
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.each import EachNode
@@ -36,7 +35,7 @@ from agentgraph.graph.nodes.lane import LaneResult, last_text, task_in
 from agentgraph.graph.nodes.running_calls import request_to
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.nodes.workflow import WorkflowNode, after_step
-from agentgraph.graph.state import LaneState, Position
+from agentgraph.graph.state import TAG, LaneState, Position
 from agentgraph.graph.values import Write
 from agentgraph.journal.lines import position_in
 from agentgraph.journal.saved import NO_TASK, Saved, parts_of
@@ -174,8 +173,8 @@ class Views:
         undoing = self._tasks_that_undo(fork)
         results = {
             result["number"]: result
-            for task, writes in fork.writes.items()
-            if task not in undoing and "finished" in (result := _result(writes))
+            for task, result in fork.results.items()
+            if task not in undoing and "finished" in result
         }
         steps = node.agent.steps
         if lane.undoes:
@@ -198,8 +197,8 @@ class Views:
         }
 
     def _in_item(self, view: View, fork: Saved, number: int) -> RunState:
-        node, results = EachNode(view.node_context, ()), _results_at(fork)
-        looked_up = next(each for each in results if each.keys() == {"keys", "values"})
+        node, results = EachNode(view.node_context, ()), [*fork.results.values()]
+        looked_up = next(each for each in results if each[TAG] == "items")
         keys = [*map(str, looked_up["keys"] or ())]
         key = looked_up["keys"][number] if keys else None
         item = Item(number, key, unmarked(looked_up["values"][number]))
@@ -221,7 +220,7 @@ class Views:
         opened = next((each for each in open_calls(view) if each.number == number), None)
         seen = view.seen
         if not agent.parallel_tools:
-            before = [e for e in _results_at(fork) if "acts" in e and e["number"] < number]
+            before = [e for e in fork.results.values() if e[TAG] == "tool" and e["number"] < number]
             for each in sorted(before, key=lambda each: int(each["number"])):
                 seen = seen.with_new((), seen.reducers.loaded(each["values"]))
         if view.node_context.place.asks_approval or any_has(agent.middleware, "wrap_tool_call"):
@@ -250,8 +249,8 @@ class Views:
         carried = view.position.get("calls") or ()
         began = first.first_time * _A_SECOND
         seen = view.seen
-        for each in (*carried, *_results_at(fork)):
-            if "said" in each and each["ended"] <= began:
+        for each in (*carried, *fork.results.values()):
+            if each[TAG] == "call" and each["ended"] <= began:
                 seen = seen.with_new((), seen.reducers.loaded(each["values"]))
         if yields(agent.fn):
             self._remark(
@@ -281,7 +280,7 @@ def _written(spot: Spot, *, is_first: bool) -> list[Any]:
     """
     by_task = spot.saved.writes
     if spot.task is not None:
-        return [_result(by_task.get(spot.task, {})).get("values")]
+        return [spot.saved.results.get(spot.task, {}).get("values")]
     own, before = by_task.get(spot.saved.task, {}), by_task.get(NO_TASK, {})
     written = [] if is_first else [before.get("values")]
     written += [own.get("values")] if "position" in own else []
@@ -291,14 +290,3 @@ def _written(spot: Spot, *, is_first: bool) -> list[Any]:
 def _made(node_context: NodeContext, state: LaneState, outer: RunState | None) -> View:
     config: RunnableConfig = {} if outer is None else {"configurable": {PARENT_STATE: outer}}
     return View(node_context, state, config)
-
-
-def _results_at(fork: Saved) -> list[Mapping[str, Any]]:
-    """Return what the tasks of a step have returned."""
-    return [result for writes in fork.writes.values() if (result := _result(writes))]
-
-
-def _result(writes: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return what a task returned; empty if it has not ended."""
-    result = writes.get(RETURN)
-    return result if isinstance(result, Mapping) else {}

@@ -14,7 +14,7 @@ from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.guarded_saver import GuardedSaver, Order, saver_error
-from agentgraph.graph.internals import RETURN, SAVER
+from agentgraph.graph.internals import SAVER
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.nodes.spending import LIMITS
 from agentgraph.graph.open_types import Graph, Saver
@@ -483,8 +483,7 @@ async def _check_known(
 
 def _written_in(saved: Saved) -> Iterator[str]:
     """Yield the names of the values that a lane had written, or a lane that ended in the step after."""
-    results = [each for _, name, each in saved.pending_writes or () if name == RETURN]
-    for state in (saved.checkpoint["channel_values"], *results):
-        writes = state.get("values") if isinstance(state, Mapping) else None
+    for state in (saved.checkpoint["channel_values"], *saved.results.values()):
+        writes = state.get("values")
         for write in writes if isinstance(writes, list) else ():
             yield from write["values"]

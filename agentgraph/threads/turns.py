@@ -41,13 +41,12 @@ from agentgraph.agents.agents import EachAgent
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
 from agentgraph.graph.graph_classes import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order, unanswered
-from agentgraph.graph.internals import RETURN
 from agentgraph.graph.known_messages import new_messages
 from agentgraph.graph.nodes.each import joining
 from agentgraph.graph.own import detached
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import address_of, stamped
-from agentgraph.graph.state import Changes, Position, collected, folded, with_id
+from agentgraph.graph.state import TAG, Changes, Position, collected, folded, with_id
 from agentgraph.graph.values import check_mapping, maps_in
 from agentgraph.journal.late_calls import late_results, named_results
 from agentgraph.journal.lines import (
@@ -60,7 +59,7 @@ from agentgraph.journal.lines import (
     position_in,
 )
 from agentgraph.journal.pending import pending
-from agentgraph.journal.saved import Saved, Writes, Written
+from agentgraph.journal.saved import Saved, Written
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.threads import thread
 from agentgraph.safe_repr import reason, shown
@@ -75,6 +74,8 @@ UNFINISHED = "The call was not finished."
 
 _NEVER = 2**63
 """Later than all times."""
+_OF_CALLS = ("tool", "node", "message", "call")
+"""The kinds of results of what runs in one activation."""
 _LANE_DEPTH = 2
 """How many parts a lane's namespace has within that of its enclosing lane."""
 
@@ -238,19 +239,22 @@ async def _of_step(
     if ended is not None:
         salvage = _written(ended)
         return _joined(
-            [salvage, _of_calls(tree, ended["position"], {}, [*messages, *salvage.messages])]
+            [salvage, _of_calls(tree, ended["position"], (), [*messages, *salvage.messages])]
         )
     place = _place(tree, position)
     if place is not None and place.kind.is_fork:
-        return await _of_lanes(saver, every, saved, place, by_task, seen)
-    return _of_calls(tree, position, by_task, messages)
+        return await _of_lanes(saver, every, saved, place, seen)
+    return _of_calls(tree, position, saved.results.values(), messages)
 
 
 def _of_calls(
-    tree: Tree, position: Position, by_task: Writes, lane_messages: Sequence[BaseMessage]
+    tree: Tree,
+    position: Position,
+    returned: Iterable[Written],
+    lane_messages: Sequence[BaseMessage],
 ) -> Salvage:
     """Return the results of tool calls, or a graph's messages; each open call gets a result."""
-    results = {each["number"]: each for each in _results(by_task).values()}
+    results = {each["number"]: each for each in returned if each[TAG] in _OF_CALLS}
     place = _place(tree, position)
     at = address(place, as_cursor(position["cursor"])) if place else ""
     calls = _open_calls(place, position, at, lane_messages)
@@ -271,13 +275,12 @@ async def _of_lanes(
     every: Sequence[Saved],
     saved: Saved,
     place: Place,
-    by_task: Writes,
     seen: Sequence[BaseMessage],
 ) -> Salvage:
     """Return the results of lanes, in order; lanes that undo steps come after the steps."""
     tree = saver.tree
     in_order: list[tuple[tuple[int, int], Salvage]] = []
-    results = {task: each for task, each in _results(by_task).items() if "signal" in each}
+    results = {task: each for task, each in saved.results.items() if "finished" in each}
     ended = [*results.values()]
     for task, (lane, head) in _lanes(tree, every, saved, place).items():
         result = results.pop(task, None)
@@ -408,16 +411,6 @@ def _before_inner(
 def _unfinished(call: Any, at: str) -> BaseMessage:
     message = ToolMessage(UNFINISHED, name=call["name"], tool_call_id=call_id(call), status="error")
     return stamped(message, at)
-
-
-def _results(by_task: Writes) -> dict[str, Written]:
-    """Return the results of the tasks that nodes ran, without those of tasks that functions ran."""
-    results = {task: writes.get(RETURN) for task, writes in by_task.items()}
-    return {
-        task: each
-        for task, each in results.items()
-        if isinstance(each, Mapping) and {"messages", "values", "number"} <= each.keys()
-    }
 
 
 def _place(tree: Tree, position: Position | None) -> Place | None:

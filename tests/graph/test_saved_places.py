@@ -52,7 +52,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "SavedAnswer": "of data",
         "Question": "value response_schema",
     },
-    RUNS: {"CallResult": "data request text", "Position": "calls request", "Record": "request"},
+    RUNS: {"CallResult": "data request text", "Position": "calls request", "UnendedCall": "request"},
     MIDDLEWARE: {
         "LaneState": "middleware untracked",
         "Update": "middleware untracked",
@@ -73,27 +73,31 @@ FIELDS: dict[str, dict[str, str]] = {
     FAILURES: {
         "ErrorData": "classes args attributes said failures",
         "LaneResult": "failed",
-        "Record": "failed",
-        "Ended": "failed came",
+        "UnendedCall": "failed",
+        "FormerAttempt": "failed came",
         "LaneState": "failure",
         "Update": "failure",
     },
     OURS: {
         "Position": "next cursor tree at clock signal asked chat border spent outline text",
-        "LaneResult": "signal finished position number needs text skipped stopped",
-        "CallResult": "number call agent began ended",
-        "TaskResult": "position number",
-        "Record": "call agent saved again given_up position",
+        "LaneResult": "agentgraph signal finished position number needs text skipped stopped",
+        "CallResult": "agentgraph number call agent began ended",
+        "TaskResult": "agentgraph position number",
+        "Items": "agentgraph",
+        "UnendedCall": "agentgraph call agent saved again given_up position",
         "Progress": "model_calls tool_calls misfits ending steps visits ended",
         "Border": "signal target granted given failed",
         "ChatEnding": "signal target granted keeps",
         "Task": "is_added to is_back since",
         "Leaving": "goto",
-        "Ended": "task number attempt address namespace",
+        "FormerAttempt": "task number attempt address namespace",
         "Write": "by",
         "LaneState": "position",
         "Update": "position",
         "Loss": "spent begun",
+        "Discarded": "cursor ids is_final",
+        "StateCopy": "namespace of id parent parents",
+        "Rewound": "ids again since at states",
     },
 }
 NOT_SAVED = {"Chosen", "_State", "RunArguments", "_Checkpoint", "_Metadata"}
@@ -121,7 +125,7 @@ _SAVES = {"put_writes", "aput_writes", "put_write", "save_result", "asave_result
 def fields_saved() -> Iterator[str]:
     """Yield each field of what is saved, as "Class.field"."""
     for found in pkgutil.walk_packages(agentgraph.__path__, "agentgraph."):
-        if found.name.startswith(("agentgraph.graph", "agentgraph.threads")):
+        if found.name.startswith(("agentgraph.graph", "agentgraph.threads", "agentgraph.journal")):
             for name, kind in vars(importlib.import_module(found.name)).items():
                 is_own = is_typeddict(kind) and kind.__module__ == found.name
                 if is_own and name not in NOT_SAVED:

@@ -59,7 +59,7 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.callers import Caller, attempt_of_run
 from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.nodes.emitter import Emitter
-from agentgraph.graph.nodes.lane import CHANNEL, Ended, attempts_in, namespace_of_attempt
+from agentgraph.graph.nodes.lane import CHANNEL, FormerAttempt, attempts_in, namespace_of_attempt
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.tasks import request_of, task_of
 from agentgraph.graph.open_types import Saver
@@ -105,13 +105,13 @@ class Attempts:
         self._configurable = activation.config["configurable"]
         self._saver: Saver | None = saver_of(activation.config)
         self._is_loaded = not (may_repeat and self._configurable.get(RESUMING))
-        self._outcomes: list[Ended] = []
+        self._outcomes: list[FormerAttempt] = []
         self._has_begun = False
         self._failure: Exception | None = None
         self._paused: GraphBubbleUp | None = None
         self._last: tuple[str, str, str] | None = None
 
-    async def next(self) -> Ended | None:
+    async def next(self) -> FormerAttempt | None:
         """Begin the next attempt; return its saved outcome if it already succeeded.
 
         Raises:
@@ -212,7 +212,7 @@ class Attempts:
         """Return the outcome of the attempt before this one as a write, and the id to save it under."""
         attempt = self.current - 1
         namespace = self._namespace(node, task, attempt)
-        ended = Ended(
+        ended = FormerAttempt(
             task=task, number=self._number, attempt=attempt, address=address, namespace=namespace
         )
         if self._failure is None:
@@ -534,6 +534,7 @@ class RunningCall:
         told = without_copies(told, self.writes) if told and self.writes else told
         position = Position(next=None, cursor=[], tree="", at=at, told=told)
         result = TaskResult(
+            agentgraph="tool",
             messages=self._messages,
             values=self.writes,
             position=position,

@@ -366,7 +366,13 @@ class InnerGraphNode(FlatNode):
         position = Position(next=None, cursor=[], tree="", at=activation.address, told=emitter.end())
         acts = {"parent": commands[0]} if commands else {}
         return TaskResult(
-            messages=messages, values=[], position=position, acts=acts, number=number, writes=writes
+            agentgraph="node",
+            messages=messages,
+            values=[],
+            position=position,
+            acts=acts,
+            number=number,
+            writes=writes,
         )
 
     def _with_ids(self, activation: Activation, step: Step, writes: Sequence[Write]) -> list[Write]:

@@ -502,7 +502,12 @@ class _Run:
         if self.log.ids:
             acts["ids"] = dict(self.log.ids)
         return emitter, TaskResult(
-            messages=change.messages, values=[], position=position, acts=acts, number=self._number
+            agentgraph="message",
+            messages=change.messages,
+            values=[],
+            position=position,
+            acts=acts,
+            number=self._number,
         )
 
     def _passed(self) -> None:

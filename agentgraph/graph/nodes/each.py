@@ -6,7 +6,7 @@ run that is resumed goes on with the same items, whatever the value or the funct
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from typing_extensions import TypedDict
@@ -38,6 +38,7 @@ from agentgraph.tree.addresses import item_counter
 class Items(TypedDict):
     """The saved items of an each: the keys, if they have any, and the values."""
 
+    agentgraph: Literal["items"]
     keys: list[str | int] | None
     values: list[Any]
 
@@ -242,9 +243,9 @@ class EachNode(ForkNode):
         """Look up the items, and check them before any of them runs."""
         over = detached(await look_up("over", self.agent.over, fork.view.context(unchanged)))
         if isinstance(over, Mapping):
-            items = Items(keys=list(over), values=list(over.values()))
+            items = Items(agentgraph="items", keys=list(over), values=list(over.values()))
         elif isinstance(over, list | tuple):
-            items = Items(keys=None, values=list(over))
+            items = Items(agentgraph="items", keys=None, values=list(over))
         else:
             is_text = isinstance(over, str | bytes | bytearray)
             hint = "; make a list of it" if isinstance(over, Iterable) and not is_text else ""

@@ -45,7 +45,7 @@ async def end_calls(runs: RunCalls, error: BaseException | None) -> None:
         raise runs.stops[0]
     if error is not None:
         for each in _that_ended(error, failed):
-            await runs.saved.save(each.record(again=True))
+            await runs.saved.save(each.unended(again=True))
         raise error
     if forgotten:
         raise InvalidOutputError(
@@ -111,8 +111,8 @@ async def _report(runs: RunCalls, failed: Sequence[RunCall], *, again: bool = Fa
         emitter.add_errors(each.failure)
         at = runs.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
-        record = each.record(failed=as_data(each.failure), position=position, again=again)
-        await runs.saved.save(record)
+        unended = each.unended(failed=as_data(each.failure), position=position, again=again)
+        await runs.saved.save(unended)
         each.is_reported = True
 
 
@@ -145,5 +145,5 @@ def _carry(runs: RunCalls) -> None:
         if each.result is not None:
             kept[each.call] = each.result
         elif each.failure is not None:
-            kept[each.call] = each.record(failed=as_data(each.failure), position={})
+            kept[each.call] = each.unended(failed=as_data(each.failure), position={})
     runs.activation.carry_calls([*kept.values()])

@@ -34,6 +34,7 @@ from agentgraph.tree.places import Place
 class LaneResult(TypedDict):
     """The result of a lane: only what is new."""
 
+    agentgraph: Literal["lane"]
     messages: list[BaseMessage]
     values: list[Write]
     """Its writes, in order."""
@@ -62,7 +63,7 @@ class LaneResult(TypedDict):
 
 def without_running(why: Literal["skipped", "stopped"] | None = None) -> LaneResult:
     """Return the result of a lane that hands nothing back."""
-    result = LaneResult(messages=[], values=[], signal=None)
+    result = LaneResult(agentgraph="lane", messages=[], values=[], signal=None)
     if why:
         result[why] = True
     return result
@@ -194,6 +195,7 @@ def result_of(state: Mapping[str, Any]) -> LaneResult:
     """Return the result of a lane with a state; nothing if it has none."""
     position = state.get("position") or {}
     result = LaneResult(
+        agentgraph="lane",
         messages=state.get("messages", []),
         values=state.get("values", []),
         signal=position.get("signal"),
@@ -211,7 +213,7 @@ CHANNEL = "agentgraph_attempt"
 """The channel of the pending writes that hold attempts."""
 
 
-class Ended(TypedDict):
+class FormerAttempt(TypedDict):
     """The outcome of an attempt that another one followed."""
 
     task: str
@@ -230,10 +232,10 @@ class Ended(TypedDict):
     """Otherwise its failure, as data."""
 
 
-def attempts_in(saved: CheckpointTuple | None) -> list[Ended]:
+def attempts_in(saved: CheckpointTuple | None) -> list[FormerAttempt]:
     """Return the attempts saved with a checkpoint; those of each call in order."""
     writes = (saved.pending_writes if saved else None) or ()
-    attempts: list[Ended] = [value for _, channel, value in writes if channel == CHANNEL]
+    attempts: list[FormerAttempt] = [value for _, channel, value in writes if channel == CHANNEL]
     return sorted(attempts, key=lambda each: each["attempt"])
 
 

@@ -25,14 +25,14 @@ from agentgraph.graph.internals import SCRATCHPAD
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.concurrency import CallPlaces, Places, room_in
 from agentgraph.graph.nodes.context import ActivationContext, RunState
-from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text, value_of
-from agentgraph.graph.nodes.saved_calls import CallResult, Record, SavedCalls, number_of
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text, value_of, without_running
+from agentgraph.graph.nodes.saved_calls import CallResult, SavedCalls, UnendedCall, number_of
 from agentgraph.graph.nodes.schedule import AnyFuture, watched
 from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
 from agentgraph.graph.own import own, own_list
 from agentgraph.graph.read_back import cannot_be_encoded
 from agentgraph.graph.saved_first import save_result
-from agentgraph.graph.state import with_id
+from agentgraph.graph.state import TAG, with_id
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import shown
@@ -115,11 +115,11 @@ class RunCall:
         """The name of the agent."""
         return self.lane.place.name
 
-    def record(self, **more: object) -> Record:
-        """Return a record of it."""
-        own = {"call": self.call, "agent": self.agent, "request": self.request}
+    def unended(self, **more: object) -> UnendedCall:
+        """Return what is saved of it while it has no result."""
+        own = {"agentgraph": "unended", "call": self.call, "agent": self.agent, "request": self.request}
         given_up = {"given_up": True} if self.is_given_up else {}
-        return cast(Record, {**own, **given_up, "saved": time.time_ns(), **more})
+        return cast(UnendedCall, {**own, **given_up, "saved": time.time_ns(), **more})
 
 
 class RunCalls:
@@ -301,7 +301,7 @@ class RunCalls:
 
     def _begin(self, each: RunCall) -> None:
         before = self.saved.before(each.call)
-        if before is not None and "text" in before:
+        if before is not None and before[TAG] == "call":
             each.future = self._done(before)
         elif before is not None and "failed" in before and not before.get("again"):
             each.future = self._done(CallFailed(from_data(before["failed"])))
@@ -357,7 +357,7 @@ class RunCalls:
         try:
             result, error = await Call(Lane.attempt, _aattempt, (each.lane, call))
         except GraphInterrupt:
-            await self.saved.save(each.record())
+            await self.saved.save(each.unended())
             raise
         if error is None:
             return await self._ended(each, result)
@@ -365,7 +365,7 @@ class RunCalls:
         marked = cast(Exception, mark_failure(error, at, place.name))
         is_final = is_fatal(marked) or saver_failure(self.activation.node_config, marked) is not None
         if not is_final:
-            await self.saved.save(each.record(failed=as_data(marked)))
+            await self.saved.save(each.unended(failed=as_data(marked)))
         raise CallFailed(marked, is_final=is_final)
 
     def cursor(self, each: RunCall) -> Cursor:
@@ -381,6 +381,7 @@ class RunCalls:
     async def _ended(self, each: RunCall, result: LaneResult) -> CallResult:
         place, reducers = each.lane.place, self.activation.node_context.reducers
         came = CallResult(
+            agentgraph="call",
             messages=[],
             values=reducers.handed_back(result["values"]),
             number=number_of(each.call),
@@ -436,7 +437,8 @@ class RunCalls:
         reducers = self.activation.node_context.reducers
         if not reducers.fields:
             return result
-        written = LaneResult(messages=[], values=reducers.loaded(result["values"]), signal=None)
+        written = without_running()
+        written["values"] = reducers.loaded(result["values"])
         names = frozenset(output_keys(each.lane.place.agent))
         data = value_of(written, reducers, names, result["data"])
         return {**result, "values": written["values"], "data": data}

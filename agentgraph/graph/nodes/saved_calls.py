@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from operator import itemgetter
-from typing import Any, NotRequired, cast
+from typing import Any, Literal, NotRequired, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage
@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from agentgraph.graph.internals import MISSING, RESUMING, RETURN
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.saving import first_input, saved_results, saver_of, step_config
-from agentgraph.graph.state import Position
+from agentgraph.graph.state import TAG, Position, ours
 from agentgraph.graph.sync_async import Call
 from agentgraph.graph.values import Write
 
@@ -24,6 +24,7 @@ KEYED = 2**40
 class CallResult(TypedDict):
     """The saved result of a call; a task's result whose `messages` join no history."""
 
+    agentgraph: Literal["call"]
     messages: list[BaseMessage]
     """None."""
     values: list[Write]
@@ -43,9 +44,10 @@ class CallResult(TypedDict):
     ended: int
 
 
-class Record(TypedDict):
+class UnendedCall(TypedDict):
     """What is saved of a call that paused or failed, under an id that no task has."""
 
+    agentgraph: Literal["unended"]
     call: int | str
     agent: str
     request: str
@@ -59,10 +61,6 @@ class Record(TypedDict):
     """Whether the failure is that the function did not await it any more."""
     position: NotRequired[Position]
     """The notes of the failure."""
-
-
-RECORDED = {"call", "agent", "request", "saved"}
-"""The keys by which a `Record` is told from results."""
 
 
 def number_of(call: int | str) -> int:
@@ -88,32 +86,32 @@ class SavedCalls:
         """
         self._activation, self._tasks = activation, [*tasks]
         self._results, self._task = saved_results(get_config())
-        self._records: dict[object, Record] = {}
+        self._unended: dict[object, UnendedCall] = {}
         carried = activation.view.position.get("calls") or ()
         self.carried: dict[object, Mapping[str, object]] = {each["call"]: each for each in carried}
 
     async def read(self) -> None:
-        """Read the records of this step, if it is resumed."""
+        """Read the calls of this step that have no result, if it is resumed."""
         config = self._activation.config
         if not config["configurable"].get(RESUMING) or (saver := saver_of(config)) is None:
             return
         saved = await Call(saver.get_tuple, saver.aget_tuple, (step_config(config),))
-        records = [
+        unended = [
             value
             for _, channel, value in (saved.pending_writes if saved else None) or ()
-            if channel == RETURN and isinstance(value, Mapping) and value.keys() >= RECORDED
+            if channel == RETURN and ours(value).get(TAG) == "unended"
         ]
-        for record in sorted(records, key=itemgetter("saved")):
-            self._records[record["call"]] = cast(Record, record)
+        for each in sorted(unended, key=itemgetter("saved")):
+            self._unended[each["call"]] = each
 
     def before(self, call: int | str) -> Mapping[str, Any] | None:
-        """Return the result or the record of a call; None if there is none."""
+        """Return what is saved of a call, with a result or without one; None if nothing is."""
         if (carried := self.carried.get(call)) is not None:
             return carried
         for name in self._tasks:
             if (result := self._results.get(self._task(name, number_of(call)), MISSING)) is not MISSING:
                 return cast(Mapping[str, object], result)
-        return self._records.get(call)
+        return self._unended.get(call)
 
     async def in_flight(self) -> str | None:
         """Return the request with which the lane of the current task began before a kill, if it did."""
@@ -122,9 +120,9 @@ class SavedCalls:
         begun = await first_input(get_config())
         return cast(str | None, (begun or {}).get("position", {}).get("request"))
 
-    async def save(self, record: Record) -> None:
-        """Save what became of a call, beside the results of tasks."""
+    async def save(self, call: UnendedCall) -> None:
+        """Save what became of a call without a result, beside the results of tasks."""
         config = self._activation.config
         if (saver := saver_of(config)) is not None:
-            arguments = (step_config(config), [(RETURN, dict(record))], str(uuid4()))
+            arguments = (step_config(config), [(RETURN, dict(call))], str(uuid4()))
             await Call(saver.put_writes, saver.aput_writes, arguments)

@@ -16,7 +16,7 @@ one that ended, failed or was thrown away has spent what it spent.
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from threading import RLock
 from typing import TypedDict
 from uuid import uuid4
@@ -28,6 +28,7 @@ from agentgraph.agents.limits import Limits, Measure
 from agentgraph.graph.internals import RESUMING, RETURN
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import list_checkpoints, saver_of, step_config
+from agentgraph.graph.state import ours
 from agentgraph.graph.sync_async import Call
 from agentgraph.tree.places import Tree
 
@@ -265,8 +266,8 @@ def _losses_beside(saved: CheckpointTuple) -> Iterator[Loss]:
     for _, channel, value in saved.pending_writes or ():
         if channel == CHANNEL:
             yield value
-        elif channel == RETURN and isinstance(value, Mapping):
-            position = value.get("position") or {}
+        elif channel == RETURN:
+            position = ours(value).get("position") or {}
             yield Loss(spent=position.get("spent", {}), begun=[])
 
 

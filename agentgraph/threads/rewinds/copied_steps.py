@@ -27,11 +27,11 @@ from agentgraph.graph.internals import (
 )
 from agentgraph.graph.nodes.lane import CHANNEL as ATTEMPTS
 from agentgraph.graph.nodes.lane import task_in
-from agentgraph.graph.nodes.saved_calls import KEYED, RECORDED
+from agentgraph.graph.nodes.saved_calls import KEYED
 from agentgraph.graph.nodes.saved_calls import number_of as number_of_call
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import Note
-from agentgraph.graph.state import Position
+from agentgraph.graph.state import TAG, Position, ours
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
 from agentgraph.journal.lines import address_at, is_foreign
 from agentgraph.journal.saved import COPIED, NO_TASK, Saved, keeps_state, parts_of
@@ -247,7 +247,7 @@ class CopiedStep:
         """Yield the tasks that ended before the visit began, as it depends on them."""
         target, agent = self._target(way), self._place.agent
         for each in kept_beside(agent, target, "rerun", self._called.values()).values():
-            if each.result.keys() >= {"messages", "number"}:
+            if "messages" in each.result:
                 yield each
 
     def _entry(self, target: Called) -> Saved:
@@ -310,7 +310,7 @@ class CopiedStep:
             return False
         if channel == ATTEMPTS:
             return bool(value["namespace"] in lanes)
-        if channel == RETURN and _is_record(value):
+        if channel == RETURN and _is_unended(value):
             is_before = value["saved"] < target.ended
             return bool(is_before) and value["call"] != target.result.get("call", _call_in(target))
         return task in kept and channel not in _STOPPED
@@ -426,8 +426,7 @@ class CopiedStep:
                 task = task_id(name, number)
                 if task in ids and task not in found:
                     at, lane, when, _ = about[task]
-                    result = self._by_task.get(task, {}).get(RETURN)
-                    came = result if isinstance(result, Mapping) else {}
+                    came = ours(self._by_task.get(task, {}).get(RETURN))
                     found[task] = Called(task, name, number, at, lane, when, came)
             if len(found) == len(ids):
                 return found
@@ -439,13 +438,12 @@ class CopiedStep:
 
     def _is_task(self, task: str, writes: Mapping[str, object]) -> bool:
         """Return whether writes are those of a task that the node called."""
-        is_beside = writes.keys() <= _BESIDE or _is_record(writes.get(RETURN))
+        is_beside = writes.keys() <= _BESIDE or _is_unended(writes.get(RETURN))
         return task not in (self._own, NO_TASK) and not is_beside
 
     def _about(self, task: str) -> tuple[str, Place | None, float, int | None]:
         """Return the address and the place of a task's lane, when it began, and its likely number."""
-        tree, result = self._line.tree, self._by_task.get(task, {}).get(RETURN)
-        came = result if isinstance(result, Mapping) else {}
+        tree, came = self._line.tree, ours(self._by_task.get(task, {}).get(RETURN))
         began = float(came.get("began", 0))
         if names := self._lanes.get(task):
             first = self._line.lanes[min(names, key=_attempt)][0]
@@ -494,9 +492,9 @@ def _attempt(namespace: str) -> int:
     return int(namespace.rpartition("|")[2].partition("~")[2] or 0)
 
 
-def _is_record(value: object) -> bool:
-    """Return whether a value is the `Record` of a call of a function, which is no result."""
-    return isinstance(value, Mapping) and value.keys() >= RECORDED
+def _is_unended(value: object) -> bool:
+    """Return whether a value is what is saved of a function's call that has no result."""
+    return ours(value).get(TAG) == "unended"
 
 
 def _call_in(target: Called) -> object:
