@@ -1,10 +1,9 @@
 """The agents: frozen dataclasses that say what runs; `builders` make them, and describe each option."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
-from urllib.parse import quote
 
 from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, SystemMessage, ToolCall
@@ -410,11 +409,6 @@ class EachAgent(Shown):
         return self.output_key is not None or self.kept_by is not None
 
     @property
-    def staying(self) -> frozenset[str]:
-        """The values that stay in the lane of an item."""
-        return frozenset([self.as_, *(written_keys(self.agent) if self.collects else ())])
-
-    @property
     def mode(self) -> Literal["full", "last", "none"]:
         """How much of what the items said joins the history."""
         return self.output_mode or ("none" if self.output_key else "full")
@@ -535,29 +529,6 @@ Case = Agent | Skip | BreakLoop | Exit
 """What a case of a `switch` leads to: an agent, `SKIP`, or the end of what is around the switch."""
 
 
-def output_keys(agent: Any) -> Iterator[str]:
-    """Yield the keys under which an agent gives results: its own, and those of its sub-agents."""
-    inner = unchecked(agent)
-    if isinstance(key := getattr(inner, "output_key", None), str):
-        yield key
-    worker = (inner.agent,) if isinstance(inner, EachAgent) and not inner.collects else ()
-    for child in (*sub_agents(inner), *worker):
-        yield from output_keys(child)
-
-
-def written_keys(agent: "Agent") -> Iterator[str]:
-    """Yield all keys that an agent and those inside it may write, as far as they leave it."""
-    inner = unchecked(agent)
-    yield from (
-        key
-        for option in ("output_key", "errors_key")
-        if isinstance(key := getattr(inner, option, None), str)
-    )
-    called = () if isinstance(inner, EachAgent) and inner.collects else called_agents(inner)
-    for child in (*sub_agents(inner), *called):
-        yield from written_keys(child)
-
-
 def has_case(agent: SwitchAgent, kind: type[Skip | BreakLoop | Exit]) -> bool:
     """Return whether a case of a switch is of a kind."""
     return any(isinstance(way, kind) for way in agent.ways)
@@ -576,27 +547,12 @@ def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
     return getattr(inner, "sub_agents", ()) if isinstance(inner, Leaf | Composite) else ()
 
 
-def active_key(agent: object, name: str | None = None) -> str | None:
-    """Return the name of the value that says who is active; None for an agent that does not keep it.
-
-    Args:
-        agent: The agent.
-        name: Its name; by default its own.
-    """
-    match agent:
-        case SwarmAgent() | ChatAgent(sticky=True):
-            return f"{(name or agent.name).replace('-', '_')}_active"
-    return None
-
-
 def _with_last(agent: "Agent") -> "Agent":
-    """Return a leaf with the history "last"; any other agent is unchanged."""
-    match agent:
-        case CheckedAgent():
-            return replace(agent, agent=_with_last(agent.agent))
-        case ChatAgent() | FunctionAgent() | GraphAgent():
-            return replace(agent, history="last")
-    return agent
+    """Return an agent that has a `history` with the history "last"; any other agent is unchanged."""
+    if isinstance(agent, CheckedAgent):
+        return replace(agent, agent=_with_last(agent.agent))
+    leaf: Any = agent
+    return replace(leaf, history="last") if hasattr(agent, "history") else agent
 
 
 def handoff_to(parent: object, agent: "Agent") -> Handoff:
@@ -606,46 +562,11 @@ def handoff_to(parent: object, agent: "Agent") -> Handoff:
     return next(named, Handoff(agent=agent))
 
 
-def peers_of(parent: object, name: str) -> list["Agent"]:
-    """Return the other sub-agents of an agent to which the one with a name may hand over."""
-    match parent:
-        case ChatAgent(peers=True) | SwarmAgent(handoffs=None):
-            peers = parent.sub_agents
-        case SwarmAgent(handoffs=dict(handoffs)):
-            peers = tuple(each for each in parent.sub_agents if each.name in handoffs.get(name, ()))
-        case _:
-            return []
-    return [each for each in peers if isinstance(each, Agent) and each.name != name]
-
-
-def inner_nodes(agent: object) -> tuple[InnerNode, ...]:
-    """Return the nodes of the graph of an agent; empty if it is not laid flat."""
-    if not isinstance(agent, GraphAgent) or not agent.flat:
-        return ()
-    nodes = getattr(agent.graph, "nodes", {})
-    return tuple(
-        InnerNode(
-            name=quote(name, safe="._-"),
-            node=name,
-            graph=next(iter(getattr(node, "subgraphs", ())), None),
-        )
-        for name, node in nodes.items()
-        if name != "__start__"
+def is_agent(thing: object) -> bool:
+    """Return whether something is an agent."""
+    return isinstance(thing, Leaf | Composite) or (
+        isinstance(thing, CheckedAgent) and is_agent(thing.agent)
     )
-
-
-def called_agents(agent: "Agent") -> tuple["Agent", ...]:
-    """Return the agents that an agent calls any number of times: as tools, for items, in a function."""
-    match agent:
-        case ChatAgent():
-            return tuple(tool.agent for tool in agent_tools(agent))
-        case FunctionAgent():
-            return agent.agents
-        case EachAgent():
-            return (agent.agent,)
-        case CheckedAgent():
-            return called_agents(agent.agent)
-    return ()
 
 
 def unchecked(agent: "Agent") -> "Leaf | Composite":
@@ -661,30 +582,6 @@ def checks_of(agent: "Agent") -> tuple[CheckedAgent, ...]:
     while isinstance(agent, CheckedAgent):
         checks, agent = (agent, *checks), agent.agent
     return checks
-
-
-_HOLDING_AGENTS = (
-    "agent",
-    "agents",
-    "sub_agents",
-    "steps",
-    "tools",
-    "compensate",
-    "cases",
-    "otherwise",
-)
-"""The fields of agents, steps and agent tools that hold agents."""
-
-
-def changed(tree: object, change: Callable[[ChatAgent], ChatAgent]) -> Any:
-    """Return a tree with each chat agent changed; values other than agents are unchanged."""
-    if isinstance(tree, tuple):
-        return tuple(changed(each, change) for each in tree)
-    if not isinstance(tree, Agent | Step | AgentTool):
-        return tree
-    names = [each.name for each in fields(tree) if each.name in _HOLDING_AGENTS]
-    copy = replace(tree, **{name: changed(getattr(tree, name), change) for name in names})
-    return change(copy) if isinstance(copy, ChatAgent) else copy
 
 
 def agent_tools(agent: ChatAgent) -> tuple[AgentTool, ...]:

@@ -16,9 +16,8 @@ from agentgraph.agents.agents import (
     ParallelAgent,
     SwarmAgent,
     SwitchAgent,
-    called_agents,
-    sub_agents,
 )
+from agentgraph.agents.kinds import agents_inside
 from agentgraph.events.events import AgentEvent
 from agentgraph.safe_repr import as_json, cut, printable, shown
 
@@ -55,7 +54,7 @@ def tree_lines(agent: Agent) -> list[str]:
     """
     return [
         head + printable(f"{each.name if hasattr(each, 'name') else shown(each)} ({kind_of(each)})")
-        for head, each in outlined(agent, lambda each: (*sub_agents(each), *called_agents(each)))
+        for head, each in outlined(agent, agents_inside)
     ]
 
 

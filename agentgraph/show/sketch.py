@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from langchain_core.runnables.graph import Edge, Node
 from langgraph.graph import END, START
 
+from agentgraph.agents.kinds import KINDS
 from agentgraph.graph.graph_classes import TITLE
 from agentgraph.graph.open_types import Graph
 from agentgraph.show.drawn_kinds import Drawn, Ends, drawn_kinds, ways_back
 from agentgraph.show.looks import LANE, LOOKS
-from agentgraph.tree.kinds import WORK
 
-_FURTHER = {word for words in WORK.values() for word in words}
+_FURTHER = {word for kind in KINDS.values() for word in kind.further}
 """The suffixes of an agent's further nodes, as in `write.tools`."""
 _TITLED = ("parallel", "workflow", "foreign")
 """The kinds whose boxes say the word for their kind."""

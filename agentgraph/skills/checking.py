@@ -6,12 +6,12 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from agentgraph.agents.agents import Agent, called_agents, sub_agents, unchecked
+from agentgraph.agents.agents import Agent, is_agent
+from agentgraph.agents.kinds import agents_inside
 from agentgraph.errors import InvalidAgentError
 from agentgraph.skills.reading import Document, Fault, Path
 from agentgraph.skills.references import AnyModel, References, alike
 from agentgraph.skills.schema import AGENT, ALTERNATIVES, KINDS, PARTS, Part, skill
-from agentgraph.tree.leaf_faults import is_agent
 from agentgraph.tree.validation import validate
 
 _WANTED = {
@@ -216,8 +216,7 @@ def _lines(
     names = [around, str(agent.name)] if is_agent(agent) else [around]
     where = "/".join(filter(None, names)) or "the root"
     yield where, line
-    inner = unchecked(agent)
-    for child in (*sub_agents(inner), *called_agents(inner)):
+    for child in agents_inside(agent):
         yield from _lines(child, lines, where, line)
 
 

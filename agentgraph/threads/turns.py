@@ -28,7 +28,7 @@ the user's "Stop."
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 from langchain_core.messages import (
@@ -38,6 +38,7 @@ from langchain_core.messages import (
 )
 
 from agentgraph.agents.agents import EachAgent
+from agentgraph.agents.kinds import staying_keys
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
 from agentgraph.graph.graph_classes import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order, unanswered
@@ -317,12 +318,13 @@ def _leaving(
     place: Place, came: Salvage, seen: Sequence[BaseMessage], *, has_ended: bool = True
 ) -> Salvage:
     """Return what leaves a lane of a node: of that of an item not all does."""
-    agent = place.agent
-    if not isinstance(agent, EachAgent):
+    agent = cast(EachAgent, place.agent)
+    if not place.kind.has_items:
         return came
+    staying = staying_keys(agent)
     if not has_ended and agent.mode == "last":
         agent = replace(agent, output_mode="none")
-    values = [{k: v for k, v in each.items() if k not in agent.staying} for each in came.values]
+    values = [{k: v for k, v in each.items() if k not in staying} for each in came.values]
     return Salvage(
         joining(agent, came.messages, {message.id for message in seen}),
         [each for each in values if each],

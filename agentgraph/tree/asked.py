@@ -5,39 +5,27 @@ is refused where it is asked (`graph/nodes/asking.py`). Function agents and tool
 also by sync runs.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from langchain_core.runnables import Runnable
 
-from agentgraph.agents.agents import (
-    ChatAgent,
-    CheckedAgent,
-    EachAgent,
-    FunctionAgent,
-    GraphAgent,
-    LoopAgent,
-    Step,
-    SwitchAgent,
-    agent_tools,
-)
-from agentgraph.agents.budgets import history_function
+from agentgraph.agents.agents import CheckedAgent, Step
 from agentgraph.agents.functions import function_in
-from agentgraph.agents.prebuilt.runnable import RunsRunnable
 
 
 def functions_asked(
-    agent: object, step: Step | None, checks: Sequence[CheckedAgent], retry: Any
+    own: Iterable[tuple[str, object]], step: Step | None, checks: Sequence[CheckedAgent], retry: Any
 ) -> Iterator[tuple[str, object]]:
     """Yield the functions that are asked at a place, each with the name of its option.
 
     Args:
-        agent: The agent there.
+        own: Those of the agent there, as the rules of its kind say.
         step: The step of a workflow that runs there.
         checks: The checks of the agent.
         retry: The policies of the place.
     """
-    several = [*_of_agent(agent), *_of_policies(retry)]
+    several = [*own, *_of_policies(retry)]
     if step is not None:
         several += [("when", step.when), ("input", step.input)]
     several += [("check", each.check) for each in checks]
@@ -45,51 +33,6 @@ def functions_asked(
         inner = function_in(fn)
         if callable(inner) and not isinstance(inner, type | Runnable):
             yield slot, inner
-
-
-def _of_agent(agent: object) -> list[tuple[str, object]]:
-    match agent:
-        case ChatAgent():
-            names = ("model", "instruction", "on_tool_error", "unknown_tool", "model_input")
-            own = [(name, getattr(agent, name)) for name in names]
-            tools = [
-                (f"{name} of the agent tool {tool.agent.name!r}, ", getattr(tool, name))
-                for tool in agent_tools(agent)
-                for name in ("output", "enabled")
-            ]
-            return [*own, *tools, *_of_approval(agent), ("history", history_function(agent.history))]
-        case FunctionAgent():
-            own = [("history", history_function(agent.history)), *_of_cache(agent)]
-            if isinstance(agent.fn, RunsRunnable):
-                own += [("input", agent.fn.input), ("output", agent.fn.output)]
-            return own
-        case GraphAgent():
-            own = [("input", agent.input), ("output", agent.output)]
-            return [*own, ("history", history_function(agent.history)), *_of_cache(agent)]
-        case EachAgent():
-            return [("over", agent.over), ("key", agent.key), ("input", agent.input)]
-        case LoopAgent():
-            return [("until", agent.until)]
-        case SwitchAgent():
-            return [("choose", agent.choose)]
-    return []
-
-
-def _of_approval(agent: ChatAgent) -> Iterator[tuple[str, object]]:
-    rules = agent.approve
-    if not isinstance(rules, Mapping):
-        yield "approve", rules
-        return
-    for name, rule in rules.items():
-        if isinstance(rule, Mapping):
-            yield from (
-                (f"approve[{name!r}]: {part}", rule.get(part)) for part in ("when", "description")
-            )
-
-
-def _of_cache(agent: FunctionAgent | GraphAgent) -> Iterator[tuple[str, object]]:
-    if agent.cache_policy is not None:
-        yield "key_func", agent.cache_policy.key_func
 
 
 def _of_policies(retry: Any) -> Iterator[tuple[str, object]]:

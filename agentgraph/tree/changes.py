@@ -29,9 +29,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice, zip_longest
 from types import MappingProxyType
-from typing import NotRequired
+from typing import NotRequired, cast
 
 from typing_extensions import TypedDict
+
+from agentgraph.agents.kinds import KINDS, AgentKind, Kind
 
 
 class InnerGraph(TypedDict):
@@ -87,9 +89,17 @@ def graph_nodes_in(outline: Outline) -> set[str]:
 
     An older version did not say which do: then those of graphs that are not flat.
     """
-    is_whole = outline["kind"] == "graph" and len(outline["nodes"]) == 1
+    is_whole = kind_in(outline).runs_graph and len(outline["nodes"]) == 1
     nodes = outline.get("graphs", outline["nodes"] if is_whole else ())
     return {*nodes}.union(*map(graph_nodes_in, outline["inside"]))
+
+
+def kind_in(outline: Outline) -> Kind:
+    """Return the kind of the agent at a place; a function for one that this version does not know.
+
+    Options that change it are not in an outline: a graph is one that is not flat.
+    """
+    return KINDS.get(cast(AgentKind, outline["kind"]), KINDS["function"])
 
 
 def is_called(outline: Outline) -> bool:
@@ -185,23 +195,24 @@ class _Comparison:
     def _inside(self, old: Outline, new: Outline) -> Iterator[str]:
         """Yield what keeps the places inside a new place from taking those of an old one."""
         was, now, around = old["inside"], new["inside"], name_of(old)
-        match old["kind"] if old["kind"] == new["kind"] else "":
-            case "sequential" | "loop":
-                yield from self._in_order(old, now)
-            case "parallel" | "workflow":
-                yield from self._pairs(was, now, max(len(was), len(now)), around)
-            case _:
-                by_node = {each["nodes"][0]: each for each in now}
-                for one in was:
-                    if same := by_node.get(one["nodes"][0]):
-                        yield from self.between(one, same, around)
-                    elif self._has_run(one) or self._is_next(one):
-                        yield self._lost(one, around)
+        kind, is_same = kind_in(old), old["kind"] == new["kind"]
+        if is_same and not kind.is_node:
+            yield from self._in_order(old, now)
+            return
+        if is_same and kind.is_fork and not kind.has_items:
+            yield from self._pairs(was, now, max(len(was), len(now)), around)
+            return
+        by_node = {each["nodes"][0]: each for each in now}
+        for one in was:
+            if same := by_node.get(one["nodes"][0]):
+                yield from self.between(one, same, around)
+            elif self._has_run(one) or self._is_next(one):
+                yield self._lost(one, around)
 
     def _in_order(self, old: Outline, now: Sequence[Outline]) -> Iterator[str]:
         was, around = old["inside"], name_of(old)
         ran = [n for n, each in enumerate(was, 1) if self._has_run(each) or self._is_next(each)]
-        if old["kind"] == "loop" and self._has_run(was[-1]) and len(now) > len(was):
+        if kind_in(old).goes_round and self._has_run(was[-1]) and len(now) > len(was):
             yield f"{_what(now[len(was)])} is new in {around}, whose last agent has begun"
         yield from self._pairs(was, now, max(ran, default=0), around)
 
@@ -238,7 +249,7 @@ class _Comparison:
 
         Of a graph that is laid flat also those where it has been, which are in addresses.
         """
-        if old["kind"] == "graph":
+        if kind_in(old).runs_graph:
             return not {*old["nodes"]} & (self._here | self._visited) - {*new["nodes"]}
         return self._here.isdisjoint(old["nodes"][1:]) or old["label"] == new["label"]
 
@@ -250,7 +261,6 @@ class _Comparison:
 
 
 _COUNTERS = re.compile(r"\([^()]*\)|\{\d+\}|\[\d+\]")
-_COMPOSED = ("sequential", "loop")
 
 
 def _what(outline: Outline) -> str:
@@ -265,10 +275,10 @@ def name_of(outline: Outline) -> str:
 
 def _counters(outline: Outline) -> tuple[bool, bool, bool]:
     """Return which counters a place has, and whether it is a node: those of a cursor depend on it."""
-    kind, inside = outline["kind"], outline["inside"]
-    targets = [each for each in inside if not is_called(each)]
-    has_hops = kind == "swarm" or (kind == "chat" and bool(targets))
-    return outline["repeats"], has_hops, kind in _COMPOSED
+    kind = kind_in(outline)
+    targets = [each for each in outline["inside"] if not is_called(each)]
+    has_hops = kind.is_swarm or (kind.hands_over and bool(targets))
+    return outline["repeats"], has_hops, not kind.is_node
 
 
 def _around(outline: Outline, around: str = "") -> Iterator[tuple[str, str]]:

@@ -4,32 +4,15 @@ The agents at these places do nothing: they have the kinds, names and targets of
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from agentgraph.agents.agents import (
-    ChatAgent,
-    CheckedAgent,
-    Composite,
-    EachAgent,
-    FunctionAgent,
-    GraphAgent,
-    HumanAgent,
-    InnerNode,
-    Leaf,
-    LoopAgent,
-    ParallelAgent,
-    SequentialAgent,
-    SwarmAgent,
-    SwitchAgent,
-    WorkflowAgent,
-)
-from agentgraph.tree.changes import Outline, is_called, name_of
+from agentgraph.agents.agents import Agent, CheckedAgent, Composite, HumanAgent, InnerNode, Leaf
+from agentgraph.tree.changes import Outline, is_called, kind_in, name_of
+from agentgraph.tree.kinds import rules_of
 from agentgraph.tree.places import Place, Tree
-
-_NOTHING: Any = None
-"""The model, function or graph of an agent that does nothing."""
+from agentgraph.tree.rules.row import NOTHING, Former
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +36,7 @@ def former_tree(outline: Outline) -> FormerTree:
 
     def place(one: Outline, parent: Place | None, index: int, segment: str, is_called: bool) -> Place:
         agent, (node, *further) = _agent(one), one["nodes"]
-        checks = (CheckedAgent(agent=agent, check=_NOTHING, repeats=True),) if one["repeats"] else ()
+        checks = (CheckedAgent(agent=agent, check=NOTHING, repeats=True),) if one["repeats"] else ()
         here = Place(agent, parent, index, segment, node, is_called, checks)
         nodes.update(dict.fromkeys(one["nodes"], here))
         if here.kind.is_laid_flat:
@@ -79,7 +62,7 @@ def former_tree(outline: Outline) -> FormerTree:
 def _divided(outline: Outline) -> tuple[list[Outline], list[Outline]]:
     """Return the sub-agents of a place, and the agents that it calls any number of times."""
     inside = outline["inside"]
-    if outline["kind"] == "each":
+    if kind_in(outline).has_items:
         return [], inside
     tools = [each for each in inside if is_called(each)]
     return [each for each in inside if not is_called(each)], tools
@@ -97,27 +80,10 @@ def _segments(outlines: Sequence[Outline]) -> list[str]:
 
 def _agent(outline: Outline) -> Leaf | Composite:
     """Return an agent of the kind and with the name of a place, which does nothing."""
-    name, (run, tools) = name_of(outline), _divided(outline)
-    inner: Any = tuple(HumanAgent(name=name_of(each), prompt="") for each in (run or tools))
-    match outline["kind"]:
-        case "sequential":
-            return SequentialAgent(name=name, sub_agents=inner)
-        case "loop":
-            return LoopAgent(name=name, sub_agents=inner, max_iterations=1)
-        case "parallel":
-            return ParallelAgent(name=name, sub_agents=inner)
-        case "workflow":
-            return WorkflowAgent(name=name, steps=())
-        case "each":
-            return EachAgent(name=name, agent=inner[0], over=_NOTHING)
-        case "switch":
-            return SwitchAgent(name=name, choose=_NOTHING, cases=_NOTHING)
-        case "swarm":
-            return SwarmAgent(name=name, sub_agents=inner)
-        case "chat":
-            return ChatAgent(name=name, model=_NOTHING, sub_agents=inner if run else ())
-        case "graph":
-            return GraphAgent(name=name, graph=_NOTHING, flat=len(outline["nodes"]) > 1)
-        case "human":
-            return HumanAgent(name=name, prompt="")
-    return FunctionAgent(name=name, fn=_NOTHING, agents=inner)
+    run, tools = (_named(each) for each in _divided(outline))
+    former = Former(name_of(outline), run, tools, is_flat=len(outline["nodes"]) > 1)
+    return rules_of(kind_in(outline).name).former(former)
+
+
+def _named(outlines: Iterable[Outline]) -> tuple[Agent, ...]:
+    return tuple(HumanAgent(name=name_of(each), prompt="") for each in outlines)

@@ -1,8 +1,5 @@
 """What may be a mistake in a tree, although the tree can run."""
 
-from collections.abc import Iterator
-
-from agentgraph.agents.agents import ChatAgent, EachAgent, HumanAgent, WorkflowAgent
 from agentgraph.agents.templates import parts_named_in
 from agentgraph.tree.places import Tree
 from agentgraph.tree.validation import value_names
@@ -19,21 +16,9 @@ def hints(tree: Tree) -> list[str]:
         f"{place.name}: {option} has {text}, which is sent unchanged; write {{{name}}}, or write the "
         f"part to a value of its own; {{{text}}} says that the braces are meant"
         for place in tree.places
-        for option, template in _templates(place.agent)
+        for option, template in place.rules.texts(place.agent)
         if isinstance(template, str)
         for name, text in parts_named_in(template)
         if name in known
     )
     return [*dict.fromkeys(found)]
-
-
-def _templates(agent: object) -> Iterator[tuple[str, object]]:
-    match agent:
-        case ChatAgent():
-            yield "its instruction", agent.instruction
-        case HumanAgent():
-            yield "its prompt", agent.prompt
-        case EachAgent():
-            yield "its input", agent.input
-        case WorkflowAgent():
-            yield from ((f"the input of the step {step.name!r}", step.input) for step in agent.steps)

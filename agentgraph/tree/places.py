@@ -18,18 +18,15 @@ from agentgraph.agents.agents import (
     Leaf,
     Step,
     WorkflowAgent,
-    active_key,
-    called_agents,
     checks_of,
     handoff_to,
-    inner_nodes,
-    peers_of,
     sub_agents,
     unchecked,
 )
 from agentgraph.agents.budgets import Summarized
 from agentgraph.agents.dependencies import in_order
 from agentgraph.agents.functions import is_async, needs_await
+from agentgraph.agents.kinds import Kind, active_key, agents_inside, inner_nodes, kind_of, peers_of
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.middleware import (
     ASKS,
@@ -40,8 +37,9 @@ from agentgraph.agents.middleware import (
 )
 from agentgraph.tree.asked import functions_asked
 from agentgraph.tree.changes import InnerGraph, Outline, fingerprint_of
-from agentgraph.tree.kinds import WORK, Kind, kind_of, speaks_early
+from agentgraph.tree.kinds import rules_of
 from agentgraph.tree.nodes import Nodes
+from agentgraph.tree.rules.row import Rules
 
 _MERMAID_WORDS = frozenset(
     {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
@@ -109,21 +107,26 @@ class Place:
         """What kind of agent it is."""
         return kind_of(self.agent)
 
+    @property
+    def rules(self) -> Rules:
+        """What a tree asks of agents of this kind."""
+        return rules_of(self.kind.name)
+
     @cached_property
     def chat(self) -> ChatAgent | None:
         """The agent, if it is a chat agent."""
-        return self.agent if isinstance(self.agent, ChatAgent) else None
+        return cast(ChatAgent, self.agent) if self.kind.calls_model else None
 
     @cached_property
     def home(self) -> "Place":
         """The place of the agent that runs here: for a node of a flat graph, that of the graph."""
         return self.parent if self.kind.is_inner and self.parent else self
 
-    @property
+    @cached_property
     def workflow(self) -> WorkflowAgent | None:
         """The workflow of which it is a step, or undoes a step."""
-        around = self.parent.agent if self.parent else None
-        return around if isinstance(around, WorkflowAgent) else None
+        around = self.parent
+        return cast(WorkflowAgent, around.agent) if around and around.kind.has_steps else None
 
     @cached_property
     def nodes(self) -> Nodes:
@@ -206,7 +209,7 @@ class Place:
             is_above = around.parent is not None and around.parent.kind.is_swarm
         else:
             is_above = not self.returns
-        return is_above or bool(peers_of(around.agent, self.given_name))
+        return is_above or bool(peers_of(cast(Composite, around.agent), self.given_name))
 
     @cached_property
     def repeats(self) -> bool:
@@ -268,7 +271,7 @@ class Place:
     def functions_asked(self) -> Iterator[tuple[str, object]]:
         """The functions of users that are asked here, each with the name of its option."""
         retry = self.policy("retry") if hasattr(self.agent, "retry") else None
-        return functions_asked(self.agent, self.step, self.checks, retry)
+        return functions_asked(self.rules.asked(self.agent), self.step, self.checks, retry)
 
     @property
     def limits(self) -> tuple[Limits, ...]:
@@ -341,7 +344,9 @@ class Tree:
     @cached_property
     def active_keys(self) -> frozenset[str]:
         """The names of the values that say which agent of a swarm, or of a chat agent, is active."""
-        return frozenset(key for place in self.places if (key := active_key(place.agent)))
+        return frozenset(
+            str(active_key(place.agent)) for place in self.places if place.kind.keeps_active
+        )
 
     @cached_property
     def terse(self) -> frozenset[Place]:
@@ -397,7 +402,7 @@ class Tree:
     @cached_property
     def speaks_early(self) -> bool:
         """Whether an agent may emit events before its node has ended, other than from tasks."""
-        return any(speaks_early(place.agent) for place in self.places)
+        return any(place.kind.speaks_early(place.agent) for place in self.places)
 
     @cached_property
     def may_void(self) -> bool:
@@ -514,11 +519,11 @@ def _further_nodes(place: Place) -> str:
 
 def _names_of(place: Place) -> tuple[str, ...]:
     """Return the names of a place's nodes and tasks, which must be unique in a tree."""
-    return (*_nodes(place), *([place.nodes.call] if place.kind.name in WORK else ()))
+    return (*_nodes(place), *([place.nodes.call] if "call" in place.kind.further else ()))
 
 
 def _nodes(place: Place) -> tuple[str, ...]:
-    further = (f"{place.node}.{work}" for work in WORK.get(place.kind.name, ()) if work != "call")
+    further = (f"{place.node}.{work}" for work in place.kind.further if work != "call")
     return place.node, *further, *(place.nodes.hook(hook) for hook in place.nodes.hooks if hook != ASKS)
 
 
@@ -546,7 +551,7 @@ def _beside(tree: Tree, place: Place) -> Iterator[Place]:
         return
     if around.chat is not None and not place.returns:
         yield around
-    peers = {each.name for each in peers_of(around.agent, place.given_name)}
+    peers = {each.name for each in peers_of(cast(Composite, around.agent), place.given_name)}
     yield from (each for each in tree.children[around] if each.given_name in peers)
     if around.kind.is_swarm and around.parent is not None and around.parent.kind.is_swarm:
         yield from _beside(tree, around)
@@ -580,13 +585,13 @@ def lay_out(root: Agent, known_as: Mapping[str, str] = AS_THEY_ARE) -> Tree:
                 place(child, here, i, segment, path)
                 for i, (child, segment) in enumerate(_segments(inner, known_as))
             )
-        if nodes := inner_nodes(here.agent):
+        if here.kind.is_laid_flat and (nodes := inner_nodes(here.agent)):
             children[here] = tuple(
                 Place(each, here, i, each.name, f"{here.node}.{each.name}")
                 for i, each in enumerate(nodes)
             )
             taken.update(child.node for child in children[here])
-        if inner := called_agents(agent):
+        if inner := here.kind.called(here.agent):
             called[here] = tuple(
                 place(child, here, i, known_as.get(child.name, child.name), f"{path}.tools", True)
                 for i, child in enumerate(inner)
@@ -612,5 +617,5 @@ def _segments(agents: tuple[Agent, ...], known_as: Mapping[str, str]) -> Iterato
 
 def _names(agent: Agent) -> Iterator[str]:
     yield agent.name
-    for inner in (*sub_agents(agent), *called_agents(agent)):
+    for inner in agents_inside(agent):
         yield from _names(inner)

@@ -59,7 +59,8 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Literal, NamedTuple, Protocol, cast
 
-from agentgraph.agents.agents import Composite, LoopAgent, SwarmAgent, active_key
+from agentgraph.agents.agents import LoopAgent, SwarmAgent
+from agentgraph.agents.kinds import active_key
 from agentgraph.agents.signals import Capabilities, Signal
 from agentgraph.tree.addresses import (
     Cursor,
@@ -69,7 +70,6 @@ from agentgraph.tree.addresses import (
     visited_by,
     way_to,
 )
-from agentgraph.tree.kinds import capabilities_of, joined
 from agentgraph.tree.places import Place, Tree, targets
 
 
@@ -270,7 +270,7 @@ def active_after(target: Place, before: Place) -> dict[str, object]:
 
 def _hands_over(place: Place) -> bool:
     """Return whether an agent that was transferred to may transfer itself."""
-    may_transfer = place.chat is not None or capabilities_of(place.agent).transfer
+    may_transfer = place.chat is not None or place.kind.capabilities(place.agent).transfer
     return place.may_hand_over and place.kind.is_leaf and may_transfer
 
 
@@ -314,9 +314,9 @@ def asks_functions(tree: Tree, place: Place, capabilities: Capabilities) -> bool
 def capabilities_at(tree: Tree, place: Place) -> Capabilities:
     """Return what a stop may do when it ends; for a fork, what the results of its lanes may be."""
     if not place.kind.is_fork:
-        return capabilities_of(place.agent)
+        return place.kind.capabilities(place.agent)
     lanes = [_outcomes(tree, lane) for lane in tree.lanes(place) if not lane.undoes]
-    lanes = joined(cast(Composite, place.agent), lanes)
+    lanes = place.kind.joined(place.agent, lanes)
     must_exit = any(lane == {"exit"} for lane in lanes)
     return Capabilities(
         go_on=all(None in lane for lane in lanes),
@@ -406,11 +406,9 @@ def _ways_on(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[N
 
 def _choices(tree: Tree, place: Place) -> Sequence[Place]:
     """Return the places that a switch may choose, or at which a swarm may begin."""
-    agent = place.agent
     inside = tree.children.get(place, ()) if place.kind.chooses else ()
-    if isinstance(agent, SwarmAgent) and not agent.sticky:
-        return [inside[agent.first]]
-    return inside
+    swarm = cast(SwarmAgent, place.agent) if place.kind.is_swarm else None
+    return inside if swarm is None or swarm.sticky else [inside[swarm.first]]
 
 
 def _ways(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[_Way]:

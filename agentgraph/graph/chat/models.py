@@ -66,7 +66,7 @@ from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.own import detached, own_list
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 from agentgraph.safe_repr import reason, shown
-from agentgraph.tree.leaf_faults import toolless
+from agentgraph.tree.rules.chat import toolless
 
 
 class Models:

@@ -20,8 +20,9 @@ from langchain.agents.structured_output import (
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolCall, ToolMessage
 from typing_extensions import TypedDict
 
-from agentgraph.agents.agents import ChatAgent, output_keys
+from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.context import Reply
+from agentgraph.agents.kinds import output_keys
 from agentgraph.agents.schemas import (
     answer_fault,
     answer_name,

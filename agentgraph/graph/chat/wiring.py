@@ -17,7 +17,6 @@ from agentgraph.graph.graph_classes import LaneNode, picture_of
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.tree.kinds import capabilities_of
 from agentgraph.tree.places import Tree
 from agentgraph.tree.position import start
 
@@ -75,7 +74,7 @@ def _hook_node(node: HookNode) -> LaneNode:
     named = {"model": [place.node], "tools": [place.nodes.tools], END: []}
     others = [name for way in ways for name in named.get(way, [place.nodes.hook(way)])]
     is_last = node.hook.endswith(".after_agent")
-    ends_by = capabilities_of(place.agent) if is_last else Capabilities()
+    ends_by = place.kind.capabilities(place.agent) if is_last else Capabilities()
     is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
     return LaneNode(node, ends_by if END in ways else None, others, is_free)
 

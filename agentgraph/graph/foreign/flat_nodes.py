@@ -54,7 +54,6 @@ from agentgraph.graph.own import private
 from agentgraph.graph.stamps import GRAPH_AGENT
 from agentgraph.graph.state import Position, Progress, TaskResult, with_id
 from agentgraph.graph.sync_async import Call
-from agentgraph.tree.kinds import capabilities_of
 from agentgraph.tree.places import Place
 
 
@@ -453,11 +452,11 @@ def flat_node(node_context: NodeContext) -> LaneNode:
     may_end = not is_inner if has_output else END in ways
     return LaneNode(
         node,
-        capabilities_of(place.agent) if may_end else None,
+        place.kind.capabilities(place.agent) if may_end else None,
         others,
         is_free=True,
         reads=("middleware", "untracked"),
-        picture=place.agent.graph if isinstance(place.agent, InnerNode) else None,
+        picture=cast(InnerNode, place.agent).graph if is_inner else None,
         at_once=AT_ONCE if is_inner else 0,
     )
 

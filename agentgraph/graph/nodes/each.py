@@ -11,8 +11,9 @@ from typing import Any, Literal, cast
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from typing_extensions import TypedDict
 
-from agentgraph.agents.agents import EachAgent, output_keys
+from agentgraph.agents.agents import EachAgent
 from agentgraph.agents.context import Context, Item
+from agentgraph.agents.kinds import output_keys, staying_keys
 from agentgraph.agents.prebuilt.plans import RESULTS
 from agentgraph.agents.templates import fill_input
 from agentgraph.errors import InvalidOutputError
@@ -75,7 +76,7 @@ class EachNode(ForkNode):
         super().__init__(node_context, lanes)
         self._looking = talk_tasks(f"{self.name}.over", self._items)
         self._keys = frozenset(output_keys(self.agent.agent))
-        self._staying = self.agent.staying
+        self._staying = staying_keys(self.agent)
 
     @property
     def picture(self) -> Picture:

@@ -15,8 +15,9 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 from langgraph.func import task
 
-from agentgraph.agents.agents import HistoryPolicy, output_keys
+from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.context import Reply
+from agentgraph.agents.kinds import output_keys
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.failures import as_data, from_data, is_fatal, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure

@@ -7,7 +7,8 @@ In an inner lane it is a value of that lane alone.
 from collections.abc import Sequence
 from typing import cast
 
-from agentgraph.agents.agents import SwarmAgent, active_key
+from agentgraph.agents.agents import SwarmAgent
+from agentgraph.agents.kinds import active_key
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext

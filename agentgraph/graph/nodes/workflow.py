@@ -10,9 +10,10 @@ from langchain_core.messages import HumanMessage
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 
-from agentgraph.agents.agents import Step, WorkflowAgent, output_keys
+from agentgraph.agents.agents import Step, WorkflowAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.dependencies import in_order, upstream
+from agentgraph.agents.kinds import output_keys
 from agentgraph.agents.templates import StepResult, fill_input
 from agentgraph.errors import InvalidOutputError, StepFailedError
 from agentgraph.graph.failures import (

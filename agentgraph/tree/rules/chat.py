@@ -1,11 +1,10 @@
-"""Finds the faults of leaves: chat agents and their tools, functions, graphs, human agents."""
+"""The rules of chat agents, with their tools, approvals and summaries."""
 
 import inspect
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast, get_args
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
@@ -15,41 +14,39 @@ from langchain_core.tools import BaseTool
 from agentgraph.agents.agents import (
     Agent,
     AgentTool,
-    ArgsSchema,
-    Caching,
     ChatAgent,
-    Composite,
-    FunctionAgent,
-    GraphAgent,
     Handoff,
-    HumanAgent,
-    Leaf,
-    Step,
     agent_tools,
     handoff_to,
-    unchecked,
+    is_agent,
 )
-from agentgraph.agents.budgets import PolicyWord, Summarized, Trimmed
+from agentgraph.agents.budgets import Summarized
 from agentgraph.agents.functions import gives_one_value, is_async, is_hook
 from agentgraph.agents.limits import limit_faults, word_faults
 from agentgraph.agents.middleware import DECISIONS, SUMMARY, middleware_faults, tools_of
-from agentgraph.agents.schemas import answer_tools, output_fault, schema_fault
-from agentgraph.agents.signals import ResponseSchema
+from agentgraph.agents.schemas import answer_tools, output_fault
 from agentgraph.agents.tools import AgentCall, as_tool, is_async_tool, own_tools
 from agentgraph.safe_repr import reason, shown
+from agentgraph.tree.rules.handoffs import handoff_faults
+from agentgraph.tree.rules.options import (
+    LONGEST_TOOL_NAME,
+    arguments_fault,
+    history_asked,
+    history_faults,
+    is_name,
+    policy_faults,
+)
+from agentgraph.tree.rules.row import NOTHING, Around, Rules
 
-LONGEST_TOOL_NAME = 64
-"""How many characters providers take as the name of a tool."""
 _ASKS = "HumanInTheLoopMiddleware"
 """LangChain's middleware that asks a person to agree to tool calls, as `approve=` does."""
 _RULE = ("allowed_decisions", "description", "args_schema", "when")
 """What a rule of its `interrupt_on` may have."""
 
 
-def chat_faults(agent: ChatAgent, beside: Sequence[Handoff], *, in_loop: bool) -> Iterator[str]:
-    """Yield what is wrong with a chat agent, which may also transfer to those above and beside it."""
+def _faults_of(agent: ChatAgent, around: Around) -> Iterator[str]:
     yield from agent.faults
-    if not (isinstance(agent.model, Runnable) or _is_name(agent.model) or _is_chooser(agent.model)):
+    if not (isinstance(agent.model, Runnable) or is_name(agent.model) or _is_chooser(agent.model)):
         yield (
             f"the model {shown(agent.model)} is not a LangChain chat model; pass one, such as "
             "ChatOpenAI(...), a name, such as 'openai:gpt-5', or a function of a context"
@@ -59,10 +56,10 @@ def chat_faults(agent: ChatAgent, beside: Sequence[Handoff], *, in_loop: bool) -
             f"the instruction {shown(agent.instruction)} cannot be used; pass a template, a "
             "SystemMessage, or a function of a context"
         )
-    yield from _history_faults(agent.history)
+    yield from history_faults(agent.history)
     yield from limit_faults("max_iterations", agent.max_iterations)
     yield from word_faults("on_max_iterations", agent.on_max_iterations, ("raise", "answer"))
-    yield from tool_error_faults(agent.on_tool_error)
+    yield from _tool_error_faults(agent.on_tool_error)
     if not callable(agent.unknown_tool):
         yield from word_faults("unknown_tool", agent.unknown_tool, ("return", "raise"))
     if agent.model_input is not None and not is_hook(agent.model_input):
@@ -82,82 +79,18 @@ def chat_faults(agent: ChatAgent, beside: Sequence[Handoff], *, in_loop: bool) -
     yield from middleware_faults(agent.middleware)
     yield from _summary_faults(agent)
     yield from _approval_faults(agent)
-    yield from _tool_faults(agent, beside)
+    yield from _tool_faults(agent, around.beside)
     for name, given in (("peers", agent.peers), ("sticky", agent.sticky)):
         if not isinstance(given, bool):
             yield f"{name}={shown(given)} is neither True nor False"
     if agent.sticky and (agent.sub_agents_return or not agent.sub_agents):
         yield "sticky=True needs sub_agents, and those of a supervisor return to it; leave it out"
-    if agent.break_tool and not in_loop:
+    if agent.break_tool and not around.in_loop:
         yield "break_tool=True needs an enclosing loop; leave it out"
+    yield from handoff_faults(agent.by_handoff)
 
 
-def function_faults(agent: FunctionAgent) -> Iterator[str]:
-    """Yield what is wrong with a function agent."""
-    if isinstance(agent.fn, type):
-        yield (
-            f"{shown(agent.fn)} is a class; pass a function that takes a context, or an instance that "
-            f"can be called: {agent.fn.__name__}()"
-        )
-    elif not callable(agent.fn):
-        yield f"{shown(agent.fn)} cannot be called; pass a function that takes a context"
-    names = [getattr(each, "name", None) for each in agent.agents]
-    for name in dict.fromkeys(each for each in names if each is not None and names.count(each) > 1):
-        yield f"agents= has {shown(name)} twice; once is enough for any number of calls"
-    if agent.agents and agent.cache_policy is not None:
-        yield "a function that runs agents cannot have a cache_policy=; give it to those agents"
-    yield from _history_faults(agent.history)
-    yield from policy_faults(agent)
-    yield from _cache_faults(agent.cache_policy)
-    if isinstance(agent.history, Summarized):
-        yield "only a chat agent can have a summary written; use trimmed(...) for a function"
-
-
-def graph_faults(agent: GraphAgent) -> Iterator[str]:
-    """Yield what is wrong with a graph agent."""
-    graph = agent.graph
-    if not (isinstance(graph, Runnable) and hasattr(graph, "get_graph") and hasattr(graph, "nodes")):
-        if not hasattr(graph, "assistant_id"):  # a graph on a server
-            yield f"{shown(graph)} is not a compiled LangGraph graph; call compile() on its builder"
-    elif agent.output is None and "messages" not in getattr(graph, "channels", {"messages": None}):
-        yield (
-            "the state of its graph has no 'messages'; add them, as in MessagesState, or pass output=, "
-            "a function from the state to what the agent says"
-        )
-    yield from _stop_faults(graph)
-    yield from flat_faults(agent)
-    if agent.input is not None and not gives_one_value(agent.input):
-        yield f"input={shown(agent.input)} cannot be used; pass a function of a context"
-    if agent.output is not None and not gives_one_value(agent.output):
-        yield f"output={shown(agent.output)} cannot be used; pass a function of the state"
-    yield from _history_faults(agent.history)
-    yield from policy_faults(agent)
-    yield from _cache_faults(agent.cache_policy)
-    if isinstance(agent.history, Summarized):
-        yield "only a chat agent can have a summary written; use trimmed(...) for a graph"
-
-
-def _stop_faults(graph: object, inside: str = "") -> Iterator[str]:
-    """Yield where a graph, or a graph in its nodes, stops without a question."""
-    for option in ("interrupt_before", "interrupt_after"):
-        if names := getattr(graph, f"{option}_nodes", ()):
-            yield (
-                f"its graph{inside} is compiled with {option}={shown(names)}, where it would stop "
-                "without a question; compile it without, and call interrupt() in a node, or put "
-                "human(...) before the agent"
-            )
-    for name, node in getattr(graph, "nodes", {}).items():
-        for inner in getattr(node, "subgraphs", ()):
-            yield from _stop_faults(inner, f" in the node {name!r}{inside}")
-
-
-def human_faults(agent: HumanAgent) -> Iterator[str]:
-    """Yield what is wrong with an agent that asks a person."""
-    if fault := schema_fault(agent.response_schema):
-        yield fault
-
-
-def tool_error_faults(option: object) -> Iterator[str]:
+def _tool_error_faults(option: object) -> Iterator[str]:
     """Yield what is wrong with `on_tool_error`."""
     kinds = option if isinstance(option, tuple) and option else (option,)
     is_known = all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)
@@ -172,15 +105,6 @@ def tool_error_faults(option: object) -> Iterator[str]:
         )
 
 
-def is_agent(thing: object) -> bool:
-    """Return whether something is an agent."""
-    return isinstance(thing, Agent) and isinstance(unchecked(thing), Leaf | Composite)
-
-
-def _is_name(model: object) -> bool:
-    return isinstance(model, str) and bool(model.strip())
-
-
 def _is_chooser(fn: object) -> bool:
     """Return whether something is a function that takes a context."""
     if not callable(fn) or isinstance(fn, type) or not gives_one_value(fn):
@@ -190,44 +114,6 @@ def _is_chooser(fn: object) -> bool:
     except TypeError:
         return False
     return True
-
-
-def policy_faults(agent: ChatAgent | FunctionAgent | GraphAgent | Step) -> Iterator[str]:
-    """Yield what is wrong with `retry` and `timeout`."""
-    retry = agent.retry
-    several = retry if isinstance(retry, Sequence) and not hasattr(retry, "max_attempts") else [retry]
-    if retry is not None and not all(hasattr(each, "max_attempts") for each in several):
-        yield (
-            f"retry={shown(retry)} is not a retry policy; pass langgraph.types.RetryPolicy(...), or "
-            "several"
-        )
-    limit = agent.timeout
-    seconds = limit.total_seconds() if isinstance(limit, timedelta) else limit
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
-    if limit is not None and not is_number and not hasattr(limit, "run_timeout"):
-        yield (
-            f"timeout={shown(limit)} is not a timeout; pass seconds above 0, a timedelta, or a "
-            "TimeoutPolicy"
-        )
-
-
-def _cache_faults(policy: Caching) -> Iterator[str]:
-    """Yield what is wrong with `cache_policy`."""
-    if policy is None:
-        return
-    if not (hasattr(policy, "key_func") and hasattr(policy, "ttl")):
-        yield (
-            f"cache_policy={shown(policy)} is not a cache policy; pass langgraph.types.CachePolicy(...)"
-        )
-        return
-    if not gives_one_value(policy.key_func):
-        yield (
-            f"the key_func {shown(policy.key_func)} of its cache_policy cannot be used; pass a "
-            "function of a context"
-        )
-    ttl = policy.ttl
-    if ttl is not None and (not isinstance(ttl, int | float) or isinstance(ttl, bool) or ttl <= 0):
-        yield f"the ttl {shown(ttl)} of its cache_policy is not a time; pass seconds above 0, or None"
 
 
 def _approval_faults(agent: ChatAgent) -> Iterator[str]:
@@ -246,7 +132,7 @@ def _summary_faults(agent: ChatAgent) -> Iterator[str]:
     policy = agent.history
     if not isinstance(policy, Summarized):
         return
-    if not (isinstance(policy.model, Runnable) or _is_name(policy.model)):
+    if not (isinstance(policy.model, Runnable) or is_name(policy.model)):
         yield (
             f"the summarising model {shown(policy.model)} is not a LangChain chat model; pass one, "
             "such as ChatOpenAI(...), or a name, such as 'openai:gpt-5-mini'"
@@ -303,22 +189,6 @@ def _agent_tool_faults(tool: AgentTool) -> Iterator[str]:
             f"{named} enabled={shown(enabled)}; pass True or False, the name of a value, or a "
             "function of a context"
         )
-
-
-def arguments_fault(schema: ArgsSchema) -> str | None:
-    """Return what is wrong with an `args_schema`; None if nothing is."""
-    if schema is None:
-        return None
-    if fault := schema_fault(cast(ResponseSchema, schema)):
-        what = f"is {fault.partition(' is ')[2]}"
-    elif answer_tools(schema):
-        return None
-    else:
-        what = "does not describe an object"
-    return (
-        f"args_schema={shown(schema)}, which {what}; pass a pydantic model, or the JSON schema of an "
-        "object"
-    )
 
 
 def _length_faults(named: Iterable[Agent | BaseTool]) -> Iterator[str]:
@@ -413,63 +283,37 @@ def toolless(model: object) -> Iterator[object]:
         yield model
 
 
-def _history_faults(history: object) -> Iterator[str]:
-    if isinstance(history, Trimmed | Summarized):
-        yield from limit_faults("max_tokens", history.max_tokens)
-        if not callable(history.token_counter) or is_async(history.token_counter):
-            yield (
-                f"token_counter={shown(history.token_counter)} cannot be used; pass a sync function of "
-                "a list of messages, such as len"
+def _asked(agent: ChatAgent) -> Iterator[tuple[str, object]]:
+    for name in ("model", "instruction", "on_tool_error", "unknown_tool", "model_input"):
+        yield name, getattr(agent, name)
+    for tool in agent_tools(agent):
+        for name in ("output", "enabled"):
+            yield f"{name} of the agent tool {tool.agent.name!r}, ", getattr(tool, name)
+    yield from _asked_of_calls(agent.approve)
+    yield from history_asked(agent)
+
+
+def _asked_of_calls(rules: object) -> Iterator[tuple[str, object]]:
+    if not isinstance(rules, Mapping):
+        yield "approve", rules
+        return
+    for name, rule in rules.items():
+        if isinstance(rule, Mapping):
+            yield from (
+                (f"approve[{name!r}]: {part}", rule.get(part)) for part in ("when", "description")
             )
-        history = history.history
-    words = get_args(PolicyWord)
-    if callable(history) and not gives_one_value(history):
-        yield f"history={shown(history)} cannot be used; pass a function of entries"
-    elif not callable(history) and not (isinstance(history, str) and history in words):
-        yield f"unknown history {shown(history)}; use one of {', '.join(words)}, or a function"
 
 
-_INSTEAD = "pass flat=False"
+def _values(agent: ChatAgent) -> Iterator[str]:
+    for each in agent.middleware:
+        yield from getattr(each.state_schema, "__annotations__", ())
+    yield from (tool.enabled for tool in agent_tools(agent) if isinstance(tool.enabled, str))
 
 
-def flat_faults(agent: GraphAgent) -> Iterator[str]:
-    """Yield why the graph of an agent with `flat=True` cannot be laid flat."""
-    if not isinstance(agent.flat, bool):
-        yield f"flat={shown(agent.flat)} is not known; use True or False"
-        return
-    if not agent.flat:
-        return
-    builder = getattr(agent.graph, "builder", None)
-    if not hasattr(builder, "waiting_edges"):
-        yield (
-            f"flat=True takes a compiled StateGraph, such as that of create_agent(...), not "
-            f"{shown(agent.graph)}; {_INSTEAD}"
-        )
-        return
-    if agent.cache_policy is not None:
-        yield f"cache_policy= is for a whole run of a graph, and flat=True runs its nodes; {_INSTEAD}"
-    yield from (f"flat=True: {fault} {_INSTEAD}" for fault in _faults(agent.graph, builder))
-
-
-def _faults(graph: object, builder: Any) -> Iterator[str]:
-    if hasattr(graph, "agent"):
-        yield "its graph is a compiled tree of agents; put the tree there as it is, or"
-    for start, ends in sorted(_several_edges(builder).items()):
-        yield f"its graph goes on from {start!r} at {' and '.join(map(repr, ends))} at the same time;"
-    for starts, end in sorted(builder.waiting_edges):
-        yield f"its graph waits for {' and '.join(map(repr, starts))} before {end!r};"
-    if "__root__" in builder.channels:
-        yield "the state of its graph has no named keys;"
-    for name, node in builder.nodes.items():
-        if node.cache_policy is not None:
-            yield f"its node {name!r} has a cache_policy;"
-        if node.is_error_handler or node.error_handler_node is not None:
-            yield f"its node {name!r} has, or is, an error handler;"
-
-
-def _several_edges(builder: Any) -> dict[str, list[str]]:
-    """Return the nodes with several static edges, which are all taken."""
-    ends: dict[str, list[str]] = {}
-    for start, end in sorted(builder.edges):
-        ends.setdefault(start, []).append(end)
-    return {start: several for start, several in ends.items() if len(several) > 1}
+CHAT = Rules(
+    faults=_faults_of,
+    asked=_asked,
+    texts=lambda agent: [("its instruction", agent.instruction)],
+    values=_values,
+    former=lambda was: ChatAgent(name=was.name, model=NOTHING, sub_agents=was.sub_agents),
+)
