@@ -20,40 +20,22 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextvars import copy_context
 from dataclasses import is_dataclass, replace
 from functools import cache, cached_property
-from typing import Any, assert_never, cast
+from typing import Any, cast
 
 from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.cache.base import BaseCache
 from langgraph.graph import END, START, StateGraph
-from langgraph.pregel import Pregel
 from langgraph.store.base import BaseStore
 from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
-from agentgraph.agents.agents import (
-    Agent,
-    ChatAgent,
-    EachAgent,
-    FunctionAgent,
-    GraphAgent,
-    HumanAgent,
-    InnerNode,
-    LoopAgent,
-    Middleware,
-    ParallelAgent,
-    SequentialAgent,
-    SwarmAgent,
-    SwitchAgent,
-    WorkflowAgent,
-)
-from agentgraph.agents.functions import names_interrupt
+from agentgraph.agents.agents import Agent, Middleware
 from agentgraph.agents.limits import DEFAULT_LIMITS, Limits, check_limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.foreign.graph_node import GraphNode
-from agentgraph.graph.graph_classes import LaneGraph, LaneNode, RootGraph, made, picture_of
+from agentgraph.graph.graph_classes import LaneGraph, LaneNode, RootGraph, made
 from agentgraph.graph.internals import (
     SEND,
     TRIGGER,
@@ -64,20 +46,13 @@ from agentgraph.graph.internals import (
     RunnableSeq,
     StreamingHandler,
 )
+from agentgraph.graph.kinds import nodes_of
 from agentgraph.graph.named_types import allow_named
-from agentgraph.graph.nodes.concurrency import AT_ONCE, BRANCHES, Room
+from agentgraph.graph.nodes.concurrency import Room
 from agentgraph.graph.nodes.context import NodeContext
-from agentgraph.graph.nodes.each import EachNode
-from agentgraph.graph.nodes.fork import ForkNode, ParallelNode
-from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
-from agentgraph.graph.nodes.leaf_lane import FirstNode, LeafLane
-from agentgraph.graph.nodes.running import RunningNode
+from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.spending import Ledger
-from agentgraph.graph.nodes.swarm import SwarmNode
-from agentgraph.graph.nodes.switch import SwitchNode
-from agentgraph.graph.nodes.workflow import WorkflowNode
 from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
 from agentgraph.graph.state import LaneState, Position, TurnInput, Update, reading, state_types
 from agentgraph.graph.stored_values import store_values
@@ -214,26 +189,6 @@ def _checked_cache(cache: object) -> Cache | None:
     )
 
 
-def _is_leaf(lane: Lane) -> bool:
-    """Return whether a lane is one leaf that needs nothing of a graph, as long as it does not ask."""
-    place = lane.place
-    node = lane.graph.nodes[place.node].bound if place.kind.is_leaf else None
-    if lane.graph.nodes.keys() - {START, place.node, place.nodes.question}:
-        return False
-    if not isinstance(node, LeafNode) or node.node_context.has_border:
-        return False
-    if place.policy("retry") or place.policy("timeout"):
-        return False
-    match place.agent:
-        case FunctionAgent(fn=fn, cache_policy=None):
-            return isinstance(node, FirstNode) and not names_interrupt(fn)
-        case ChatAgent():
-            from agentgraph.graph.chat.wiring import is_one_call
-
-            return is_one_call(node)
-    return False
-
-
 def _keeping(node: LaneNode) -> LaneNode:
     """Return a node that also reads and writes what is kept for an enclosing agent."""
     return node._replace(reads=tuple(dict.fromkeys([*node.reads, "middleware"])))
@@ -317,59 +272,14 @@ class _LaneBuilder:
         channel: Any = graph.channels[START]
         graph.channels[START] = TurnInput(channel.typ, position=position)
 
-    def _nodes(self, place: Place) -> Iterator[LaneNode]:
-        """Yield the nodes of a place. Only this method knows the kinds of agents."""
-        agent, capabilities = place.agent, capabilities_at(self.tree, place)
+    def _nodes(self, place: Place) -> Iterable[LaneNode]:
+        """Return the nodes of a place, by the kind of its agent."""
+        capabilities = capabilities_at(self.tree, place)
         lanes = [Lane(lane, self.build(lane)) for lane in self.tree.lanes(place)]
         node_context = self._node_context(place, capabilities)
-        match agent:
-            case ChatAgent():
-                from agentgraph.graph.chat.wiring import chat_nodes
-
-                yield from chat_nodes(node_context, lanes)
-            case FunctionAgent():
-                plain = FirstNode if place.is_item else FunctionNode
-                yield LaneNode(
-                    RunningNode(node_context, capabilities, lanes)
-                    if lanes
-                    else plain(node_context, capabilities),
-                    capabilities,
-                    [place.nodes.question] if capabilities.ask else (),
-                    picture=picture_of(lanes) if lanes else None,
-                    at_once=AT_ONCE if lanes else 0,
-                )
-                if capabilities.ask:
-                    yield LaneNode(QuestionNode(node_context), None, [place.node])
-            case GraphAgent(flat=True) | InnerNode():
-                from agentgraph.graph.foreign.flat_nodes import flat_node
-
-                yield flat_node(node_context)
-            case GraphAgent(graph=inner):
-                yield LaneNode(
-                    GraphNode(node_context),
-                    capabilities,
-                    may_leave=True,
-                    picture=inner if isinstance(inner, Pregel) else None,
-                )
-            case HumanAgent():
-                yield LaneNode(HumanNode(node_context), capabilities)
-            case SwitchAgent() | SwarmAgent():
-                node = SwitchNode if isinstance(agent, SwitchAgent) else SwarmNode
-                yield LaneNode(node(node_context), capabilities)
-            case ParallelAgent():
-                most = max(agent.max_concurrency or 0, BRANCHES)
-                yield self._fork(ParallelNode(node_context, lanes), capabilities, min(len(lanes), most))
-            case WorkflowAgent():
-                most = min(len(lanes), BRANCHES)
-                yield self._fork(WorkflowNode(node_context, lanes), capabilities, most)
-            case EachAgent():
-                lanes = [LeafLane(*lane) if _is_leaf(lane) else lane for lane in lanes]
-                most = max(agent.max_concurrency or 0, AT_ONCE)
-                yield self._fork(EachNode(node_context, lanes), capabilities, most)
-            case SequentialAgent() | LoopAgent():
-                raise AssertionError(f"{agent.name} has no node, only edges")
-            case _:
-                assert_never(agent)
+        nodes = nodes_of(place.kind.name)(node_context, capabilities, lanes)
+        keeps = any(lane.place in self._keeping and not lane.place.is_called for lane in lanes)
+        return map(_keeping, nodes) if keeps else nodes
 
     def _node_context(self, place: Place, capabilities: Capabilities) -> NodeContext:
         """Return the context of a place's nodes.
@@ -386,11 +296,6 @@ class _LaneBuilder:
             has_border=has_border,
             cache=self.cache,
         )
-
-    def _fork(self, node: ForkNode, capabilities: Capabilities, at_once: int) -> LaneNode:
-        keeps = any(lane.place in self._keeping and not lane.place.is_called for lane in node.lanes)
-        reads = ("middleware",) if keeps else ()
-        return LaneNode(node, capabilities, reads=reads, picture=node.picture, at_once=at_once)
 
     def _add(self, builder: Builder, each: LaneNode) -> None:
         """Add a node with its edges: to where its agent may lead, and to the `others`."""

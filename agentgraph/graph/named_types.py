@@ -19,7 +19,6 @@ from langgraph.pregel import Pregel
 from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
-from agentgraph.agents.agents import ChatAgent
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.strict import Key, StrictSerializer, is_safe, key_of
 from agentgraph.graph.values import Reducers
@@ -125,15 +124,14 @@ def _fields_of(kind: object) -> Iterable[object]:
 
 def _hints_at(place: Place) -> Iterator[object]:
     """Yield the types that the agent at a place names: of its answer, its middleware, its graph."""
-    agent = place.agent
-    if isinstance(agent, ChatAgent):
-        yield from (each.state_schema for each in agent.middleware)
-        if agent.output_schema is not None:
+    if place.chat is not None:
+        yield from (each.state_schema for each in place.chat.middleware)
+        if place.chat.output_schema is not None:
             from agentgraph.graph.chat.output import wanted_by
 
-            wanted = wanted_by(agent.output_schema)
+            wanted = wanted_by(place.chat.output_schema)
             yield from wanted.schemas.values() if wanted else ()
-    if (graph := getattr(agent, "graph", None)) is not None:
+    if (graph := getattr(place.agent, "graph", None)) is not None:
         yield from _hints_of_graph(graph)
 
 

@@ -11,6 +11,7 @@ from langgraph.graph import END
 
 from agentgraph.agents.agents import Retry, Timeout
 from agentgraph.agents.middleware import ASKS
+from agentgraph.agents.schemas import answer_tools
 from agentgraph.agents.tools import provider_tools
 from agentgraph.errors import InvalidOutputError, MaxIterationsError
 from agentgraph.graph.chat.agent import BuiltAgent
@@ -96,6 +97,13 @@ class ModelNode(ChatNode):
         self.node = built.flat.nodes["model"].bound if built.takes_node else None
         self._tools, self._bound = [*built.tools, *provider_tools(self.agent)], BoundModels()
         self._shares_state = built.shares_state("wrap_model_call")
+
+    @property
+    def needs_no_graph(self) -> bool:
+        """Whether the agent only asks its model, once."""
+        built = self.built
+        has_more = built.runs_tools or built.keeps_record or built.takes_node
+        return not (has_more or answer_tools(self.agent.output_schema))
 
     def talk(self, activation: Activation) -> Calls[None]:
         """Ask the model, again if its reply does not fit."""

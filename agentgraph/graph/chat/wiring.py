@@ -1,6 +1,6 @@
 """How a chat agent's nodes follow each other in its lane, as LangChain's `create_agent` has them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from langgraph.graph import END
@@ -21,7 +21,7 @@ from agentgraph.tree.places import Tree
 from agentgraph.tree.position import start
 
 
-def chat_nodes(node_context: NodeContext, lanes: list[Lane]) -> Iterator[LaneNode]:
+def chat_nodes(node_context: NodeContext, lanes: Sequence[Lane]) -> Iterator[LaneNode]:
     """Yield the nodes of a chat agent; those that may end it do so by way of the last hooks."""
     built = BuiltAgent(node_context)
     place, agent = node_context.place, built.agent
@@ -45,15 +45,6 @@ def chat_nodes(node_context: NodeContext, lanes: list[Lane]) -> Iterator[LaneNod
         picture = picture_of(lanes, calls) if lanes else None
         node = _by_way_of(last, LaneNode(ToolsNode(built, lanes), tool_capabilities(agent), again))
         yield node._replace(reads=reads, picture=picture, at_once=AT_ONCE)
-
-
-def is_one_call(node: object) -> bool:
-    """Return whether a node is that of a chat agent which only asks its model, once."""
-    if not isinstance(node, ModelNode):
-        return False
-    built = node.built
-    has_more = built.runs_tools or built.keeps_record or built.takes_node
-    return not (has_more or answer_tools(built.agent.output_schema))
 
 
 def _starts(node_context: NodeContext) -> dict[str, list[str]]:

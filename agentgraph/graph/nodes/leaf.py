@@ -66,6 +66,11 @@ class LeafNode(Runnable[LaneState, Update]):
         """Whether a function chooses what the agent sees."""
         return history_function(self.node_context.history) not in (None, unchanged)
 
+    @property
+    def needs_no_graph(self) -> bool:
+        """Whether it can run as an item without a graph of its own, as long as it does not ask."""
+        return False
+
     @abstractmethod
     def run(self, activation: Activation) -> None:
         """Run the agent."""

@@ -25,7 +25,9 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.graph import START
 
+from agentgraph.agents.functions import names_interrupt
 from agentgraph.graph.failures import leave_limited
 from agentgraph.graph.internals import (
     PULL,
@@ -55,6 +57,11 @@ Outcome = tuple[LaneResult, Exception | None]
 
 class FirstNode(FunctionNode):
     """The node of a function that is a lane, which may have run in the lane's task already."""
+
+    @property
+    def needs_no_graph(self) -> bool:
+        """Whether its code does not name LangGraph's `interrupt`, and nothing is cached."""
+        return self.agent.cache_policy is None and not names_interrupt(self.agent.fn)
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: object) -> Update:
         """Return what the function has returned, or call it."""
@@ -130,6 +137,17 @@ class _Run(NamedTuple):
             messages = changes_of_lane((), [*sent, messages])
         state = {**update, "messages": messages}
         return {**result_of(state), "position": position}
+
+
+def in_its_task(lane: Lane) -> Lane:
+    """Return a lane as one that runs in its task, if it is one leaf that needs nothing of a graph."""
+    place = lane.place
+    node = lane.graph.nodes[place.node].bound if place.kind.is_leaf else None
+    is_alone = not lane.graph.nodes.keys() - {START, place.node, place.nodes.question}
+    if not is_alone or not isinstance(node, LeafNode) or node.node_context.has_border:
+        return lane
+    is_retried = place.policy("retry") or place.policy("timeout")
+    return LeafLane(*lane) if node.needs_no_graph and not is_retried else lane
 
 
 class LeafLane(Lane):
