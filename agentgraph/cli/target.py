@@ -17,7 +17,7 @@ import agentgraph.skills
 from agentgraph.agents.agents import Agent
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.named_types import allowed_types
-from agentgraph.show.lines import kind_of
+from agentgraph.show.kinds import kind_text
 
 _SKILL_FILES = (".yaml", ".yml", ".json")
 _REGISTRIES = ("tools", "models", "agents")
@@ -176,5 +176,5 @@ def _agents_of(path: Path, module: ModuleType) -> str:
     agents = {name: value for name, value in vars(module).items() if isinstance(value, Agent)}
     if not agents:
         return "The file defines no agent."
-    lines = "".join(f"\n  {path}:{name} ({kind_of(value)})" for name, value in agents.items())
+    lines = "".join(f"\n  {path}:{name} ({kind_text(value)})" for name, value in agents.items())
     return f"It defines:{lines}"

@@ -7,6 +7,7 @@ rank is a column, and a chain is as wide as all its labels together; from top to
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from agentgraph.show.kinds import LOOKS
 from agentgraph.show.sketch import Line, Part, Sketch
 
 Direction = Literal["LR", "TD"]
@@ -14,9 +15,6 @@ Direction = Literal["LR", "TD"]
 MOST_WIDTH = 960
 """How many pixels fit on a page, in a README or a notebook."""
 _CHARACTER, _LINE, _GAP, _MARGIN = 9, 22, 50, 16
-_PADDING = {"switch": 50, "swarm": 50, "person": 50, "parallel": 60, "workflow": 60, "ends": 10}
-"""What a node is wider than its label, in pixels, by its kind; else `_NODE`."""
-_NODE = 36
 
 
 class _Size(NamedTuple):
@@ -33,7 +31,8 @@ def direction_of(sketch: Sketch, labels: Mapping[str, str]) -> Direction:
     ranks, boxes measured by what is in them. It fits up to 960 pixels. If it fits in neither direction,
     the narrower one is taken.
 
-    >>> from agentgraph.show.sketch import Line, Part, Sketch
+    >>> from agentgraph.show.kinds import LOOKS
+    from agentgraph.show.sketch import Line, Part, Sketch
     >>> from agentgraph.show.drawn_kinds import Drawn
     >>> def chain(length):
     ...     parts = [Part(f"agent{i}", "", Drawn("chat")) for i in range(length)]
@@ -75,9 +74,10 @@ def _size(
 
 def _part_size(part: Part, lines: Sequence[Line], labels: Mapping[str, str], is_wide: bool) -> _Size:
     rows = labels[part.key].split("\n")
-    width: float = max(map(len, rows)) * _CHARACTER + _PADDING.get(part.drawn.kind, _NODE)
+    look = LOOKS[part.drawn.kind]
+    width: float = max(map(len, rows)) * _CHARACTER + look.padding
     height: float = len(rows) * _LINE + _MARGIN
-    if part.drawn.kind == "switch":
+    if look.is_square:
         height = width
     if part.inside:
         inner = _size(part.inside, lines, labels, is_wide)

@@ -18,8 +18,9 @@ from agentgraph.graph.open_types import Graph
 from agentgraph.journal.steps import Visit
 from agentgraph.safe_repr import cut, printable
 from agentgraph.show.directions import Direction, direction_of
+from agentgraph.show.kinds import LOOKS
 from agentgraph.show.lines import tree_lines
-from agentgraph.show.looks import BOX, LINE, LOOKS, LOOP, LOOP_CLASS, PALE
+from agentgraph.show.looks import BOX, LINE, LOOP, LOOP_CLASS, PALE
 from agentgraph.show.pages import as_page, as_svg, can_render
 from agentgraph.show.run_figures import Figures, figures_of, idle_parts
 from agentgraph.show.sketch import Part, Sketch, sketch

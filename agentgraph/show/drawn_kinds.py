@@ -7,10 +7,10 @@ from functools import cache
 from langgraph.graph import END, START
 from langgraph.pregel import Pregel
 
-from agentgraph.agents.agents import LoopAgent
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.open_types import Graph
-from agentgraph.show.looks import ENDS, LANE, OF_AGENTS
+from agentgraph.show.kinds import appearance_of
+from agentgraph.show.looks import ENDS, LANE
 from agentgraph.tree.places import Place, Tree
 
 Ends = tuple[str, str]
@@ -90,7 +90,7 @@ def _subgraphs(graph: object) -> dict[str, object]:
 def _kind_of_node(place: Place, node: str) -> str:
     """Return the kind of one of the nodes of a place."""
     if node == place.node:
-        return OF_AGENTS.get(place.kind.name, place.kind.name)
+        return appearance_of(place.kind.name).look
     if node == place.nodes.tools:
         return "tools"
     return "person" if node in (place.nodes.approve, place.nodes.question) else "middleware"
@@ -160,8 +160,7 @@ def _is_unclear(source: Drawn, target: Drawn) -> bool:
 
 def _repeats(place: Place) -> str:
     """Return what is said of an edge that leads back: `↻ refine, at most 3`."""
-    agent = place.agent
-    if not isinstance(agent, LoopAgent):
+    if not place.kind.goes_round:
         return "↻ checked" if place.is_stop else f"↻ {place.given_name}, checked"
-    most = f", at most {agent.max_iterations}" if agent.max_iterations else ""
-    return f"↻ {agent.name}{most}"
+    limit = getattr(place.agent, "max_iterations", None)
+    return f"↻ {place.given_name}, at most {limit}" if limit else f"↻ {place.given_name}"

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from agentgraph.show.looks import BOX, INK, LINE, LOOKS, LOOP, LOOP_CLASS, LOOP_WORD, PALE
+from agentgraph.show.kinds import LOOKS
+from agentgraph.show.looks import BOX, INK, LINE, LOOP, LOOP_CLASS, LOOP_WORD, PALE
 
 _CHARACTER, _PADDING, _HEIGHT, _GAP, _TOP = 7.2, 20, 24, 8, 20
 """The width of a character, what an entry is wider than its word, its height, and the space around."""

@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from agentgraph.agents.agents import (
-    Agent,
-    CheckedAgent,
-    EachAgent,
-    Leaf,
-    LoopAgent,
-    ParallelAgent,
-    SwarmAgent,
-    SwitchAgent,
-)
+from agentgraph.agents.agents import Agent
 from agentgraph.agents.kinds import agents_inside
 from agentgraph.events.events import AgentEvent
 from agentgraph.safe_repr import as_json, cut, printable, shown
+from agentgraph.show.kinds import kind_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +45,7 @@ def tree_lines(agent: Agent) -> list[str]:
         agent: The root of the tree; it may have faults.
     """
     return [
-        head + printable(f"{each.name if hasattr(each, 'name') else shown(each)} ({kind_of(each)})")
+        head + printable(f"{each.name if hasattr(each, 'name') else shown(each)} ({kind_text(each)})")
         for head, each in outlined(agent, agents_inside)
     ]
 
@@ -73,34 +65,6 @@ def outlined(root: T, inside: Callable[[T], Sequence[T]]) -> Iterator[tuple[str,
         for child in reversed(inside(each)):
             stack.append((indent + lines[0], indent + lines[1], child))
             lines = ("├─ ", "│  ")
-
-
-def kind_of(agent: Agent) -> str:
-    """Return the kind of an agent, and its limits: `loop, at most 3`.
-
-    Args:
-        agent: The agent.
-    """
-    kind = type(agent).__name__.removesuffix("Agent").lower()
-    match agent:
-        case CheckedAgent():
-            return f"{kind_of(agent.agent)}, checked" if agent.repeats else kind_of(agent.agent)
-        case LoopAgent():
-            most = f"at most {agent.max_iterations}" if agent.max_iterations else "no bound"
-            return f"{kind}, {most}"
-        case SwitchAgent(choose=str(choose)):
-            return f"{kind}, by {choose}"
-        case SwarmAgent(start=str(start)):
-            return f"{kind}, begins at {start}"
-        case EachAgent():
-            names = [agent.over] if isinstance(agent.over, str) else []
-            at_once = f", {agent.max_concurrency} at once" if agent.max_concurrency else ""
-            writes = f", writes {agent.output_key}" if agent.output_key else ""
-            return " ".join([f"{kind}{' of' if names else ''}", *names]) + at_once + writes
-        case ParallelAgent() if agent.max_concurrency:
-            return f"{kind}, {agent.max_concurrency} at once"
-    writes = f", writes {agent.output_key}" if isinstance(agent, Leaf) and agent.output_key else ""
-    return f"{kind}{writes}"
 
 
 def event_text(event: AgentEvent) -> str:

@@ -14,12 +14,11 @@ from agentgraph.agents.kinds import KINDS
 from agentgraph.graph.graph_classes import TITLE
 from agentgraph.graph.open_types import Graph
 from agentgraph.show.drawn_kinds import Drawn, Ends, drawn_kinds, ways_back
-from agentgraph.show.looks import LANE, LOOKS
+from agentgraph.show.kinds import LOOKS
+from agentgraph.show.looks import LANE
 
 _FURTHER = {word for kind in KINDS.values() for word in kind.further}
 """The suffixes of an agent's further nodes, as in `write.tools`."""
-_TITLED = ("parallel", "workflow", "foreign")
-"""The kinds whose boxes say the word for their kind."""
 _ENDS = {START: "start", END: "end"}
 
 
@@ -115,7 +114,7 @@ def sketch(graph: Graph, *, xray: bool = True) -> Sketch:
 def _is_round(ends: Ends, drawn: Mapping[str, Drawn]) -> bool:
     """Return whether an edge is only the next round of a chat agent, after a reply that is refused."""
     source, target = ends
-    return source == target and drawn[source].kind == "chat"
+    return source == target and LOOKS[drawn[source].kind].hides_rounds
 
 
 def _parts(
@@ -135,7 +134,8 @@ def _parts(
             yield Part(key, _ENDS.get(key) or _label(key, node), drawn[key])
             continue
         inner, what = f"{box}{name}:", drawn[box + name]
-        title = titles.get(inner) or (LOOKS[what.kind].word if what.kind in _TITLED else "")
+        look = LOOKS[what.kind]
+        title = titles.get(inner) or (look.word if look.is_titled else "")
         only = _only_box(nodes, inner) if inner in titles else inner
         inside = tuple(_parts(nodes, only, drawn, titles))
         label = f"{_short(name)}: {title}" if title else _short(name)

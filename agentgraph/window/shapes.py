@@ -12,7 +12,7 @@ from agentgraph.reports.comparison import Difference, Side
 from agentgraph.reports.glances import Glance, Tally
 from agentgraph.reports.timeline import Bar
 from agentgraph.safe_repr import cut, reason
-from agentgraph.show.lines import kind_of
+from agentgraph.show.kinds import kind_text
 from agentgraph.tree.addresses import parse_address
 from agentgraph.tree.places import Place, Tree
 
@@ -42,7 +42,7 @@ def _place_data(tree: Tree, place: Place) -> JsonObject:
         "id": place.node,
         "name": place.name,
         "kind": place.kind.name,
-        "about": kind_of(agent) if isinstance(agent, Agent) else "",
+        "about": kind_text(agent) if isinstance(agent, Agent) else "",
         "most": getattr(agent, "max_iterations", None),
         "is_called": place.is_called,
         **_order_data(tree, place),

@@ -1,7 +1,6 @@
 """How kinds look: told apart by shape and colour, readable on white and black; legends; directions."""
 
 from itertools import combinations
-from typing import get_args
 from xml.etree import ElementTree
 
 import pytest
@@ -10,10 +9,12 @@ from helpers.walking import par, rounds, seq
 from langgraph.graph import START, MessagesState, StateGraph
 
 import agentgraph as ag
-from agentgraph.agents.agents import Composite, Leaf
+from agentgraph.agents.kinds import KINDS as AGENT_KINDS
+from agentgraph.agents.kinds import AgentKind
 from agentgraph.show.drawing import mermaid, picture
+from agentgraph.show.kinds import LOOKS, appearance_of
 from agentgraph.show.legend import legend
-from agentgraph.show.looks import BOX, INK, LINE, LOOKS, LOOP, OF_AGENTS, Look
+from agentgraph.show.looks import BOX, INK, LINE, LOOP, Look
 
 KINDS = ("chat", "function", "person", "foreign", "switch", "swarm", "parallel", "workflow", "each")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -38,10 +39,9 @@ def test_two_kinds_differ_in_shape_and_in_colour(one: str, other: str) -> None:
     assert LOOKS[one].fill != LOOKS[other].fill
 
 
-@pytest.mark.parametrize("agent", [*get_args(Leaf), *get_args(Composite)])
-def test_each_kind_of_agent_that_has_a_node_has_a_look(agent: type) -> None:
-    kind = agent.__name__.removesuffix("Agent").lower()
-    assert (OF_AGENTS.get(kind, kind) in LOOKS) == (kind not in ("sequential", "loop"))
+@pytest.mark.parametrize("kind", [*AGENT_KINDS])
+def test_each_kind_of_agent_that_has_a_node_has_a_look(kind: AgentKind) -> None:
+    assert (appearance_of(kind).look in LOOKS) == AGENT_KINDS[kind].is_node
 
 
 @pytest.mark.parametrize("look", [*LOOKS.values()], ids=[*LOOKS])

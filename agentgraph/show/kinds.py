@@ -1,0 +1,144 @@
+"""How an agent of each kind is shown: a row for each, in one closed `match`, and the table of looks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, assert_never
+
+from agentgraph.agents.agents import Agent, EachAgent, checks_of, is_agent, unchecked
+from agentgraph.agents.kinds import PlaceKind, kind_of
+from agentgraph.show.looks import ENDS, LANE, Look
+
+LOOKS = MappingProxyType(
+    {
+        "chat": Look("chat", ("(", ")"), "#ede9fe", "#7c3aed", hides_rounds=True),
+        "tools": Look("tools", ("([", "])"), "#faf5ff", "#a78bfa", "#fdfaff"),
+        "middleware": Look(
+            "middleware", ("[", "]"), "#faf5ff", "#a78bfa", node_border="stroke-dasharray:4 3"
+        ),
+        "function": Look("function", ("[", "]"), "#dbeafe", "#2563eb", "#f5f9ff"),
+        "person": Look("person", ("[/", "/]"), "#fef3c7", "#d97706", padding=50),
+        "foreign": Look(
+            "graph",
+            ("[[", "]]"),
+            "#e5e9f0",
+            "#475569",
+            "#f8fafc",
+            "stroke-width:2px,stroke-dasharray:2 3",
+            is_titled=True,
+        ),
+        "switch": Look("switch", ("{", "}"), "#ffedd5", "#ea580c", padding=50, is_square=True),
+        "swarm": Look("swarm", ("{{", "}}"), "#fce7f3", "#db2777", padding=50),
+        "parallel": Look(
+            "parallel",
+            ("[/", "\\]"),
+            "#e0f2fe",
+            "#0284c7",
+            "#f2faff",
+            "stroke-width:2px,rx:12px,ry:12px",
+            padding=60,
+            is_titled=True,
+        ),
+        "workflow": Look(
+            "workflow",
+            ("[\\", "/]"),
+            "#e0e7ff",
+            "#4338ca",
+            "#f5f7ff",
+            "stroke-width:2px",
+            padding=60,
+            is_titled=True,
+        ),
+        "each": Look(
+            "for each",
+            ("[(", ")]"),
+            "#ecfccb",
+            "#4d7c0f",
+            "#f9fef0",
+            "stroke-width:2px,stroke-dasharray:8 4",
+        ),
+        LANE: Look("", ("[", "]"), "#ffffff", "#cbd5e1", "#ffffff"),
+        ENDS: Look("", ("((", "))"), "#e5e7eb", "#6b7280", padding=10),
+    }
+)
+"""The looks by kind."""
+
+
+def _writes(agent: object) -> str:
+    key = getattr(agent, "output_key", None)
+    return f", writes {key}" if key else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Appearance:
+    """How the agents of one kind are shown.
+
+    Attributes:
+        look: The look of their nodes in drawings, a key of `LOOKS`; empty if they have no node.
+        options: Returns what an outline says of an agent after the word for its kind.
+    """
+
+    look: str = ""
+    options: Callable[[Any], str] = _writes
+
+
+def appearance_of(kind: PlaceKind) -> Appearance:
+    """Return how agents of a kind are shown; see `agents.kinds` for the words."""
+    match kind:
+        case "chat":
+            return Appearance("chat")
+        case "function":
+            return Appearance("function")
+        case "graph" | "node":
+            return Appearance("foreign")
+        case "human":
+            return Appearance("person")
+        case "sequential":
+            return Appearance()
+        case "loop":
+            return Appearance(
+                options=lambda agent: (
+                    f", at most {agent.max_iterations}" if agent.max_iterations else ", no bound"
+                )
+            )
+        case "switch":
+            return Appearance(
+                "switch",
+                lambda agent: f", by {agent.choose}" if isinstance(agent.choose, str) else "",
+            )
+        case "swarm":
+            return Appearance(
+                "swarm",
+                lambda agent: f", begins at {agent.start}" if isinstance(agent.start, str) else "",
+            )
+        case "parallel":
+            return Appearance("parallel", _at_once)
+        case "workflow":
+            return Appearance("workflow")
+        case "each":
+            return Appearance("each", _of_each)
+        case _:
+            assert_never(kind)
+
+
+def _at_once(agent: Any) -> str:
+    return f", {agent.max_concurrency} at once" if agent.max_concurrency else ""
+
+
+def _of_each(agent: EachAgent) -> str:
+    over = f" of {agent.over}" if isinstance(agent.over, str) else ""
+    return f"{over}{_at_once(agent)}{_writes(agent)}"
+
+
+def kind_text(agent: Agent) -> str:
+    """Return the kind of an agent, and its limits: `loop, at most 3`.
+
+    Args:
+        agent: The agent; in a tree with faults it may be anything.
+    """
+    inner = unchecked(agent)
+    checked = ", checked" * sum(check.repeats for check in checks_of(agent))
+    if not is_agent(inner):
+        return type(inner).__name__.lower() + checked
+    name = kind_of(inner).name
+    return f"{name}{appearance_of(name).options(inner)}{checked}"
