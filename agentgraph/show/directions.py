@@ -31,8 +31,7 @@ def direction_of(sketch: Sketch, labels: Mapping[str, str]) -> Direction:
     ranks, boxes measured by what is in them. It fits up to 960 pixels. If it fits in neither direction,
     the narrower one is taken.
 
-    >>> from agentgraph.show.kinds import LOOKS
-    from agentgraph.show.sketch import Line, Part, Sketch
+    >>> from agentgraph.show.sketch import Line, Part, Sketch
     >>> from agentgraph.show.drawn_kinds import Drawn
     >>> def chain(length):
     ...     parts = [Part(f"agent{i}", "", Drawn("chat")) for i in range(length)]

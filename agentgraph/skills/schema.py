@@ -5,13 +5,12 @@ functions, cannot be written in a file. Only what a file may say in its own way 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial, reduce, wraps
+from functools import cache, partial, reduce
 from inspect import Parameter, getdoc, signature
 from operator import or_
-from typing import Annotated, Any, ClassVar, Literal, get_origin
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 from langgraph.types import RetryPolicy
 from pydantic import (
@@ -34,7 +33,6 @@ from agentgraph.agents.agents import (
     AgentFunction,
     Approval,
     Case,
-    FunctionAgent,
     HistoryPolicy,
     Instruction,
     Model,
@@ -44,29 +42,14 @@ from agentgraph.agents.agents import (
     ToolTimeout,
 )
 from agentgraph.agents.budgets import PolicyWord
-from agentgraph.agents.builders import (
-    agent_tool,
-    chat_agent,
-    each,
-    human,
-    loop,
-    parallel,
-    sequential,
-    step,
-    swarm,
-    switch,
-    workflow,
-)
+from agentgraph.agents.builders import agent_tool, chat_agent, step
 from agentgraph.agents.context import Context
 from agentgraph.agents.limits import Limits
-from agentgraph.agents.prebuilt.plan_execute import plan_execute
-from agentgraph.agents.prebuilt.supervisor import supervisor
 from agentgraph.agents.signals import SKIP, BreakLoop, Exit, JsonSchema, ResponseSchema
 from agentgraph.safe_repr import shown
-from agentgraph.skills.reading import plain
+from agentgraph.skills.kinds import Builder, FileKind, builder_of
 from agentgraph.skills.references import Registry, refused
 
-Builder = Callable[..., Any]
 _ENTRY = re.compile(r"^    (?P<name>\w+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
 """The entry of an argument in a docstring."""
 AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER, NAMES, RULES, RULE, FLAG, WORD = ALTERNATIVES = (
@@ -96,11 +79,10 @@ class ValueIs:
         return same and bool(value == self.wanted)
 
 
-def _given(*, agent: Agent, agents: Sequence[Agent] = ()) -> Agent:
+def _given(*, agent: Any, agents: Sequence[Agent] = ()) -> Agent:
     """Return an agent that was given; a function agent with more agents that it runs."""
-    if not isinstance(agent, FunctionAgent) or not agents:
-        return agent
-    return replace(agent, agents=(*agent.agents, *agents))
+    given: Agent = replace(agent, agents=(*agent.agents, *agents)) if agents else agent
+    return given
 
 
 def _find(registry: Registry, name: str, info: ValidationInfo) -> object:
@@ -217,7 +199,7 @@ class Reference(Part):
     @classmethod
     def _runs_agents(cls, agents: object, info: ValidationInfo) -> object:
         agent = info.data.get("agent")
-        if agent is not None and not isinstance(agent, FunctionAgent):
+        if agent is not None and not hasattr(agent, "agents"):
             raise refused(
                 f"only a function runs agents, and {shown(agent.name)} is none; leave them out"
             )
@@ -368,37 +350,11 @@ def _kind(name: str, builder: Builder) -> type[Part]:
     return _part(name.title().replace("_", ""), builder, kind=kind)
 
 
-_BUILDERS: dict[str, Builder] = {
-    "sequential": sequential,
-    "parallel": parallel,
-    "loop": loop,
-    "workflow": workflow,
-    "switch": switch,
-    "swarm": swarm,
-    "each": each,
-    "supervisor": supervisor,
-    "plan_execute": plan_execute,
-    "chat": chat_agent,
-    "human": human,
+_KINDS: tuple[FileKind, ...] = get_args(FileKind)
+KINDS: dict[str, type[Part]] = {
+    kind: _kind(kind, builder) for kind in _KINDS if (builder := builder_of(kind)) is not None
 }
-KINDS: dict[str, type[Part]] = {name: _kind(name, builder) for name, builder in _BUILDERS.items()}
 """The models of the kinds of agents by kind."""
-
-
-@wraps(switch)
-def _switch(*, cases: Mapping[str, Case], **options: Any) -> Agent:
-    """Return a switch; a key of a file, which is a text, is also the key of what it reads as."""
-    return switch(**options, cases=[(key, each) for text in cases for key, each in _read(text, cases)])
-
-
-def _read(text: str, cases: Mapping[str, Case]) -> Iterator[tuple[object, Case]]:
-    yield text, cases[text]
-    with suppress(ValueError):
-        if (key := plain(text)) != text:
-            yield key, cases[text]
-
-
-KINDS["switch"].builder = _switch
 AgentTool = _part("AgentTool", agent_tool)
 Step = _part("Step", step)
 
