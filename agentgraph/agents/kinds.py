@@ -288,6 +288,11 @@ KINDS: Mapping[AgentKind, Kind] = MappingProxyType(
 """The rows by their words, as far as no option changes them: what an outline of a tree still tells."""
 
 
+def is_chat(agent: object) -> bool:
+    """Return whether an agent, without a check around it, is a chat agent."""
+    return isinstance(agent, Leaf) and kind_of(agent).calls_model
+
+
 def called_agents(agent: Agent) -> tuple[Agent, ...]:
     """Return the agents that an agent calls any number of times: as tools, for items, in a function."""
     inner = unchecked(agent)
@@ -377,5 +382,4 @@ def changed(tree: object, change: Callable[[ChatAgent], ChatAgent]) -> Any:
     copy: Any = replace(
         tree, **{each.name: changed(getattr(tree, each.name), change) for each in fields(tree)}
     )
-    is_chat = isinstance(copy, Leaf) and kind_of(copy).calls_model
-    return change(copy) if is_chat else copy
+    return change(copy) if is_chat(copy) else copy

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from agentgraph.agents.agents import EachAgent
 from agentgraph.graph.nodes.concurrency import AT_ONCE
@@ -36,10 +36,10 @@ class LeafItems(NamedTuple):
 
 def leaf_items(tree: Tree, spot: Spot, runs: StepRuns) -> LeafItems:
     """Return what is known of the items of a step; nothing if it has no such items."""
-    agent = spot.place.agent
+    agent = cast(EachAgent, spot.place.agent)
     lanes = tree.lanes(spot.place)
     keys = _keys(spot)
-    if not isinstance(agent, EachAgent) or keys is None or not lanes[0].kind.is_leaf:
+    if not spot.place.kind.has_items or keys is None or not lanes[0].kind.is_leaf:
         return LeafItems({}, [])
     ended, needs = _ended(spot)
     at = {number: _address(spot, lanes[0], number, key) for number, key in enumerate(keys)}

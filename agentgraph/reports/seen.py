@@ -7,13 +7,13 @@ one may have changed them, a remark says so.
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.runnables import Runnable
 
-from agentgraph.agents.agents import ChatAgent, FunctionAgent, GraphAgent, HistoryPolicy
+from agentgraph.agents.agents import ChatAgent, HistoryPolicy
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
 from agentgraph.agents.middleware import any_has
 from agentgraph.agents.prebuilt.supervisor import Reminder
@@ -46,23 +46,20 @@ def seen_by(view: View, spot: Spot) -> Seen:
         view: The view of the step.
         spot: The step.
     """
-    agent: object = view.node_context.place.agent
-    match agent:
-        case ChatAgent():
-            return _seen_by_model(view, spot, agent)
-        case FunctionAgent():
-            policy, remarks = _quiet(agent.history)
-            return Seen(view.context(policy).seen, remarks)
-        case GraphAgent(flat=False):
-            policy, remarks = _quiet(agent.history)
-            if agent.input is not None:
-                remarks.append("input= is a function: what it made of these messages is not told")
-            if getattr(agent.graph, "checkpointer", None) is True:
-                remarks.append("the graph keeps messages of its own, which are not told")
-            return Seen(view.context(policy).seen, remarks)
-    if view.node_context.place.home.kind.is_laid_flat:
+    place = view.node_context.place
+    if place.chat is not None:
+        return _seen_by_model(view, spot, place.chat)
+    if place.home.kind.is_laid_flat:
         return Seen([], ["a node of a graph that is laid flat sees the state of its graph"])
-    return Seen([], [])
+    agent: Any = place.agent
+    if not hasattr(agent, "history"):
+        return Seen([], [])
+    policy, remarks = _quiet(agent.history)
+    if getattr(agent, "input", None) is not None:
+        remarks.append("input= is a function: what it made of these messages is not told")
+    if place.kind.runs_graph and getattr(agent.graph, "checkpointer", None) is True:
+        remarks.append("the graph keeps messages of its own, which are not told")
+    return Seen(view.context(policy).seen, remarks)
 
 
 def _seen_by_model(view: View, spot: Spot, agent: ChatAgent) -> Seen:

@@ -13,7 +13,6 @@ from typing import Any, Literal, cast, get_args
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
-from agentgraph.agents.agents import ChatAgent
 from agentgraph.errors import (
     AgentGraphError,
     SaverError,
@@ -165,7 +164,7 @@ async def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Result:
 
 def _output_schemas(tree: Tree) -> dict[str, object]:
     """Return the `output_schema`s of a tree's agents, by name."""
-    chats = {place.name: place.agent for place in tree.places if isinstance(place.agent, ChatAgent)}
+    chats = {place.name: place.chat for place in tree.places if place.chat is not None}
     return {
         name: agent.output_schema for name, agent in chats.items() if agent.output_schema is not None
     }

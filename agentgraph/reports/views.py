@@ -18,9 +18,7 @@ from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.agents import (
     ChatAgent,
-    EachAgent,
     FunctionAgent,
-    WorkflowAgent,
     agent_tools,
 )
 from agentgraph.agents.context import Item
@@ -157,15 +155,14 @@ class Views:
         around = cast(Place, lane.parent)
         view = await self._view(fork, around)
         call = cursor[len(counts_around(lane))] if lane.is_called else None
-        match around.agent:
-            case WorkflowAgent():
-                return self._in_step(view, fork, lane)
-            case EachAgent():
-                return self._in_item(view, fork, number_of_item(call))
-            case ChatAgent() as agent:
-                return self._in_call(view, fork, agent, lane, number_of_item(call))
-            case FunctionAgent() as agent if first is not None:
-                return self._in_run(view, fork, agent, call, first)
+        if lane.workflow is not None:
+            return self._in_step(view, fork, lane)
+        if lane.is_item:
+            return self._in_item(view, fork, number_of_item(call))
+        if around.chat is not None:
+            return self._in_call(view, fork, around.chat, lane, number_of_item(call))
+        if lane.is_run and first is not None:
+            return self._in_run(view, fork, cast(FunctionAgent, around.agent), call, first)
         return view.seen
 
     def _in_step(self, view: View, fork: Saved, lane: Place) -> RunState:

@@ -1,7 +1,7 @@
 """A plan-and-execute agent: a planner, and then a loop of an executor and a replanner."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from langchain_core.messages import SystemMessage
 from langchain_core.runnables import Runnable
@@ -20,6 +20,7 @@ from agentgraph.agents.agents import (
 from agentgraph.agents.builders import chat_agent, function_agent, sequential
 from agentgraph.agents.context import Context
 from agentgraph.agents.functions import Asks, then
+from agentgraph.agents.kinds import is_chat
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.prebuilt.plans import (
     Approval,
@@ -195,21 +196,22 @@ def _plan_schema(steps: JsonSchema) -> JsonSchema:
 
 def _typed(agent: Agent, schema: JsonSchema) -> Agent:
     """Return a chat agent whose answer fits a schema, if it has none of its own; others unchanged."""
-    if not isinstance(agent, ChatAgent) or agent.output_schema is not None:
-        return agent
-    return replace(agent, output_schema=schema)
+    chat: Any = agent
+    is_open = is_chat(agent) and chat.output_schema is None
+    return replace(chat, output_schema=schema) if is_open else agent
 
 
 def _instructed(agent: Agent, task: str, form: str, unless: str | None = None) -> Agent:
     """Return a chat agent whose instruction has its task and reply format; others unchanged."""
-    if not isinstance(agent, ChatAgent):
+    if not is_chat(agent):
         return agent
-    instruction = agent.instruction
+    chat = cast(ChatAgent, agent)
+    instruction = chat.instruction
     if not isinstance(instruction, str):
-        return replace(agent, instruction=Templated(instruction, form))
+        return replace(chat, instruction=Templated(instruction, form))
     if unless and unless in instruction:
         return agent
-    return replace(agent, instruction=f"{instruction or task}\n\n{form}")
+    return replace(chat, instruction=f"{instruction or task}\n\n{form}")
 
 
 @dataclass(frozen=True, slots=True)

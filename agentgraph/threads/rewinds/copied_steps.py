@@ -214,8 +214,7 @@ class CopiedStep:
             answered = [each for one in self._line.answers for each in self._answered(one)]
             return [*self._before(dict(self._line.edits), placed), *answered], []
         target = self._target(way)
-        agent, how = self._place.agent, self._line.siblings
-        kept = kept_beside(agent, target, how, self._called.values())
+        kept = kept_beside(self._place, target, self._line.siblings, self._called.values())
         began = self._line.lanes[way[0].namespace][0].first_time if way else inf
         lanes = [each for task in kept for each in self._lanes.get(task, ())]
         within = recast_checkpoint_ns(self._within)
@@ -245,8 +244,8 @@ class CopiedStep:
 
     def needed(self, way: Way) -> Iterator[Called]:
         """Yield the tasks that ended before the visit began, as it depends on them."""
-        target, agent = self._target(way), self._place.agent
-        for each in kept_beside(agent, target, "rerun", self._called.values()).values():
+        target = self._target(way)
+        for each in kept_beside(self._place, target, "rerun", self._called.values()).values():
             if "messages" in each.result:
                 yield each
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from math import inf
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
-from agentgraph.agents.agents import EachAgent, ParallelAgent, WorkflowAgent
+from agentgraph.agents.agents import EachAgent, WorkflowAgent
 from agentgraph.agents.dependencies import upstream
 from agentgraph.tree.places import Place
 
@@ -43,22 +43,22 @@ class Called(NamedTuple):
 
 
 def kept_beside(
-    agent: object, target: Called, siblings: Siblings, called: Iterable[Called]
+    place: Place, target: Called, siblings: Siblings, called: Iterable[Called]
 ) -> dict[str, Called]:
     """Return the tasks, by id, that are kept of those that a node called beside that of the visit.
 
     What the visit depends on is; what depends on the visit is not; the rest as `siblings` says.
 
     Args:
-        agent: The agent of the node.
+        place: The place of the node.
         target: The task in which the visit is.
         siblings: What becomes of what ran side by side.
         called: The tasks, that of the visit too.
     """
     several = {each.id: each for each in called}
-    if isinstance(agent, EachAgent) and agent.depends_on is not None:
+    if place.kind.has_items and cast(EachAgent, place.agent).depends_on is not None:
         return _kept_items(target, siblings, several)
-    return {id_: each for id_, each in several.items() if _keeps(agent, target, siblings, each)}
+    return {id_: each for id_, each in several.items() if _keeps(place, target, siblings, each)}
 
 
 def _kept_items(target: Called, siblings: Siblings, several: Mapping[str, Called]) -> dict[str, Called]:
@@ -78,22 +78,21 @@ def _kept_items(target: Called, siblings: Siblings, several: Mapping[str, Called
     return looked_up | {lanes[n].id: lanes[n] for n in kept if n != here}
 
 
-def _keeps(agent: object, target: Called, siblings: Siblings, each: Called) -> bool:
+def _keeps(place: Place, target: Called, siblings: Siblings, each: Called) -> bool:
     """Return whether a task is kept, where that can be told from it and that of the visit."""
     if each.id == target.id:
         return False
     if each.name.endswith(".over"):
         return True
     is_kept = siblings == "keep"
-    match agent:
-        case WorkflowAgent():
-            return _keeps_step(agent, target, each, is_kept=is_kept)
-        case ParallelAgent(on_error="first") | EachAgent(on_error="first"):
-            return False
-        case _ if getattr(agent, "parallel_tools", None) is False:
-            return each.number < target.number
-        case _ if getattr(agent, "agents", None):
-            return each.ended <= target.began or (is_kept and each.began < target.ended)
+    if place.kind.has_steps:
+        return _keeps_step(cast(WorkflowAgent, place.agent), target, each, is_kept=is_kept)
+    if place.kind.first_wins:
+        return False
+    if place.chat is not None and place.chat.parallel_tools is False:
+        return each.number < target.number
+    if place.kind.runs_agents:
+        return each.ended <= target.began or (is_kept and each.began < target.ended)
     return is_kept
 
 
