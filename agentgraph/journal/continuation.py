@@ -72,7 +72,7 @@ from agentgraph.journal.entries import (
 )
 from agentgraph.journal.lines import (
     before_edits,
-    lane_checkpoints,
+    lanes_since,
     newest_of_each,
     parent_of,
     place_of,
@@ -222,7 +222,7 @@ async def _rest(saver: ThreadSaver, saved: Saved) -> _Rest | None:
         return rest
     rest = rest._replace(rewound=ran if gone["states"] else None)
     if not _is_heard(ran):
-        line = rest.line if gone["again"] is None else await lane_checkpoints(saver, gone["since"])
+        line = rest.line if gone["again"] is None else await lanes_since(saver, gone["since"])
         void = _with_rewound(rest.void, gone, entries_of(saver.tree, line))
         rest = rest._replace(line=line, void=void)
     return rest
@@ -252,7 +252,7 @@ async def _voided(
     place = place_of(tree, origin.position)
     runs_tasks = (place or tree).runs_tasks
     if heard != inf or tree.may_void or (runs_tasks and (is_cut or _has_failed(origin))):
-        line = await lane_checkpoints(saver, await _first_needed(saver, ran, origin, heard))
+        line = await lanes_since(saver, await _first_needed(saver, ran, origin, heard))
     every = _since(line, origin)
     if heard is None:
         void = _void_and_replay(tree, _maybe_unheard(line, ran))

@@ -16,6 +16,7 @@ need more than that:
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 from uuid import uuid4
 
 from agentgraph.errors import ThreadError, UnknownThreadError
@@ -174,23 +175,29 @@ def order_of(lane: Place, at: str) -> int:
     return lane.rank
 
 
-async def leading_checkpoints(saver: ThreadSaver, since: str = "") -> list[Saved]:
+async def leading_checkpoints(
+    saver: ThreadSaver, since: str = "", read: Sequence[Saved] = ()
+) -> list[Saved]:
     """Return the checkpoints that lead to the head, in all namespaces, each newest first.
 
     Args:
         saver: The thread.
         since: The id of the first one of the root that is needed; by default all are.
+        read: Those of the root since that one, if they have been read already.
     """
-    return leading(await checkpoints_since(saver, since))
+    return leading(await checkpoints_since(saver, since, read=read))
 
 
-async def checkpoints_since(saver: ThreadSaver, since: str, until: str | None = None) -> list[Saved]:
+async def checkpoints_since(
+    saver: ThreadSaver, since: str, until: str | None = None, read: Sequence[Saved] = ()
+) -> list[Saved]:
     """Return the checkpoints of all lines, in all namespaces, each newest first.
 
     Args:
         saver: The thread.
         since: As in `leading_checkpoints`.
         until: The id of the last one; by default there is no last one.
+        read: Those of the root since that one, if they have been read already.
     """
     namespaces = await saver.namespaces(since) if since else None
     if namespaces is None:
@@ -199,7 +206,12 @@ async def checkpoints_since(saver: ThreadSaver, since: str, until: str | None = 
         return [each for each in in_time if each.id >= since]
     checkpoints: list[Saved] = []
     for namespace in namespaces:
-        checkpoints += await _pages(saver, namespace, since, until)
+        if namespace == "" and read:
+            checkpoints += [
+                each for each in read if since <= each.id and (not until or each.id <= until)
+            ]
+        else:
+            checkpoints += await _pages(saver, namespace, since, until)
     return checkpoints
 
 
@@ -224,20 +236,39 @@ async def _pages(
         limit *= 2
 
 
-async def root_line(saver: ThreadSaver, is_last: Callable[[Saved], bool]) -> list[Saved]:
-    """Return the checkpoints of the root that lead to the head, newest first, up to the last wanted."""
+class RootLine(NamedTuple):
+    """The checkpoints of the root that lead to the head, newest first, up to the last wanted.
+
+    Attributes:
+        line: The checkpoints.
+        read: All of the root that were read to find them, also of other lines.
+    """
+
+    line: Sequence[Saved]
+    read: Sequence[Saved]
+
+    @property
+    def first(self) -> str:
+        """The id of the first one in time; empty if there is none."""
+        return self.line[-1].id if self.line else ""
+
+
+async def root_line(saver: ThreadSaver, is_last: Callable[[Saved], bool]) -> RootLine:
+    """Return the checkpoints of the root that lead to the head, up to the last wanted."""
     line: list[Saved] = []
+    read: list[Saved] = []
     before, limit = None, _PAGE
     while True:
         page = await saver.checkpoints("", before, limit)
+        read += page
         for saved in page:
             if not line or saved.id == line[-1].parent_id:
                 line.append(saved)
                 if is_last(saved):
-                    return line
+                    return RootLine(line, read)
         if len(page) < limit or not line[-1].parent_id:
-            return line
-        before, limit = page[-1].checkpoint["id"], limit * 2
+            return RootLine(line, read)
+        before, limit = page[-1].id, limit * 2
 
 
 async def parent_of(saver: ThreadSaver, saved: Saved) -> Saved | None:
@@ -363,33 +394,19 @@ def _is_in(at: str, namespaces: Collection[str]) -> bool:
     return any(at == each or at.startswith(f"{each}|") for each in namespaces)
 
 
-async def lane_checkpoints(saver: ThreadSaver, since: str = "") -> list[Saved]:
-    """Return the leading checkpoints of the tree's lanes, without those of foreign graphs.
+async def lanes_since(saver: ThreadSaver, since: str) -> list[Saved]:
+    """Return the leading checkpoints of the tree's lanes, as `leading_checkpoints` does."""
+    return [e for e in await leading_checkpoints(saver, since) if not is_foreign(saver.tree, e)]
 
-    A foreign graph may be a compiled tree, with entries of its own.
+
+def lanes_of_any_tree(tree: Tree, every: Sequence[Saved], lanes: Sequence[Saved]) -> Sequence[Saved]:
+    """Return the checkpoints of lanes: those of the tree, and of the trees that ran the root before.
 
     Args:
-        saver: The thread.
-        since: As in `leading_checkpoints`.
+        tree: The tree.
+        every: All checkpoints of a line.
+        lanes: Those of the tree's lanes.
     """
-    every = await leading_checkpoints(saver, since)
-    return [each for each in every if not is_foreign(saver.tree, each)]
-
-
-async def checkpoints_of_line(saver: ThreadSaver, head: str) -> list[Saved]:
-    """Return the checkpoints of the lanes on one of the thread's lines, also of other trees."""
-    every = known_line(saver, head, await saver.checkpoints())
-    return _lanes_of_any_tree(saver.tree, every)
-
-
-async def told_checkpoints(saver: ThreadSaver, since: str = "") -> list[Saved]:
-    """Return what `lane_checkpoints` does, and those of lanes of other trees that ran the thread."""
-    return _lanes_of_any_tree(saver.tree, await leading_checkpoints(saver, since))
-
-
-def _lanes_of_any_tree(tree: Tree, every: Sequence[Saved]) -> list[Saved]:
-    """Return the checkpoints of lanes: those of the tree, and of the trees that ran the root before."""
-    lanes = [each for each in every if not is_foreign(tree, each)]
     if len(lanes) == len(every):
         return lanes
     roots = (each.position for each in every if not each.namespace)

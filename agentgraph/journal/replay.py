@@ -18,19 +18,17 @@ from agentgraph.graph.stamps import (
 )
 from agentgraph.graph.state import Position, clock_in
 from agentgraph.journal.changed_trees import former_paths, open_thread, read_thread
-from agentgraph.journal.entries import answers_of, entries_and_failures, entries_of
+from agentgraph.journal.entries import answers_of, entries_and_failures
 from agentgraph.journal.lines import (
     address_at,
-    checkpoints_of_line,
-    lane_checkpoints,
     newest_of_each,
     place_of,
     root_line,
-    told_checkpoints,
     without_past_attempts,
 )
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.schema import DISCARDED, Discarded
+from agentgraph.journal.story import Story, present_story, story_of
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import as_cursor
 from agentgraph.tree.places import Tree
@@ -50,8 +48,8 @@ async def replayed(saver: ThreadSaver, line: str | None = None) -> list[AgentEve
         ThreadError: The thread has no such line; or as `read_thread` does.
     """
     await read_thread(saver)
-    every = await (told_checkpoints(saver) if line is None else checkpoints_of_line(saver, line))
-    return [*events_from(entries_of(saver.tree, every), saver, every)]
+    story = await story_of(saver, line)
+    return [*events_from(story.entries, saver, story.told)]
 
 
 async def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> list[AgentEvent]:
@@ -70,11 +68,11 @@ async def told_since(saver: ThreadSaver, after: str | None, upto: int | None) ->
         ThreadError: As `read_thread` does.
     """
     await read_thread(saver)
-    return told_in_steps(saver, await _of_steps_since(saver, after), after, upto)
+    return told_in_steps(saver, (await _story_since(saver, after)).told, after, upto)
 
 
-async def _of_steps_since(saver: ThreadSaver, after: str | None) -> list[Saved]:
-    """Return the checkpoints of the steps that may have told anything after a cursor.
+async def _story_since(saver: ThreadSaver, after: str | None) -> Story:
+    """Return the story of the steps that may have told anything after a cursor.
 
     A checkpoint of the root has the number of the last event before it. So the last one with a number
     that is not greater than the reader's begins these steps; or the one before it, for a run that was
@@ -90,11 +88,11 @@ async def _of_steps_since(saver: ThreadSaver, after: str | None) -> list[Saved]:
             return was_read
 
         roots = await root_line(saver, is_last)
-        if roots:
-            every = await told_checkpoints(saver, str(roots[-1].checkpoint["id"]))
-            if not any(_is_replay_after(note, after) for each in every for note in each.notes):
-                return every
-    return await told_checkpoints(saver)
+        if roots.line:
+            story = await present_story(saver, roots)
+            if not any(_is_replay_after(note, after) for each in story.told for note in each.notes):
+                return story
+    return await present_story(saver)
 
 
 def _is_replay_after(note: Note, after: str) -> bool:
@@ -162,17 +160,13 @@ async def last_turn(saver: ThreadSaver) -> list[str | AgentEvent]:
     What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
     """
     await open_thread(saver)
-    tree, checkpoints = saver.tree, await lane_checkpoints(saver)
-    every = without_past_attempts(checkpoints)
+    tree, story = saver.tree, await present_story(saver)
+    every = without_past_attempts(story.lanes)
     turn = max((saved.clock[0] for saved in every), default=0)
     mine = [saved for saved in every if saved.clock[0] == turn]
     open_at = {address_at(tree, saved) for saved in newest_of_each(every).values()}
-    entries = [
-        entry
-        for entry in entries_of(tree, checkpoints)
-        if (moment := moment_of(entry)) and moment.turn == turn
-    ]
-    events = events_from(entries, saver, checkpoints)
+    entries = [entry for entry in story.entries if (moment := moment_of(entry)) and moment.turn == turn]
+    events = events_from(entries, saver, story.lanes)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (number_of(entry), 0, event) for entry, event in zip(entries, events, strict=True)
     ]
@@ -231,7 +225,7 @@ async def last_answer(saver: ThreadSaver) -> Note | None:
     Raises as `open_thread` does.
     """
     await open_thread(saver)
-    every = await lane_checkpoints(saver)
-    turn = max((saved.clock[0] for saved in every), default=0)
-    answers = [note for note in answers_of(every) if note.moment and note.moment.turn == turn]
+    lanes = (await present_story(saver)).lanes
+    turn = max((saved.clock[0] for saved in lanes), default=0)
+    answers = [note for note in answers_of(lanes) if note.moment and note.moment.turn == turn]
     return answers[-1] if answers else None

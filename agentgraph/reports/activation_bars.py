@@ -17,7 +17,8 @@ from agentgraph.graph.history import calls_of
 from agentgraph.graph.stamps import address_of, moment_of, time_in
 from agentgraph.journal.saved import COPIED, Saved, Written
 from agentgraph.journal.step_runs import Asked, StepRuns, errors_at
-from agentgraph.journal.steps import Spot, spots_in, used_in
+from agentgraph.journal.steps import Spot, used_in
+from agentgraph.journal.story import Story
 from agentgraph.reports.bars import (
     LONGEST,
     Bar,
@@ -31,38 +32,27 @@ from agentgraph.reports.bars import (
 from agentgraph.reports.leaf_items import leaf_items
 from agentgraph.safe_repr import cut, shown
 from agentgraph.tree.addresses import Cursor, address, iteration, number_of_item
-from agentgraph.tree.places import Place, Tree
+from agentgraph.tree.places import Place
 
 _LABEL = 60
 """How many characters of a question its label has."""
 
 
-def bars_in(tree: Tree, every: Sequence[Saved], *, is_running: bool, since: str = "") -> list[Bar]:
-    """Return the bars of the steps after some leading checkpoints, in order of beginning.
+def bars_in(story: Story, since: str = "") -> list[Bar]:
+    """Return the bars of what ran in a story, in order of beginning.
 
     Args:
-        tree: The tree.
-        every: The checkpoints.
-        is_running: Whether a run is active on the thread.
+        story: The story.
         since: The id of the first checkpoint of the root whose step is wanted; older ones only help to
             find what was called.
     """
-    return _Chart(tree, every, is_running, since).bars()
+    return _Chart(story, since).bars()
 
 
 class _Chart:
-    def __init__(self, tree: Tree, every: Sequence[Saved], is_running: bool, since: str) -> None:
-        self._tree, self._since = tree, since
-        self._spots = spots_in(tree, every)
-        by_root: dict[str, list[Saved]] = defaultdict(list)
-        for saved in every:
-            by_root[saved.root_id].append(saved)
-        self._by_root = by_root
-        self._after = {(each.namespace, each.parent_id): each for each in every}
-        self._by_key = {(each.namespace, str(each.id)): each for each in every}
-        self._is_running = is_running
-        self._runs: dict[str, StepRuns] = {}
-        self._past = {each["namespace"] for saved in every for each in saved.attempts}
+    def __init__(self, story: Story, since: str) -> None:
+        self._story, self._tree, self._since = story, story.tree, since
+        self._past = {each["namespace"] for saved in story.every for each in saved.attempts}
         self._bars: dict[str, Bar] = {}
         self._parts: dict[str, list[Part]] = {}
         self._places: dict[str, Place] = {}
@@ -72,11 +62,11 @@ class _Chart:
 
     def bars(self) -> list[Bar]:
         """Return all bars."""
-        spots = [each for each in self._spots if each.root.root_id >= self._since]
+        spots = [each for each in self._story.steps if each.root.root_id >= self._since]
         for spot in [*spots, *self._open_items(spots)]:
             self._add(spot)
         for saved in {each.root.root_id: each.root for each in spots}.values():
-            runs = self._runs_of(saved)
+            runs = self._story.runs_of(saved)
             turn = saved.clock[0]
             self._has_failed[turn] = runs.has_failed
             for asked in runs.questions:
@@ -89,24 +79,16 @@ class _Chart:
         waiting: list[Spot] = []
         for spot in spots:
             if spot.place.kind.is_fork and spot.task is None:
-                items = leaf_items(self._tree, spot, self._runs_of(spot.root))
+                items = leaf_items(self._tree, spot, self._story.runs_of(spot.root))
                 self._began |= {(spot.visit.turn, at): time for at, time in items.began.items()}
                 waiting += items.open
         return [each for each in waiting if (each.visit.turn, each.visit.address) not in known]
-
-    def _runs_of(self, root: Saved) -> StepRuns:
-        own = str(root.id)
-        if (runs := self._runs.get(own)) is None:
-            is_over = ("", own) in self._after
-            runs = StepRuns(root, self._by_root[own], is_over=is_over, is_running=self._is_running)
-            self._runs[own] = runs
-        return runs
 
     def _add(self, spot: Spot) -> None:
         """Add the bars of a step."""
         visit, place = spot.visit, spot.place
         own = self._activation(visit.turn, place, spot.cursor, spot)
-        runs = self._runs_of(spot.root)
+        runs = self._story.runs_of(spot.root)
         part, kind = self._part(spot, runs), _kind_of(spot)
         said = self._said(spot, visit.address)
         if kind in ("agent", "model") and not _runs_others(spot):
@@ -193,7 +175,7 @@ class _Chart:
     def _over(self, spot: Spot) -> float | None:
         """Return when what encloses a step without an end went on without it; None if it has not."""
         parents = spot.saved.metadata.get("parents", {})
-        later = [spot.after, *(self._after.get(key) for key in parents.items())]
+        later = [spot.after, *(self._story.after.get(key) for key in parents.items())]
         times = [self._end_before(spot, each) for each in later if each is not None]
         return min(times, default=None)
 
@@ -201,7 +183,7 @@ class _Chart:
         """Return when the step ended that a checkpoint followed; as far as is known if it did not."""
         if _has_ended(after):
             return after.time
-        return min(self._runs_of(spot.root).last_sign, after.time)  # a new turn dropped it
+        return min(self._story.runs_of(spot.root).last_sign, after.time)  # a new turn dropped it
 
     def _error(self, spot: Spot, runs: StepRuns) -> tuple[str, float] | None:
         """Return the error of the last run of a step that has not ended, and when; None without one."""
@@ -287,7 +269,7 @@ class _Chart:
         before = progress.get("tool_calls", 0) if progress else 0
         at: Saved | None = spot.saved
         namespace = spot.saved.namespace
-        while at is not None and (at := self._by_key.get((namespace, at.parent_id))) is not None:
+        while at is not None and (at := self._story.by_key.get((namespace, at.parent_id))) is not None:
             for writes in at.writes.values():
                 for each in reversed(writes.get("messages") or ()):
                     if (

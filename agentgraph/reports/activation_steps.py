@@ -1,8 +1,9 @@
 """The steps of one activation in the saver, what became of them, and its other attempts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
 
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.stamps import Entry, Note, address_of, moment_of, number_of
@@ -17,9 +18,10 @@ from agentgraph.journal.lines import (
     position_in,
 )
 from agentgraph.journal.saved import Saved, error_in, is_stop, parts_of
-from agentgraph.journal.steps import Spot, is_at_or_in, spots_in
+from agentgraph.journal.steps import Spot, is_at_or_in
+from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.visits import Target, Wanted, find, stretch, unknown
+from agentgraph.reports.visits import Target, Wanted, find, stretch_of, unknown
 from agentgraph.tree.addresses import way_to, without_keys
 from agentgraph.tree.places import Place, Tree
 
@@ -45,14 +47,15 @@ class Attempt:
     line: str | None
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True)
+class Found:
     """An activation in the saver.
 
     Attributes:
         at: Its address.
         place: The place of its agent.
         spots: Its steps, in order.
-        line: The checkpoints of its line, since the step of the root in which it began.
+        story: Its line, since the step of the root in which it began.
         is_composite: Whether it has the steps of what is inside it, too.
         is_again: Whether its turn has the address several times, which only edits of the state bring
             about.
@@ -61,7 +64,7 @@ class Found(NamedTuple):
     at: str
     place: Place
     spots: Sequence[Spot]
-    line: Sequence[Saved]
+    story: Story
     is_composite: bool
     is_again: bool = False
 
@@ -85,14 +88,13 @@ class Found(NamedTuple):
 
     def after(self, spot: Spot) -> Saved | None:
         """Return the checkpoint after a step in its lane, if it has ended."""
-        own, namespace = str(spot.saved.id), spot.saved.namespace
-        inside = (each for each in self.line if each.namespace == namespace)
-        return next((each for each in inside if each.parent_id == own), None)
+        return self.story.after.get(spot.saved.key)
 
-    def entries_in(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return those of some entries that are its own; of a composite those of what is in it."""
+    @cached_property
+    def entries(self) -> Sequence[Entry]:
+        """What it told; a composite what is in it."""
         wanted = without_keys(self.at)
-        here = [each for each in entries if (m := moment_of(each)) and m.turn == self.turn]
+        here = [each for each in self.story.entries if (m := moment_of(each)) and m.turn == self.turn]
         named = [(each, without_keys(at)) for each in here if (at := address_in(each))]
         if self.is_composite:
             return [each for each, at in named if is_at_or_in(at, wanted)]
@@ -111,7 +113,7 @@ async def find_activation(saver: ThreadSaver, wanted: Wanted, line: str | None) 
     """
     target = await _target(saver, wanted, line)
     at = target.spot.visit.address if wanted.is_step else wanted.at
-    return _gathered(saver.tree, at, target.spot, target.line), target.spot
+    return _gathered(at, target.spot, target.story), target.spot
 
 
 async def _target(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Target:
@@ -129,7 +131,7 @@ async def _target(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Targe
     if target.spot.visit.step == wanted.at:
         visit = target.spot.visit
         whole = await _present(saver, Wanted(saver.tree, visit.address, visit.turn))
-        if any(each.visit.step == wanted.at for each in spots_in(saver.tree, whole.line)):
+        if any(each.visit.step == wanted.at for each in whole.story.steps):
             return whole._replace(spot=target.spot)
     every = await saver.checkpoints()
     head = _head_after(wanted.at, every)
@@ -138,11 +140,12 @@ async def _target(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Targe
 
 async def _present(saver: ThreadSaver, wanted: Wanted) -> Target:
     """Return where an activation is on the present line; what came after it is not read."""
-    since, until = await stretch(saver, wanted)
+    since, until, roots = await stretch_of(saver, wanted)
     if since:
-        line = line_to(until, await checkpoints_since(saver, since, until))
-        if (spot := wanted.chosen(spots_in(saver.tree, line))) is not None:
-            return Target(spot, line, line)
+        every = await checkpoints_since(saver, since, until, roots.read)
+        story = Story(saver.tree, line_to(until, every))
+        if (spot := wanted.chosen(story.steps)) is not None:
+            return Target(spot, story, story)
     return await find(saver, wanted)
 
 
@@ -195,27 +198,26 @@ def _on_line(saver: ThreadSaver, wanted: Wanted, head: str, every: Sequence[Save
         ThreadError: There is no such line.
         UnknownAddressError: The line has not visited it.
     """
-    line = known_line(saver, head, every)
-    spots = spots_in(saver.tree, line)
-    exact = (each for each in spots if each.visit.step == wanted.at)
-    if (spot := next(exact, None) or wanted.chosen(spots)) is None:
-        raise unknown(saver.thread_id, wanted, spots)
-    return Target(spot, line, line)
+    story = Story(saver.tree, known_line(saver, head, every))
+    exact = (each for each in story.steps if each.visit.step == wanted.at)
+    if (spot := next(exact, None) or wanted.chosen(story.steps)) is None:
+        raise unknown(saver.thread_id, wanted, story.steps)
+    return Target(spot, story, story)
 
 
-def _gathered(tree: Tree, at: str, chosen: Spot, line: Sequence[Saved]) -> Found:
+def _gathered(at: str, chosen: Spot, story: Story) -> Found:
     """Return an activation with all its steps."""
     way, depth = way_to(chosen.place), at.count("/")
     place = way[depth] if depth < len(way) else chosen.place
     is_composite = place.kind.encloses or place.kind.is_fork
-    spots = [each for each in spots_in(tree, line) if each.visit.turn == chosen.visit.turn]
+    spots = story.steps_in(chosen.visit.turn)
     wanted = without_keys(at)
     if is_composite:
         inside = [e for e in spots if is_at_or_in(without_keys(e.visit.address), wanted)]
-        return Found(at, place, inside, line, True)
-    several = split(tree, [e for e in spots if without_keys(e.visit.address) == wanted])
+        return Found(at, place, inside, story, True)
+    several = split(story.tree, [e for e in spots if without_keys(e.visit.address) == wanted])
     one = next((each for each in several if _has(each, chosen)), several[-1])
-    return Found(one[0].visit.address, place, one, line, False, is_again=len(several) > 1)
+    return Found(one[0].visit.address, place, one, story, False, is_again=len(several) > 1)
 
 
 def split(tree: Tree, spots: Iterable[Spot]) -> list[list[Spot]]:
@@ -252,7 +254,7 @@ def became(
     found: Found, is_running: bool, entries: Sequence[Entry]
 ) -> tuple[ActivationStatus, str | None]:
     """Return the status of an activation, and how it failed."""
-    roots = {e.id: e for e in found.line if not e.namespace}
+    roots = found.story.roots
     own = found.own_steps
     states = [_state_of(each, roots.get(each.saved.root_id), is_running) for each in own]
     errors = [e.data for e in entries if isinstance(e, Note) and e.kind == "error"]
@@ -333,14 +335,14 @@ async def _on_other_lines(saver: ThreadSaver, found: Found) -> list[Attempt]:
     seen = {spot.visit.step for spot in found.spots}
     attempts: dict[str, Attempt] = {}
     for head in sorted(e.id for e in roots if e.id not in parents):
-        line = line_to(head, every)
-        spots = [s for s in spots_in(saver.tree, line) if s.visit.turn == found.turn]
+        story = Story(saver.tree, line_to(head, every))
+        spots = story.steps_in(found.turn)
         at = without_keys(found.at)
         same = [s for s in spots if without_keys(s.visit.address) == at]
         if found.is_composite:
             same = [s for s in spots if is_at_or_in(without_keys(s.visit.address), at)]
         if not same or same[0].visit.step in seen | attempts.keys():
             continue
-        status, error = became(found._replace(spots=same, line=line), False, ())
+        status, error = became(replace(found, spots=same, story=story), False, ())
         attempts[same[0].visit.step] = Attempt(same[0].visit.step, status, error, head)
     return [attempts[step] for step in sorted(attempts)]

@@ -12,8 +12,6 @@ from langchain_core.messages.ai import UsageMetadata
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.stamps import Entry, Note, is_steered
 from agentgraph.journal.changed_trees import read_thread
-from agentgraph.journal.entries import entries_of
-from agentgraph.journal.lines import is_foreign
 from agentgraph.journal.steps import Spot, last_start, used_in
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_calls import Asked, ToolRun, questions_in, tool_runs
@@ -122,11 +120,10 @@ async def activation(
     await read_thread(saver)
     wanted = Wanted(saver.tree, address_or_step, turn)
     found, chosen = await find_activation(saver, wanted, line)
-    lanes = [each for each in found.line if not is_foreign(saver.tree, each)]
-    entries = found.entries_in(entries_of(saver.tree, lanes))
+    entries = found.entries
     is_running = await saver.is_under_way() and await _has_head(saver, found)
     status, error = became(found, is_running, entries)
-    views = Views(saver, found.line)
+    views = Views(saver, found.story)
     first, last = found.ends
     before = (await views.at(first)).state.values
     after = await views.after(found.own_steps, found.after(last))
@@ -147,8 +144,7 @@ async def activation(
 async def _has_head(saver: ThreadSaver, found: Found) -> bool:
     """Return whether the step that a run on the thread is at may be one of an activation."""
     head = await saver.checkpoint()
-    ids = {each.id for each in found.line if not each.namespace}
-    return head is not None and head.id in ids
+    return head is not None and head.id in found.story.roots
 
 
 async def _saw(views: Views, found: Found, chosen: Spot) -> tuple[list[BaseMessage], list[str]]:

@@ -18,14 +18,14 @@ from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_
 from agentgraph.graph.values import is_same, maps_in
 from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.entries import entries_of
-from agentgraph.journal.lines import is_foreign, known_line, leading
+from agentgraph.journal.lines import known_line, leading
 from agentgraph.journal.saved import Saved
-from agentgraph.journal.steps import Spot, spots_in
+from agentgraph.journal.steps import Spot
+from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_steps import address_in, begins
 from agentgraph.reports.activations import signal_in
 from agentgraph.safe_repr import cut, shown
-from agentgraph.tree.places import Tree
 
 Where = Literal["both", "left", "right"]
 Differs = Literal["said", "called", "values", "signal", "asked", "error"]
@@ -182,27 +182,26 @@ async def compared(saver: ThreadSaver, lines: Lines) -> list[Difference]:
         await read_thread(there)
         every = await there.checkpoints()
     right = _line(there, every, other_line)
-    return [*_differences(_done(saver.tree, left), _done(saver.tree, right))]
+    return [*_differences(_done(left), _done(right))]
 
 
-def _line(saver: ThreadSaver, every: Sequence[Saved], head: str | None) -> list[Saved]:
-    """Return the checkpoints of the tree's lanes on a line."""
-    line = leading(every) if head is None else known_line(saver, head, every)
-    return [each for each in line if not is_foreign(saver.tree, each)]
+def _line(saver: ThreadSaver, every: Sequence[Saved], head: str | None) -> Story:
+    """Return the story of a line."""
+    return Story(saver.tree, leading(every) if head is None else known_line(saver, head, every))
 
 
-def _done(tree: Tree, line: Sequence[Saved]) -> dict[Key, _Done]:
+def _done(story: Story) -> dict[Key, _Done]:
     """Return what the activations of a line did, in order."""
     done: dict[Key, _Done] = {}
     count: dict[tuple[int, str], int] = defaultdict(lambda: -1)
     by_step: dict[tuple[str, str], Key] = {}
-    for spot in spots_in(tree, line):
+    for spot in story.steps:
         at = spot.visit.turn, spot.visit.address
-        if count[at] < 0 or begins(tree, spot):
+        if count[at] < 0 or begins(story.tree, spot):
             count[at] += 1
         key = by_step[spot.visit.address, spot.visit.step] = (*at, count[at])
         done.setdefault(key, _Done()).spots.append(spot)
-    for entry in entries_of(tree, line):
+    for entry in entries_of(story.tree, story.lanes):
         at_, moment = address_in(entry), moment_of(entry)
         if at_ and moment:
             known = by_step.get((at_, moment.step), (moment.turn, at_, max(count[moment.turn, at_], 0)))

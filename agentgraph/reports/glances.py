@@ -17,12 +17,12 @@ from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.sync_async import Call
-from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import begun_thread, leading_checkpoints, root_line
 from agentgraph.journal.pending import pending
 from agentgraph.journal.requests import Request, requests
 from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
 from agentgraph.journal.savers.heads import changes_in_memory, changes_of, count_heads
+from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.threads import Line, Status, lines_of, status_at
 from agentgraph.safe_repr import cut
@@ -177,9 +177,9 @@ async def _queued(saver: ThreadSaver, saved: Saved | None) -> Sequence[BaseMessa
 
 async def _read_since(saver: ThreadSaver, first: Request) -> set[str | None]:
     """Return the ids of the messages that were said or read since a request."""
-    line = await root_line(saver, lambda each: str(each.id) < first.id)
-    every = await leading_checkpoints(saver, str(line[-1].checkpoint["id"]))
-    return {message.id for saved in every for message in _messages_after(saved)}
+    roots = await root_line(saver, lambda each: each.id < first.id)
+    story = await present_story(saver, roots)
+    return {message.id for saved in story.every for message in _messages_after(saved)}
 
 
 def _messages_after(saved: Saved) -> Iterable[BaseMessage]:
@@ -213,7 +213,7 @@ async def _turns(saver: ThreadSaver, saved: Saved, known: Glance | None) -> Sequ
 
 
 def _last_text(saver: ThreadSaver, newest_first: Sequence[Saved]) -> str:
-    entries = reversed(entries_of(saver.tree, newest_first))
+    entries = reversed(Story(saver.tree, newest_first).entries)
     texts = (str(each.text) for each in entries if isinstance(each, BaseMessage))
     return cut(next(filter(None, texts), ""), _LONGEST)
 
@@ -222,19 +222,17 @@ async def _tally(saver: ThreadSaver, saved: Saved, known: Glance | None) -> Tall
     """Return the tokens of a thread: what is added up already, and those of its newer steps."""
     before = known.tally if known else None
     if before is not None:
-        newer = await leading_checkpoints(saver, before.upto)
-        if any(each.id == before.upto for each in newer):  # else it went back
-            of = {**before.of, **_tokens_in(saver, newer)}
-            return Tally(str(saved.id), of)
+        newer = Story(saver.tree, await leading_checkpoints(saver, before.upto))
+        if before.upto in newer.roots:  # else it went back
+            return Tally(saved.id, {**before.of, **_tokens_in(newer)})
     if saved.metadata.get("step", 0) > _SHORT:
         return None
-    every = await leading_checkpoints(saver)
-    return Tally(str(saved.id), _tokens_in(saver, every))
+    return Tally(saved.id, _tokens_in(await present_story(saver)))
 
 
-def _tokens_in(saver: ThreadSaver, every: Sequence[Saved]) -> dict[str, tuple[int, int]]:
+def _tokens_in(story: Story) -> dict[str, tuple[int, int]]:
     used: dict[str, tuple[int, int]] = {}
-    for each in entries_of(saver.tree, every):
+    for each in story.entries:
         usage: UsageMetadata | None = getattr(each, "usage_metadata", None)
         if usage:
             used[str(each.id)] = usage["input_tokens"], usage["output_tokens"]

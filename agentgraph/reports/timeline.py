@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.journal.changed_trees import read_thread
-from agentgraph.journal.lines import address_at, checkpoints_of_line, leading_checkpoints, root_line
+from agentgraph.journal.lines import address_at, root_line
 from agentgraph.journal.saved import Saved
+from agentgraph.journal.story import present_story, story_of
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_bars import bars_in
 from agentgraph.reports.bars import Bar, joined
@@ -84,19 +85,18 @@ async def timeline(
     is_running = line is None and await saver.is_under_way()
     first, continues = "", False
     if line is not None:
-        every = await checkpoints_of_line(saver, line)
-        first = _first_of_last(every, last)
+        story = await story_of(saver, line)
+        first = _first_of_last(story.every, last)
     elif since is None and last is None:
-        every = await leading_checkpoints(saver)
+        story = await present_story(saver)
     else:
         window = _Window(saver.tree, since, last)
         roots = await root_line(saver, window.is_last)
         first, continues = window.first, window.continues
-        every = await leading_checkpoints(saver, str(roots[-1].checkpoint["id"]) if first else "")
-    bars = bars_in(saver.tree, every, is_running=is_running, since=first)
-    roots_read = [each for each in every if not each.namespace]
-    is_whole = any(not each.parent_id and each.id >= first for each in roots_read)
-    return Timeline(bars, _upto(every, is_running), is_whole, continues)
+        story = await present_story(saver, roots if first else None)
+    story.is_running = is_running
+    is_whole = any(not each.parent_id and each.id >= first for each in story.roots.values())
+    return Timeline(bars_in(story, first), _upto(story.every, is_running), is_whole, continues)
 
 
 class _Window:

@@ -38,6 +38,7 @@ from agentgraph.graph.values import Write
 from agentgraph.journal.lines import position_in
 from agentgraph.journal.saved import NO_TASK, Saved, parts_of
 from agentgraph.journal.steps import Spot
+from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, number_of_item
 from agentgraph.tree.places import Place
@@ -52,19 +53,18 @@ class Views:
         remarks: What cannot be told, each once.
     """
 
-    def __init__(self, saver: ThreadSaver, every: Sequence[Saved]) -> None:
+    def __init__(self, saver: ThreadSaver, story: Story) -> None:
         """Begin.
 
         Args:
             saver: The thread.
-            every: The checkpoints of a line since the step of the root that has what is looked at.
+            story: A line since the step of the root that has what is looked at.
         """
         self.remarks: dict[str, None] = {}
-        self._saver, self._tree = saver, saver.tree
-        self._by_key = {(each.namespace, str(each.id)): each for each in every}
+        self._saver, self._tree, self._story = saver, saver.tree, story
         self._known: dict[tuple[str, Place], View] = {}
         self._first: dict[str, Saved] = {}
-        for saved in every:
+        for saved in story.every:
             first = self._first.setdefault(saved.namespace, saved)
             if not saved.begins_turn and (first.begins_turn or saved.id < first.id):
                 self._first[saved.namespace] = saved
@@ -127,7 +127,7 @@ class Views:
         *around, node, name = parts_of(namespace)
         key = "|".join(around)
         fork_id = first.metadata["parents"][key]
-        fork = self._by_key.get((key, fork_id))
+        fork = self._story.by_key.get((key, fork_id))
         if fork is None:
             fork = cast(Saved, await self._saver.checkpoint(key, fork_id))
         place = self._tree.by_node[node.partition(":")[0]]

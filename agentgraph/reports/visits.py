@@ -10,13 +10,14 @@ from agentgraph.graph.stamps import Note, is_edited, moment_of
 from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.lines import (
+    RootLine,
     address_at,
-    leading_checkpoints,
     line_to,
     root_line,
 )
 from agentgraph.journal.saved import Saved
-from agentgraph.journal.steps import Spot, Visit, is_at_or_in, spots_in
+from agentgraph.journal.steps import Spot, Visit, is_at_or_in
+from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import (
@@ -32,8 +33,7 @@ _STEP = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:.+", re.DOTALL)
 async def visits(saver: ThreadSaver) -> list[Visit]:
     """Return what a thread has visited, in order. Raises as `read_thread` does."""
     await read_thread(saver)
-    every = await leading_checkpoints(saver)
-    return [spot.visit for spot in spots_in(saver.tree, every)]
+    return [spot.visit for spot in (await present_story(saver)).steps]
 
 
 class Target(NamedTuple):
@@ -41,15 +41,15 @@ class Target(NamedTuple):
 
     Attributes:
         spot: The visit.
-        every: The checkpoints that lead to the head, as far as they are needed: since the step of the
-            root that has the visit, or all.
-        line: Those that lead to the visit, with what ran beside it; the same, unless the visit is on
-            an older line of the thread.
+        present: The present line of the thread, as far as it is needed: since the step of the root
+            that has the visit, or all.
+        story: The line that leads to the visit, with what ran beside it; the same, unless the visit is
+            on an older line of the thread.
     """
 
     spot: Spot
-    every: Sequence[Saved]
-    line: Sequence[Saved]
+    present: Story
+    story: Story
 
 
 def is_step(at: str) -> bool:
@@ -117,47 +117,50 @@ async def find(saver: ThreadSaver, wanted: Wanted) -> Target:
     Raises:
         UnknownAddressError: The thread has not visited it.
     """
-    since = await _first_needed(saver, wanted)
-    every = await leading_checkpoints(saver, since)
-    spot = wanted.chosen(spots_in(saver.tree, every))
-    if spot is None and since:
-        every = await leading_checkpoints(saver)
-        spot = wanted.chosen(spots_in(saver.tree, every))
-    if spot is not None and not (wanted.is_step and _is_of_edited(wanted.at, spot, every)):
-        return Target(spot, every, every)
+    stretch = await stretch_of(saver, wanted)
+    present = await present_story(saver, stretch.roots if stretch.since else None)
+    spot = wanted.chosen(present.steps)
+    if spot is None and stretch.since:
+        present = await present_story(saver)
+        spot = wanted.chosen(present.steps)
+    if spot is not None and not (wanted.is_step and _is_of_edited(wanted.at, spot, present.every)):
+        return Target(spot, present, present)
     if wanted.is_step:
-        line = older_line(wanted.at, await saver.checkpoints())
-        if (spot := wanted.chosen(spots_in(saver.tree, line))) is not None:
-            return Target(spot, every, line)
-    raise unknown(saver.thread_id, wanted, spots_in(saver.tree, every))
+        story = Story(saver.tree, older_line(wanted.at, await saver.checkpoints()))
+        if (spot := wanted.chosen(story.steps)) is not None:
+            return Target(spot, present, story)
+    raise unknown(saver.thread_id, wanted, present.steps)
 
 
-async def _first_needed(saver: ThreadSaver, wanted: Wanted) -> str:
-    """Return the id of the first checkpoint of the root that is needed; empty if all are.
+class Stretch(NamedTuple):
+    """Where on the line of a thread a visit may be: the visits of an address in a turn are one stretch.
 
-    The visits of an address in a turn are one stretch of the line: what is older is not read.
+    Attributes:
+        since: The id of the checkpoint of the root from which its first step may run; empty for none.
+        until: That of the one with which the last step ended that may have it, or the head.
+        roots: The checkpoints of the root that were read.
     """
-    since, _ = await stretch(saver, wanted)
-    return since
+
+    since: str
+    until: str
+    roots: RootLine
 
 
-async def stretch(saver: ThreadSaver, wanted: Wanted) -> tuple[str, str]:
-    """Return the ids of the checkpoints of the root between which a visit is; empty if none may be.
-
-    The last one is that with which the last step ended that may have it, or the head of the thread.
-    """
+async def stretch_of(saver: ThreadSaver, wanted: Wanted) -> Stretch:
+    """Return where on the present line a visit may be; what is older is not read."""
     touched: list[str] = []
 
     def is_behind(saved: Saved) -> bool:
         if wanted.may_have(saved):
-            touched.append(str(saved.id))
+            touched.append(saved.id)
             return wanted.is_step
         return bool(touched)
 
-    line = [str(saved.id) for saved in await root_line(saver, is_behind)]
+    roots = await root_line(saver, is_behind)
     if not touched:
-        return "", ""
-    return touched[-1], line[max(line.index(touched[0]) - 1, 0)]
+        return Stretch("", "", roots)
+    line = [saved.id for saved in roots.line]
+    return Stretch(touched[-1], line[max(line.index(touched[0]) - 1, 0)], roots)
 
 
 def older_line(step: str, every: Sequence[Saved]) -> list[Saved]:

@@ -34,7 +34,7 @@ def former_engines(tree: Tree, renames: Mapping[str, str], make: Make) -> Former
         position = saved.position if saved else None
         if position is None or position["tree"] == tree.fingerprint:
             return None
-        line = await root_line(saver, lambda each: outline_at(each) is not None)
+        line, _ = await root_line(saver, lambda each: outline_at(each) is not None)
         outline = outline_at(line[-1])
         names = names_in(outline) if outline else set()
         known_as = {new: old for old, new in renames.items() if old in names and new not in names}

@@ -103,7 +103,9 @@ async def edits_of(
         there |= {str(m.id): _There(m, saved, task) for task, m in _needed(line, saved, rest)}
     added: list[BaseMessage] = []
     void: list[str] = []
-    entries = (entry for saved in [*target.every, *target.line] for entry in entries_at(saved))
+    entries = (
+        entry for saved in [*target.present.every, *target.story.every] for entry in entries_at(saved)
+    )
     number = max([last, now(), *map(number_of, entries)])
     for message in given:
         was = there.get(str(message.id)) if message.id else None
@@ -195,7 +197,7 @@ def _check_calls(
 
 def _check_not_later(saver: ThreadSaver, target: Target, message: BaseMessage) -> None:
     """Refuse a message under the id of one that is on the thread, but not before the visit."""
-    every = [*target.every, *target.line] if message.id else []
+    every = [*target.present.every, *target.story.every] if message.id else []
     ids = {entry.id for saved in every for entry in entries_at(saved)}
     ids |= {each.id for saved in every for each in _written_by_users(saved)}
     if message.id and message.id in ids:

@@ -55,7 +55,7 @@ async def kept_states(saver: ThreadSaver, target: Target) -> KeptStates:
     if not namespaces:
         return KeptStates()
     whole = await saver.checkpoints()
-    line = leading(whole) if target.every is target.line else target.line
+    line = leading(whole) if target.present is target.story else target.story.every
     roots = {str(each.id) for each in line if not each.namespace}
     every = [each for each in whole if keeps_state(each.namespace)]
     return KeptStates(namespaces, every, [each for each in every if each.root_id in roots])

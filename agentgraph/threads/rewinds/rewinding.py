@@ -199,7 +199,7 @@ async def _planned(saver: ThreadSaver, back: Back, *, has_new_ids: bool) -> _Pla
     target = await find(saver, Wanted(saver.tree, back.at, back.turn, asks))
     version = saver.saver.get_next_version(None, None)
     states = await kept_states(saver, target)
-    own = saver.tree, target.line, target.spot, back.siblings, version, states.on_line
+    own = saver.tree, target.story.every, target.spot, back.siblings, version, states.on_line
     line = NewLine(*own, has_new_ids=has_new_ids)
     answers, later = _answers(saver, target.spot, back.answers)
     edits, began = _edits(saver, target.spot, back), str(target.spot.saved.id)
@@ -258,15 +258,15 @@ def _may_stay(target: Target) -> list[Saved]:
     """Return the checkpoints of the root's step that has a visit, without what came after it."""
     saved = target.spot.saved
     lane, own = saved.namespace, saved.id
-    inside = (each for each in target.line if each.root_id == saved.root_id)
+    inside = (each for each in target.story.every if each.root_id == saved.root_id)
     return [each for each in inside if each.namespace != lane or each.id <= own]
 
 
 async def _whole_line(saver: ThreadSaver, target: Target) -> Sequence[Saved]:
     """Return the checkpoints that lead to a visit, from the first on."""
-    if target.every is target.line:
+    if target.present is target.story:
         return await leading_checkpoints(saver)
-    return target.line
+    return target.story.every
 
 
 def _edits(saver: ThreadSaver, spot: Spot, back: Back) -> list[tuple[str, object]]:
@@ -339,10 +339,10 @@ def _divided(tree: Tree, target: Target, line: NewLine) -> list[list[Saved]]:
     Those of foreign graphs are left out, which may be compiled trees with events of their own.
     """
     began = str(line.root.id)
-    old = {each.root_id for each in target.every}
-    new = {each.root_id for each in target.line if each.root_id < began}
-    before = [each for each in target.every if each.root_id not in new]
-    after = [*(each for each in target.line if each.root_id in new - old), *line.copies]
+    old = {each.root_id for each in target.present.every}
+    new = {each.root_id for each in target.story.every if each.root_id < began}
+    before = [each for each in target.present.every if each.root_id not in new]
+    after = [*(each for each in target.story.every if each.root_id in new - old), *line.copies]
     return [[each for each in several if not is_foreign(tree, each)] for several in (before, after)]
 
 
@@ -394,9 +394,9 @@ async def _first_with(saver: ThreadSaver, target: Target, number: int) -> str:
     def is_before(saved: Saved) -> bool:
         return saved.clock[1] < number
 
-    line = [saved for saved in target.line if not saved.namespace and is_before(saved)]
+    line = [saved for saved in target.story.every if not saved.namespace and is_before(saved)]
     if not line:
-        line = (await root_line(saver, is_before))[-1:]
+        line = [*(await root_line(saver, is_before)).line[-1:]]
     return max(str(saved.id) for saved in line)
 
 

@@ -1,0 +1,115 @@
+"""The story of a thread: a line of it, read once, as all that tell of it need it.
+
+What is told of a thread (events, visits, timelines, activations, comparisons) is a projection of a
+story: a function that takes one. What several need is worked out here, when it is asked for first.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+from agentgraph.graph.stamps import Entry
+from agentgraph.journal.entries import entries_of
+from agentgraph.journal.lines import (
+    RootLine,
+    is_foreign,
+    known_line,
+    lanes_of_any_tree,
+    leading_checkpoints,
+)
+from agentgraph.journal.saved import Saved
+from agentgraph.journal.step_runs import StepRuns
+from agentgraph.journal.steps import Spot, spots_in
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.tree.places import Tree
+
+
+class Story:
+    """A line of a thread, or its last steps.
+
+    Attributes:
+        tree: The runner's tree.
+        every: Its checkpoints in all namespaces, each newest first.
+        is_running: Whether a run is active on the thread, and this line is the present one.
+    """
+
+    def __init__(self, tree: Tree, every: Iterable[Saved], *, is_running: bool = False) -> None:
+        self.tree, self.every, self.is_running = tree, [*every], is_running
+        self._runs: dict[str, StepRuns] = {}
+
+    @cached_property
+    def lanes(self) -> Sequence[Saved]:
+        """The checkpoints of the tree's lanes, without those of LangGraph graphs in it."""
+        return [each for each in self.every if not is_foreign(self.tree, each)]
+
+    @cached_property
+    def told(self) -> Sequence[Saved]:
+        """The same, with those of lanes of other trees that ran the thread before."""
+        return lanes_of_any_tree(self.tree, self.every, self.lanes)
+
+    @cached_property
+    def roots(self) -> Mapping[str, Saved]:
+        """The checkpoints of the root, by id."""
+        return {each.id: each for each in self.every if not each.namespace}
+
+    @cached_property
+    def by_key(self) -> Mapping[tuple[str, str], Saved]:
+        """All checkpoints, by namespace and id."""
+        return {each.key: each for each in self.every}
+
+    @cached_property
+    def after(self) -> Mapping[tuple[str, str], Saved]:
+        """The checkpoint after each one in its lane, by namespace and id of that one."""
+        return {(each.namespace, each.parent_id): each for each in self.every}
+
+    @cached_property
+    def steps(self) -> Sequence[Spot]:
+        """The steps of agents, in order."""
+        return spots_in(self.tree, self.lanes)
+
+    @cached_property
+    def entries(self) -> Sequence[Entry]:
+        """What was told in it and is not void, in order."""
+        return entries_of(self.tree, self.told)
+
+    def steps_in(self, turn: int) -> list[Spot]:
+        """Return the steps of agents in a turn, in order."""
+        return [each for each in self.steps if each.visit.turn == turn]
+
+    def runs_of(self, root: Saved) -> StepRuns:
+        """Return the runs of one step of the root."""
+        if (runs := self._runs.get(root.id)) is None:
+            is_over = root.key in self.after
+            inside = self._by_root[root.id]
+            runs = StepRuns(root, inside, is_over=is_over, is_running=self.is_running)
+            self._runs[root.id] = runs
+        return runs
+
+    @cached_property
+    def _by_root(self) -> Mapping[str, Sequence[Saved]]:
+        by_root: dict[str, list[Saved]] = defaultdict(list)
+        for saved in self.every:
+            by_root[saved.root_id].append(saved)
+        return by_root
+
+
+async def present_story(saver: ThreadSaver, roots: RootLine | None = None) -> Story:
+    """Return the story of the present line of a thread.
+
+    Args:
+        saver: The thread.
+        roots: The checkpoints of the root since which it is needed; by default all is.
+    """
+    since = () if roots is None else (roots.first, roots.read)
+    return Story(saver.tree, await leading_checkpoints(saver, *since))
+
+
+async def story_of(saver: ThreadSaver, head: str | None) -> Story:
+    """Return the story of a line of a thread, by its head; for None of the present one.
+
+    Raises:
+        ThreadError: The thread has no line with that head.
+    """
+    if head is None:
+        return await present_story(saver)
+    return Story(saver.tree, known_line(saver, head, await saver.checkpoints()))
