@@ -85,6 +85,14 @@ class Story:
             self._runs[root.id] = runs
         return runs
 
+    def is_past(self, namespace: str) -> bool:
+        """Return whether a namespace is that of an attempt that another one followed, or inside it."""
+        return any(namespace == each or namespace.startswith(f"{each}|") for each in self._past)
+
+    @cached_property
+    def _past(self) -> set[str]:
+        return {each["namespace"] for saved in self.every for each in saved.attempts}
+
     @cached_property
     def _by_root(self) -> Mapping[str, Sequence[Saved]]:
         by_root: dict[str, list[Saved]] = defaultdict(list)

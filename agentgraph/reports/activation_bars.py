@@ -15,8 +15,9 @@ from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, Too
 from agentgraph.agents.approvals import tools_asked_about
 from agentgraph.graph.history import calls_of
 from agentgraph.graph.stamps import address_of, moment_of, time_in
-from agentgraph.journal.saved import COPIED, Saved, Written
-from agentgraph.journal.step_runs import Asked, StepRuns, errors_at
+from agentgraph.journal.outcomes import outcome_of
+from agentgraph.journal.saved import Saved, Written
+from agentgraph.journal.step_runs import Asked, StepRuns
 from agentgraph.journal.steps import Spot, used_in
 from agentgraph.journal.story import Story
 from agentgraph.reports.bars import (
@@ -52,7 +53,6 @@ def bars_in(story: Story, since: str = "") -> list[Bar]:
 class _Chart:
     def __init__(self, story: Story, since: str) -> None:
         self._story, self._tree, self._since = story, story.tree, since
-        self._past = {each["namespace"] for saved in story.every for each in saved.attempts}
         self._bars: dict[str, Bar] = {}
         self._parts: dict[str, list[Part]] = {}
         self._places: dict[str, Place] = {}
@@ -89,7 +89,7 @@ class _Chart:
         visit, place = spot.visit, spot.place
         own = self._activation(visit.turn, place, spot.cursor, spot)
         runs = self._story.runs_of(spot.root)
-        part, kind = self._part(spot, runs), _kind_of(spot)
+        part, kind = self._part(spot), _kind_of(spot)
         said = self._said(spot, visit.address)
         if kind in ("agent", "model") and not _runs_others(spot):
             part = self._split(spot, runs, part, own, kind)
@@ -128,73 +128,11 @@ class _Chart:
             inside=own.id,
         )
 
-    def _part(self, spot: Spot, runs: StepRuns) -> Part:
+    def _part(self, spot: Spot) -> Part:
         """Return a step as far as it is known: when it began and ended, and its state."""
-        visit, saved = spot.visit, spot.saved
-        began = visit.time
-        if spot.task is not None:
-            return self._leaf(spot, runs)
-        is_past = any(_is_in(saved.namespace, each) for each in self._past)
-        if spot.after is not None and _has_ended(spot.after):
-            return Part(began, max(spot.after.first_time, began), "void" if is_past else "done")
-        over = self._over(spot)
-        error = self._error(spot, runs)
-        if over is not None or is_past:
-            ended = error[1] if error else (over if over is not None else runs.last_sign)
-            return Part(
-                began, max(ended, began), "failed" if error else "void", error[0] if error else ""
-            )
-        is_fork = spot.place.kind.is_fork or spot.place.kind.runs_agents
-        if runs.waits(visit.address) and not is_fork:
-            return Part(began, None, "asks")
-        if error is not None:
-            return Part(began, max(error[1], began), "failed", error[0])
-        return Part(began, None, "running" if runs.is_under_way else "stopped")
-
-    def _leaf(self, spot: Spot, runs: StepRuns) -> Part:
-        """Return the part of a lane without checkpoints, which begins as early as it may have."""
-        visit = spot.visit
-        result = spot.saved.results.get(spot.task or "")
-        began = max(self._began.get((visit.turn, visit.address), 0.0), visit.time)
-        resumed = [each.time for each in runs.resumptions]
-        if result is not None:
-            moments = [moment_of(each) for each in result.get("messages") or ()]
-            finished = result.get("finished")
-            times = [each.time for each in moments if each is not None]
-            ended = max([began, *([finished / 1e9] if isinstance(finished, int) else times)])
-            failed = result.get("failed")
-            return Part(began, ended, "failed" if failed else "done", str(failed or ""))
-        note = runs.failure(visit.address, visit.time)
-        over = self._over(spot) if spot.after is None else spot.after.time
-        if note is not None and (over is not None or time_in(note) > max(resumed, default=0.0)):
-            return Part(began, max(time_in(note), began), "failed", str(note.data))
-        if over is not None:
-            return Part(began, max(over, began), "void")
-        return Part(began, None, "running" if runs.is_under_way else "stopped")
-
-    def _over(self, spot: Spot) -> float | None:
-        """Return when what encloses a step without an end went on without it; None if it has not."""
-        parents = spot.saved.metadata.get("parents", {})
-        later = [spot.after, *(self._story.after.get(key) for key in parents.items())]
-        times = [self._end_before(spot, each) for each in later if each is not None]
-        return min(times, default=None)
-
-    def _end_before(self, spot: Spot, after: Saved) -> float:
-        """Return when the step ended that a checkpoint followed; as far as is known if it did not."""
-        if _has_ended(after):
-            return after.time
-        return min(self._story.runs_of(spot.root).last_sign, after.time)  # a new turn dropped it
-
-    def _error(self, spot: Spot, runs: StepRuns) -> tuple[str, float] | None:
-        """Return the error of the last run of a step that has not ended, and when; None without one."""
-        last = runs.resumptions[-1].time if runs.resumptions else 0.0
-        note = runs.failure(spot.visit.address, spot.visit.time)
-        if note is not None and (time_in(note) > last or not runs.is_under_way):
-            return str(note.data), time_in(note)
-        errors = errors_at(spot.saved)
-        if errors and not (runs.is_under_way and runs.resumptions):
-            return errors[-1], runs.last_sign
-        return None
+        began = self._began.get((spot.visit.turn, spot.visit.address), 0.0)
+        came = outcome_of(self._story, spot, began)
+        return Part(came.began, came.ended, came.state.value, came.error)
 
     def _split(self, spot: Spot, runs: StepRuns, part: Part, own: Bar, kind: BarKind) -> Part:
         """Return the last attempt of a step, and add bars of those before it that came to nothing.
@@ -437,15 +375,6 @@ def _runs_others(spot: Spot) -> bool:
     if spot.task is not None:
         return False
     return place.kind.is_fork or place.kind.runs_agents or _kind_of(spot) == "tool"
-
-
-def _has_ended(after: Saved) -> bool:
-    """Return whether the step before a checkpoint ended with it, or with the one that it copies."""
-    return after.metadata.get("source") == "loop" or COPIED in after.metadata
-
-
-def _is_in(namespace: str, outer: str) -> bool:
-    return namespace == outer or namespace.startswith(f"{outer}|")
 
 
 def _model_label(place: Place, said: Iterable[BaseMessage]) -> str:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from agentgraph.graph.internals import INTERRUPT, RETURN
-from agentgraph.graph.stamps import Entry, Note, address_of, moment_of, number_of
+from agentgraph.graph.stamps import Entry, Note, address_of, moment_of
 from agentgraph.journal.lines import (
     address_at,
     ancestors,
@@ -17,7 +16,9 @@ from agentgraph.journal.lines import (
     parent_of,
     position_in,
 )
-from agentgraph.journal.saved import Saved, error_in, is_stop, parts_of
+from agentgraph.journal.outcomes import outcome_of
+from agentgraph.journal.saved import Saved, parts_of
+from agentgraph.journal.states import State
 from agentgraph.journal.steps import Spot, is_at_or_in
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
@@ -26,6 +27,14 @@ from agentgraph.tree.addresses import way_to, without_keys
 from agentgraph.tree.places import Place, Tree
 
 ActivationStatus = Literal["running", "asks", "failed", "done", "stopped"]
+_STATUSES: Mapping[State, ActivationStatus] = {
+    State.FAILED: "failed",
+    State.ASKS: "asks",
+    State.RUNNING: "running",
+    State.STOPPED: "stopped",
+    State.VOID: "stopped",
+}
+"""The status of an activation of which a step is in a state: the first that there is."""
 _UNDER_WAY = ("answer", "ask", "border")
 """The keys of a position at which an activation goes on, besides the progress of a chat agent."""
 
@@ -250,56 +259,17 @@ def address_in(entry: Entry) -> str | None:
     return entry.address if isinstance(entry, Note) else address_of(entry)
 
 
-def became(
-    found: Found, is_running: bool, entries: Sequence[Entry]
-) -> tuple[ActivationStatus, str | None]:
+def became(found: Found, entries: Sequence[Entry]) -> tuple[ActivationStatus, str | None]:
     """Return the status of an activation, and how it failed."""
-    roots = found.story.roots
-    own = found.own_steps
-    states = [_state_of(each, roots.get(each.saved.root_id), is_running) for each in own]
-    errors = [e.data for e in entries if isinstance(e, Note) and e.kind == "error"]
-    statuses = [status for status, _ in states]
-    for status in ("failed", "asks", "running", "stopped"):
-        if status in statuses:
-            saved = [error for state, error in states if state == status and error]
-            error = (errors or saved or [None])[-1] if status == "failed" else None
-            return status, error
+    outcomes = [outcome_of(found.story, each) for each in found.own_steps]
+    for state, status in _STATUSES.items():
+        here = [each.error for each in outcomes if each.state is state]
+        if here and state is State.FAILED:
+            errors = [e.data for e in entries if isinstance(e, Note) and e.kind == "error"]
+            return status, next(filter(None, [*errors[::-1], *here[::-1]]), None)
+        if here:
+            return status, None
     return "done", None
-
-
-def _state_of(spot: Spot, root: Saved | None, is_running: bool) -> tuple[ActivationStatus, str | None]:
-    """Return what became of a step, and how it failed."""
-    by_task = spot.saved.writes
-    if spot.task is not None:
-        result = spot.saved.results.get(spot.task)
-        failed = "" if result is None else result.get("failed")
-        return ("done", None) if failed is None else ("failed", failed or None)
-    own = by_task.get(spot.saved.task, {})
-    if "position" in own:
-        return "done", None
-    if spot.visit.duration is not None:  # an edit moved on, or a saver keeps no writes
-        return "done", None
-    since = _resumed_after_failing(root)
-    errors = [e for writes in by_task.values() if (e := error_in(writes)) and not is_stop(e)]
-    if errors and not since:
-        return "failed", errors[-1]
-    if any(map(_waits, by_task.values())):
-        return "asks", None
-    return ("running" if is_running else "stopped"), None
-
-
-def _waits(writes: Mapping[str, object]) -> bool:
-    """Return whether a task waits for an answer."""
-    return bool(writes.get(INTERRUPT)) and RETURN not in writes and "position" not in writes
-
-
-def _resumed_after_failing(root: Saved | None) -> bool:
-    """Return whether a run has resumed a step after it had failed."""
-    numbers = {"resumed": 0, "error": 0}
-    for note in root.notes if root is not None else ():
-        if note.kind in numbers:
-            numbers[note.kind] = max(numbers[note.kind], number_of(note))
-    return numbers["resumed"] > numbers["error"] > 0
 
 
 async def attempts_of(
@@ -343,6 +313,6 @@ async def _on_other_lines(saver: ThreadSaver, found: Found) -> list[Attempt]:
             same = [s for s in spots if is_at_or_in(without_keys(s.visit.address), at)]
         if not same or same[0].visit.step in seen | attempts.keys():
             continue
-        status, error = became(replace(found, spots=same, story=story), False, ())
+        status, error = became(replace(found, spots=same, story=story), ())
         attempts[same[0].visit.step] = Attempt(same[0].visit.step, status, error, head)
     return [attempts[step] for step in sorted(attempts)]

@@ -121,8 +121,8 @@ async def activation(
     wanted = Wanted(saver.tree, address_or_step, turn)
     found, chosen = await find_activation(saver, wanted, line)
     entries = found.entries
-    is_running = await saver.is_under_way() and await _has_head(saver, found)
-    status, error = became(found, is_running, entries)
+    found.story.is_running = await saver.is_under_way() and await _has_head(saver, found)
+    status, error = became(found, entries)
     views = Views(saver, found.story)
     first, last = found.ends
     before = (await views.at(first)).state.values
