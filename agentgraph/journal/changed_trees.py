@@ -65,7 +65,7 @@ async def open_thread(saver: ThreadSaver) -> Saved:
         ThreadError: It is a copy that was cut short.
         TreeChangedError: A tree of another shape ran the thread.
     """
-    return await _opened(saver, await known_thread(saver))
+    return await opened(saver, await known_thread(saver))
 
 
 async def read_thread(saver: ThreadSaver) -> Saved | None:
@@ -76,10 +76,11 @@ async def read_thread(saver: ThreadSaver) -> Saved | None:
         ThreadError: As `open_thread` does.
     """
     saved = await begun_thread(saver)
-    return None if saved is None else await _opened(saver, saved)
+    return None if saved is None else await opened(saver, saved)
 
 
-async def _opened(saver: ThreadSaver, saved: Saved) -> Saved:
+async def opened(saver: ThreadSaver, saved: Saved) -> Saved:
+    """Return the latest checkpoint of a thread, checked as `open_thread` does."""
     check_whole(saver, saved)
     position = saved.position
     if position is not None and not is_of(saver.tree, saved):

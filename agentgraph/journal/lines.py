@@ -135,7 +135,7 @@ async def before_edits(saver: ThreadSaver, saved: Saved) -> tuple[Saved, Saved]:
 def is_foreign(tree: Tree, saved: Saved) -> bool:
     """Return whether a checkpoint is of a graph inside the tree, which may be a compiled tree too."""
     namespace = saved.namespace
-    return tree.is_foreign(parts_of(namespace)) or keeps_state(namespace)
+    return bool(namespace) and (keeps_state(namespace) or tree.is_foreign(parts_of(namespace)))
 
 
 def position_in(tree: Tree, saved: Saved) -> Position | None:

@@ -140,8 +140,12 @@ async def pending(saver: ThreadSaver) -> list[Interrupt]:
         UnknownThreadError: The saver has no such thread.
         TreeChangedError: A tree of another shape ran the thread.
     """
-    if (saved := await read_thread(saver)) is None:
-        return []
+    saved = await read_thread(saver)
+    return [] if saved is None else await pending_at(saver, saved)
+
+
+async def pending_at(saver: ThreadSaver, saved: Saved) -> list[Interrupt]:
+    """Return the questions that wait at the latest checkpoint of a thread, in the order of the tree."""
     return (await _pending_questions(saver, saved)).questions
 
 

@@ -48,7 +48,11 @@ async def replayed(saver: ThreadSaver, line: str | None = None) -> list[AgentEve
         ThreadError: The thread has no such line; or as `read_thread` does.
     """
     await read_thread(saver)
-    story = await story_of(saver, line)
+    return events_of(saver, await story_of(saver, line))
+
+
+def events_of(saver: ThreadSaver, story: Story) -> list[AgentEvent]:
+    """Return the events of a story, in order."""
     return [*events_from(story.entries, saver, story.told)]
 
 

@@ -22,16 +22,18 @@ from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.stamps import address_of, number_of, speaker_at
-from agentgraph.graph.state import Position, clock_in, with_changes
+from agentgraph.graph.state import Position, with_changes
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.late_calls import LateCall, open_calls
 from agentgraph.journal.lines import address_at, ancestors, known_thread, leading
-from agentgraph.journal.pending import pending
-from agentgraph.journal.replay import last_answer, replayed
+from agentgraph.journal.pending import pending, pending_at
+from agentgraph.journal.replay import events_of, last_answer
 from agentgraph.journal.requests import waiting_on
 from agentgraph.journal.saved import Saved, error_in, is_stop
 from agentgraph.journal.schema import REWOUND, Rewound
 from agentgraph.journal.spent import Spent, counts_at, spent_in
+from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.said import order_in_tree
 from agentgraph.safe_repr import shown
@@ -307,8 +309,11 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     queued = tuple(await waiting_on(saver))
     if saved is None:
         return Thread(thread_id, "running" if is_running else "new", queued=queued)
-    events = await replayed(saver)
-    questions = await pending(saver)
+    await opened(saver, saved)
+    every = await saver.checkpoints()
+    story = Story(saver.tree, leading(every))
+    events = events_of(saver, story)
+    questions = await pending_at(saver, saved)
     begun = saved.begun_input
     state = (await saver.state("", saved.id if begun else None)).values
     messages: list[BaseMessage] = state.get("messages", [])
@@ -316,8 +321,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     if begun is not None:
         messages = with_changes(messages, begun["messages"])
         values = reducers.merged(values, begun["values"])
-    every = await saver.checkpoints()
-    turns = _turns(leading(every), messages, events, await counts_at(saver, saved))
+    turns = _turns(story, messages, events, await counts_at(saver, saved))
     status: Status = "running" if is_running else status_at(saved, bool(questions))
     lines = lines_of(saver.tree, [each for each in every if not each.namespace])
     return Thread(thread_id, status, values, messages, turns, questions, lines, queued)
@@ -329,7 +333,7 @@ def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
     parents = {saved.parent_id for saved in roots}
     present, *older = [each for each in by_id if each not in parents]
     own = {each.parent_id: each for each in ancestors(present, by_id)}
-    lines = [Line(present, True, "", clock_in(by_id[present].position)[0], by_id[present].time)]
+    lines = [Line(present, True, "", by_id[present].clock[0], by_id[present].time)]
     for head in older:
         first = next((each for each in ancestors(head, by_id) if each.parent_id in own), None)
         if first is None:  # where it parts from the present one was deleted
@@ -386,7 +390,8 @@ async def _summary(saver: ThreadSaver) -> ThreadSummary | None:
     if saved.position is None:
         return None
     try:
-        asks = bool(await pending(saver))
+        await opened(saver, saved)
+        asks = bool(await pending_at(saver, saved))
     except ThreadError:  # another tree ran it, or it is a copy that was cut short
         asks = any(INTERRUPT in writes for writes in saved.writes.values())
     status: Status = "running" if is_running else status_at(saved, asks)
@@ -419,7 +424,7 @@ def _has_failed(saved: Saved) -> bool:
 
 
 def _turns(
-    newest_first: Sequence[Saved],
+    story: Story,
     messages: Sequence[BaseMessage],
     events: Sequence[AgentEvent],
     counts: Counts,
@@ -429,7 +434,7 @@ def _turns(
     Input that no node had read when the next turn began is part of that turn.
 
     Args:
-        newest_first: The checkpoints of the thread.
+        story: The story of the thread.
         messages: Its history.
         events: Its events.
         counts: What its last turn has spent.
@@ -439,7 +444,7 @@ def _turns(
     for event in events:
         done[event.turn or 0].append(event)
     turns: list[Turn] = []
-    line = [saved for saved in reversed(newest_first) if not saved.namespace]
+    line = [*story.roots.values()][::-1]
     for saved, next_ in zip_longest(line, line[1:]):
         turn_input = None if next_ and next_.begins_turn else _input(saved)
         if turn_input is None:
