@@ -19,7 +19,7 @@ import importlib
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import ormsgpack
 from langchain_core.messages import BaseMessage
@@ -53,6 +53,8 @@ _PACKING = (
     | ormsgpack.OPT_REPLACE_SURROGATES
 )
 """LangGraph's options for writing."""
+_UNPACKING = ormsgpack.OPT_NON_STR_KEYS
+"""Its options for reading."""
 MALFORMED = "delete the thread, or put a copy of the file in its place"
 """What to do where what is stored is malformed."""
 _ISO_DATE = ("datetime", "datetime", "fromisoformat")
@@ -131,7 +133,12 @@ class StrictSerializer(JsonPlusSerializer):
         kind, packed = data
         match kind:
             case "msgpack":
-                return self._unpacked(packed)
+                try:
+                    return ormsgpack.unpackb(packed, ext_hook=self._rebuilt, option=_UNPACKING)
+                except Exception as error:
+                    if is_of_a_handler(error):
+                        raise
+                    _refuse(error)
             case "null":
                 return None
             case "bytes" | "bytearray" if isinstance(packed, bytes | bytearray):
@@ -173,27 +180,16 @@ class StrictSerializer(JsonPlusSerializer):
         """Return an object as LangGraph stores it, if it can be read back."""
         _, packed = super().dumps_typed(value)
         try:
-            self._unpacked(packed)
+            self.loads_typed(("msgpack", packed))
         except UnreadableError as error:
             _failure.error = error
             raise
         return ormsgpack.unpackb(packed, ext_hook=ormsgpack.Ext)
 
-    def _unpacked(self, packed: bytes) -> object:
-        try:
-            return ormsgpack.unpackb(packed, ext_hook=self._rebuilt, option=ormsgpack.OPT_NON_STR_KEYS)
-        except Exception as error:
-            if is_of_a_handler(error):
-                raise
-            cause = _cause(error)
-            if isinstance(cause, UnreadableError):
-                raise cause from None
-            raise UnreadableError(f"malformed: a value ({reason(cause)})") from cause
-
     def _rebuilt(self, code: int, packed: bytes) -> object:
         """Return the object that ormsgpack has found."""
         try:
-            return self._object(code, self._unpacked(packed))
+            return self._object(code, self.loads_typed(("msgpack", packed)))
         except Exception as error:
             _failure.error = self._refusal(code, packed) or error
             raise
@@ -203,9 +199,7 @@ class StrictSerializer(JsonPlusSerializer):
         if code in (EXT_DELTA_SNAPSHOT, EXT_NUMPY_ARRAY):
             return None
         try:
-            module, name, *_ = ormsgpack.unpackb(
-                packed, ext_hook=lambda *_: None, option=ormsgpack.OPT_NON_STR_KEYS
-            )
+            module, name, *_ = ormsgpack.unpackb(packed, ext_hook=lambda *_: None, option=_UNPACKING)
             self._kind(module, name)
         except UnreadableError as error:
             return error
@@ -253,6 +247,14 @@ def _cause(error: Exception) -> Exception:
     """Return what failed in a function that ormsgpack called, else its own error."""
     failed, _failure.error = _failure.error, None
     return failed or error
+
+
+def _refuse(error: Exception) -> NoReturn:
+    """Raise the error for a value that cannot be unpacked."""
+    cause = _cause(error)
+    if isinstance(cause, UnreadableError):
+        raise cause from None
+    raise UnreadableError(f"malformed: a value ({reason(cause)})") from cause
 
 
 def _not_allowed(module: object, name: object) -> UnreadableError:

@@ -122,22 +122,10 @@ def address(place: Place, cursor: Cursor) -> str:
     | `report/writer{1}`        | the second attempt of a writer whose work is checked                |
     | `job/planner[1]`          | the second visit of a node of a graph that is laid flat             |
     """
+    if place.address_template is not None:
+        return place.address_template % cursor
     counters = dict(zip(place.counts, cursor, strict=True))
     return "/".join(_part(step, counters) for step in way_to(place))
-
-
-def address_template(place: Place) -> str | None:
-    """Return a template of the addresses at a place, to fill with `%` from a cursor.
-
-    None where a counter may be left out of an address, as all but iterations are.
-
-    For `critic` in the loop `refine`: "report/refine[%s]/critic".
-    """
-    if any(count.kind != "iteration" for count in place.counts):
-        return None
-    loops = {count.place for count in place.counts}
-    parts = [(step, step.segment.replace("%", "%%")) for step in way_to(place)]
-    return "/".join(f"{part}[%s]" if step in loops else part for step, part in parts)
 
 
 def root_address(tree: Tree) -> str:

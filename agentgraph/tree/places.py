@@ -88,6 +88,22 @@ class Place:
     checks: tuple[CheckedAgent, ...] = field(default=(), repr=False)
 
     @cached_property
+    def address_template(self) -> str | None:
+        """A template of the addresses here, to fill with `%` from a cursor.
+
+        None where a counter may be left out of an address, as all but iterations are.
+
+        For `critic` in the loop `refine`: "report/refine[%s]/critic".
+        """
+        if any(count.kind != "iteration" for count in self.counts):
+            return None
+        own, parent = self.segment.replace("%", "%%"), self.parent
+        if parent is None:
+            return own
+        number = "[%s]" if parent in (count.place for count in self.counts) else ""
+        return f"{parent.address_template}{number}/{own}"
+
+    @cached_property
     def name(self) -> str:
         """The name of the agent, as threads know it: its own, unless it had another one before."""
         return self.agent.name if self.kind.is_inner else self.segment.partition("#")[0]

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.tree.addresses import (
     Cursor,
-    address_template,
     attempt,
     iteration,
     number_of_item,
@@ -106,7 +105,7 @@ class RunPaths:
         activation = parse_address(self.tree, text)
         if activation is None:
             return None
-        if address_template(activation[0]) is not None:
+        if activation[0].address_template is not None:
             self._plain[form] = activation[0]
         place, cursor = activation
         return self.at(place, cursor if chains is None else chains.completed(turn or 0, place, cursor))

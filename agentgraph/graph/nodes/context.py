@@ -58,7 +58,6 @@ from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import (
     Cursor,
     address,
-    address_template,
     as_cursor,
     cursor_at,
     innermost_hops,
@@ -214,7 +213,7 @@ class NodeContext:
         self.hops_index = at = innermost_hops(place) if tree.has_transfers else None
         self.streams_hops = at is not None and _is_in_lane(place, place.counts[at].place)
         self._last: tuple[Cursor, str] | None = None
-        self._template = address_template(place)
+        self._template = place.address_template
         self.shorten = last_of_workers(tree, place) if tree.terse else None
         self._plain_ways = None if has_border else plain_ways(tree, place)
 
