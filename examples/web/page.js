@@ -3,24 +3,46 @@
 import {el} from "./elements.js";
 import {questionForm, questionText} from "./forms.js";
 
+/** @import {Question} from "../../agentgraph/window/page/shapes.d.ts" */
+
+/**
+ * An event of `Runner.to_sse`, as far as the page shows it, and the element that shows it.
+ *
+ * @typedef {{type: string, data: {[field: string]: any}}} Message
+ * @typedef {{
+ *   id: string, agent_name: string, address: string, run_path: [name: string, iteration?: number][],
+ *   turn?: number, step?: string, cursor?: string, error: string, output: {message: Message, custom: any},
+ *   action: {[kind: string]: any},
+ * }} AgentEvent
+ * @typedef {HTMLElement & {question?: Question}} Entry
+ */
+
 const RETRY = 1000; // milliseconds until a refused connection is tried again
 
+/** @type {(id: string) => any} */
 const $ = (id) => document.getElementById(id);
+/** @type {HTMLElement} */
 const log = $("log");
 const address = new URL(location.href);
 if (!address.searchParams.get("thread")) {
   address.searchParams.set("thread", crypto.randomUUID().slice(0, 8));
   history.replaceState(null, "", address);
 }
-const thread = address.searchParams.get("thread");
+const thread = address.searchParams.get("thread") ?? "";
 
+/** @type {{status: string, turns: string[][], queued: string[], pending: string[]}} */
 let state = {status: "new", turns: [], queued: [], pending: []};
+/** @type {EventSource | null} */
 let source = null; // the EventSource; null when disconnected by the user
 let cursor = ""; // of the last event
 let retrying = 0;
 
 // calls
 
+/**
+ * @param {string} path
+ * @param {object} [body]
+ */
 async function call(path, body) {
   const url = `${path}?${new URLSearchParams({thread})}`;
   const headers = {"Content-Type": "application/json"};
@@ -36,7 +58,12 @@ async function call(path, body) {
   return data;
 }
 
-/** Post something that a person wants; say why it was refused, there or at the foot of the page. */
+/** Post something that a person wants; say why it was refused, there or at the foot of the page.
+ *
+ * @param {string} path
+ * @param {object} body
+ * @param {(text: string) => void} [sayWhy]
+ */
 async function want(path, body, sayWhy = warn) {
   try {
     await call(path, body);
@@ -50,6 +77,7 @@ async function want(path, body, sayWhy = warn) {
   return true;
 }
 
+/** @param {string} text */
 function warn(text) {
   $("alert").textContent = text;
   $("alert").hidden = !text;
@@ -79,25 +107,38 @@ function showState() {
     const said = state.queued.map((text) => el("p", {class: "user waiting"}, text, waiting()));
     log.append(el("section", {class: "queued"}, ...said));
   }
-  for (const card of log.querySelectorAll(".entry[data-kind=interrupted]")) showQuestion(card);
+  for (const card of entries(".entry[data-kind=interrupted]")) showQuestion(card);
   if (wasAtFoot) scroll();
 }
 
 // the log
 
+/**
+ * @param {number} number
+ * @returns {HTMLElement}
+ */
 function turn(number) {
   const found = log.querySelector(`section[data-turn="${Number(number)}"]`);
-  if (found) return found;
+  if (found) return /** @type {HTMLElement} */ (found);
   const made = el("section", {"data-turn": Number(number)}, el("div", {class: "users"}));
   log.insertBefore(made, log.querySelector(".queued"));
   return made;
 }
 
+/**
+ * @param {HTMLElement} section
+ * @param {string[]} texts
+ */
 function showUser(section, texts) {
   const said = texts.map((text) => el("p", {class: "user"}, text));
-  section.querySelector(".users").replaceChildren(...said);
+  part(section, ".users").replaceChildren(...said);
 }
 
+/**
+ * @param {AgentEvent} event
+ * @param {string} kind
+ * @returns {Entry}
+ */
 function newEntry(event, kind) {
   const iteration = event.run_path.at(-1)?.[1];
   const head = el("div", {class: "head"}, el("b", {}, event.agent_name));
@@ -108,17 +149,48 @@ function newEntry(event, kind) {
   return entry;
 }
 
-/** Put an entry after those that are complete: the order is that in which events came. */
+/**
+ * Return the part of an element that fits a selector.
+ *
+ * @param {HTMLElement} node
+ * @param {string} selector
+ * @returns {HTMLElement}
+ */
+function part(node, selector) {
+  return /** @type {HTMLElement} */ (node.querySelector(selector));
+}
+
+/**
+ * Return the elements of the log that fit a selector.
+ *
+ * @param {string} selector
+ * @returns {Entry[]}
+ */
+function entries(selector) {
+  return [...log.querySelectorAll(selector)].map((entry) => /** @type {Entry} */ (entry));
+}
+
+/** Put an entry after those that are complete: the order is that in which events came.
+ *
+ * @param {Entry} entry
+ * @param {AgentEvent} event
+ */
 function put(entry, event) {
   const section = turn(event.turn ?? 0);
   const isPartial = entry.classList.contains("partial");
   section.insertBefore(entry, isPartial ? null : section.querySelector(".partial"));
 }
 
+/**
+ * @param {string} id
+ * @param {string} [selector]
+ * @returns {Entry[]}
+ */
 function entriesOf(id, selector = ".entry") {
-  return [...log.querySelectorAll(selector)].filter((entry) => entry.dataset.id === id);
+  return entries(selector).filter((entry) => entry.dataset.id === id);
 }
 
+/** @type {Record<string, (event: AgentEvent) => void>} */
 const shows = {
   partial(event) {
     let [entry] = entriesOf(event.id, ".partial");
@@ -128,7 +200,7 @@ const shows = {
       entry.setAttribute("aria-busy", "true");
       put(entry, event);
     }
-    entry.querySelector(".body").append(textOf(event.output.message));
+    part(entry, ".body").append(textOf(event.output.message));
   },
 
   message(event) {
@@ -138,11 +210,11 @@ const shows = {
     entry.removeAttribute("aria-busy");
     const isSteered = Boolean(message.data.additional_kwargs?.steered);
     entry.classList.toggle("steered", isSteered);
-    if (isSteered) entry.querySelector("b").textContent = `you, to ${event.agent_name}`;
+    if (isSteered) part(entry, "b").textContent = `you, to ${event.agent_name}`;
     entry.dataset.speaker = message.type;
     const text = textOf(message);
     entry.dataset.text = text;
-    const body = entry.querySelector(".body");
+    const body = part(entry, ".body");
     body.replaceChildren();
     if (message.type === "tool") body.append(el("small", {}, `result of ${message.data.name}`));
     if (text) body.append(el("p", {}, text));
@@ -156,17 +228,17 @@ const shows = {
   interrupted(event) {
     const entry = newEntry(event, "interrupted");
     entry.question = event.action.interrupted;
-    const text = questionText(entry.question.value);
+    const text = questionText(event.action.interrupted.value);
     entry.dataset.text = "";
     const kind = text.length < 80 ? "question short" : "question";
-    entry.querySelector(".body").append(el("p", {class: kind}, text), el("div", {class: "answer"}));
+    part(entry, ".body").append(el("p", {class: kind}, text), el("div", {class: "answer"}));
     put(entry, event);
     showQuestion(entry);
   },
 
   discarded(event) {
     const gone = new Set(event.action.discarded);
-    for (const entry of log.querySelectorAll(".entry")) {
+    for (const entry of entries(".entry")) {
       if (gone.has(entry.dataset.id) || gone.has(entry.dataset.step)) entry.remove();
     }
   },
@@ -180,13 +252,19 @@ const shows = {
   },
 };
 
+/**
+ * @param {AgentEvent} event
+ * @param {string} kind
+ * @param {string} text
+ */
 function line(event, kind, text) {
   const entry = newEntry(event, kind);
   entry.dataset.text = "";
-  entry.querySelector(".body").append(el("p", {}, text));
+  part(entry, ".body").append(el("p", {}, text));
   put(entry, event);
 }
 
+/** @type {Record<string, (action: AgentEvent["action"]) => string>} */
 const acts = {
   exit: () => "ends the run",
   break_loop: () => "ends the loop",
@@ -196,6 +274,10 @@ const acts = {
   action: (action) => JSON.stringify(action.custom),
 };
 
+/**
+ * @param {Message} message
+ * @returns {string}
+ */
 function textOf(message) {
   const content = message.data.content;
   if (typeof content === "string") return content;
@@ -203,17 +285,22 @@ function textOf(message) {
   return content.map((each) => (typeof each === "string" ? each : each.text ?? "")).join("");
 }
 
-/** Show the form of a question while it waits for an answer. */
+/** Show the form of a question while it waits for an answer.
+ *
+ * @param {Entry} entry
+ */
 function showQuestion(entry) {
-  const place = entry.querySelector(".answer");
-  const isOpen = state.pending.includes(entry.dataset.id) && state.status !== "running";
+  const place = part(entry, ".answer");
+  const {id = ""} = entry.dataset;
+  const isOpen = state.pending.includes(id) && state.status !== "running";
   entry.classList.toggle("open", isOpen);
   if (!isOpen) return place.replaceChildren();
-  if (place.firstChild) return undefined; // what a person has typed stays
+  if (place.firstChild || !entry.question) return undefined; // what a person has typed stays
   const inner = questionForm(entry.question);
   const fault = el("p", {class: "fault", role: "alert", hidden: true});
   const button = el("button", {class: "primary"}, "Answer");
   const form = el("form", {novalidate: true}, inner.node, fault, button);
+  /** @param {string} text */
   const sayWhy = (text) => {
     fault.textContent = text;
     fault.hidden = false;
@@ -227,12 +314,16 @@ function showQuestion(entry) {
     } catch (error) {
       return sayWhy(error.message);
     }
-    return want("/answers", {[entry.dataset.id]: answer ?? null}, sayWhy);
+    return want("/answers", {[id]: answer ?? null}, sayWhy);
   });
   place.append(form);
   return undefined;
 }
 
+/**
+ * @param {string} kind
+ * @param {string} data
+ */
 function receive(kind, data) {
   const event = JSON.parse(data);
   showConnection("live");
@@ -286,8 +377,8 @@ function connect() {
     if (error) warn(error);
     if (status !== state.status) refreshSoon();
   });
-  source.addEventListener("error", (lost) => {
-    if (lost.data !== undefined || lost.target !== source) return;
+  source.addEventListener("error", (/** @type {MessageEvent | Event} */ lost) => {
+    if ("data" in lost || !source || lost.target !== source) return;
     if (!isOver) showConnection(state.status === "new" ? "at rest" : "connecting");
     isOver = false;
     if (source.readyState === EventSource.CLOSED) retrying = setTimeout(connect, RETRY); // 404, 503
@@ -300,6 +391,7 @@ function disconnect() {
   source = null;
 }
 
+/** @param {string} text */
 function showConnection(text) {
   $("connection").textContent = text;
   $("connect").textContent = text === "disconnected" ? "Connect" : "Disconnect";
@@ -308,9 +400,9 @@ function showConnection(text) {
 // controls
 
 $("thread").value = thread;
-$("open").addEventListener("submit", (submitted) => {
+$("open").addEventListener("submit", (/** @type {Event} */ submitted) => {
   submitted.preventDefault();
-  location.search = new URLSearchParams({thread: $("thread").value});
+  location.search = String(new URLSearchParams({thread: $("thread").value}));
 });
 $("connect").addEventListener("click", () => {
   if (source) {
@@ -322,15 +414,19 @@ $("connect").addEventListener("click", () => {
   }
 });
 
+/**
+ * @param {string} path
+ * @param {object} body
+ */
 async function say(path, body) {
   if (await want(path, {text: $("text").value, ...body})) $("text").value = "";
 }
 
-$("composer").addEventListener("submit", (submitted) => {
+$("composer").addEventListener("submit", (/** @type {Event} */ submitted) => {
   submitted.preventDefault();
   say("/messages", {while_running: $("busy").value});
 });
-$("text").addEventListener("keydown", (key) => {
+$("text").addEventListener("keydown", (/** @type {KeyboardEvent} */ key) => {
   if (key.key !== "Enter" || key.shiftKey || key.isComposing) return;
   key.preventDefault();
   $("composer").requestSubmit();

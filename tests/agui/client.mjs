@@ -52,6 +52,6 @@ for (const [tree, expected] of Object.entries(wanted)) {
   if ((failed !== "") !== (tree === "failure")) problems.push(`${tree}: ${failed}`);
 }
 if (problems.length) {
-  process.stderr.write(problems.join("\n") + "\n");
+  process.stderr.write(`${problems.join("\n")}\n`);
   process.exit(1);
 }

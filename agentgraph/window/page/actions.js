@@ -5,11 +5,15 @@ import {el, longText, newId, setText} from "./elements.js";
 import {actionButton, putEntries, refusal} from "./entries.js";
 import {limitHit, limitsForm, valuesForm} from "./limits.js";
 
+/** @import {Backend, Bar, Changed, Entry, State, Store} from "./page.d.ts" */
+/** @import {Calls} from "./shapes.d.ts" */
+
 const MOST_DRAFTS = 100;
 const SAID_SECONDS = 4; // for which news leave what was said
 const FILES_SECONDS = 3; // between two looks at the files of the tree
 const OLD_LINE = "This is an older line of the thread: go back to it to run on from it.";
 const READ_ONLY = "The threads can only be read: their file may not be written.";
+/** @type {Record<string, string>} */
 const HINTS = {
   new: "A message begins a run.",
   done: "A message begins the next turn.",
@@ -19,12 +23,17 @@ const HINTS = {
   failed: "It failed.",
   stopped: "It was stopped, or its process ended.",
 };
+/** @type {Record<string, string>} */
 const RESUMES = {
   failed: "Tries the failed step again; what had finished stays.",
   stopped: "Goes on with the step that was not finished.",
 };
 
-/** Make the panel of the actions on the thread that is open. */
+/** Make the panel of the actions on the thread that is open.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ */
 export function makeActions(store, backend) {
   const id = newId("message");
   const fault = refusal();
@@ -72,9 +81,11 @@ export function makeActions(store, backend) {
   const ends = [stops, fault.node, said];
   const parts = [banner, queued, hint, resumePart, form, ...ends];
   const node = el("section", {class: "actions", "aria-label": "Actions"}, ...parts);
+  /** @type {Map<string | null, string>} */
   const drafts = new Map(); // what was typed and not sent, by thread
   let saidAt = 0; // when something was said last
   let isSaidOfRun = false; // which is only true as long as it runs
+  /** @type {{threadId: string, turns: number | undefined} | null} */
   let stopping = null; // {threadId, turns} of the run that was asked to stop
 
   function status() {
@@ -82,19 +93,28 @@ export function makeActions(store, backend) {
     return threadId ? (thread?.status ?? "") : "new";
   }
 
+  /** @param {KeyboardEvent} event */
   function sendByKey(event) {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     if (!controls.send.disabled) form.requestSubmit(controls.send.hidden ? undefined : controls.send);
   }
 
+  /** @param {SubmitEvent} event */
   function submit(event) {
     event.preventDefault();
     if (status() === "running") steer();
     else if (status() !== "paused") say({});
   }
 
-  /** Do something; say here why it was refused. Returns the answer, or undefined. */
+  /**
+   * Do something; say here why it was refused. Returns the answer, or undefined.
+   *
+   * @template {keyof Calls} N
+   * @param {N} name
+   * @param {Calls[N][0]} args
+   * @param {string} done
+   */
   async function want(name, args, done) {
     fault.say("");
     setText(said, "");
@@ -120,15 +140,15 @@ export function makeActions(store, backend) {
     return undefined;
   }
 
+  /** @param {{while_running?: "queue", drop_pending?: boolean, thread_id?: null}} more */
   async function say(more) {
     const message = typed();
     const given = values.read();
     if (given.error) return fault.say(given.error);
     if (message === undefined) return undefined;
-    const {threadId} = store.state;
+    const {thread_id: threadId = store.state.threadId, ...how} = more;
     const set = given.values ? {values: given.values} : {};
-    const args = {text: message, thread_id: threadId, ...set, ...more};
-    if (args.thread_id === null) delete args.thread_id;
+    const args = {text: message, ...(threadId ? {thread_id: threadId} : {}), ...set, ...how};
     const done = more.while_running === "queue" ? "It is queued." : "It runs.";
     const answer = await want("start", args, done);
     if (!answer) return undefined;
@@ -145,6 +165,7 @@ export function makeActions(store, backend) {
       return;
     }
     const {threadId} = store.state;
+    if (!threadId) return;
     if (await want("steer", {thread_id: threadId, text: message}, "Sent to the run.")) clear();
     text.focus();
   }
@@ -163,15 +184,15 @@ export function makeActions(store, backend) {
 
   async function stop() {
     const {threadId, thread} = store.state;
-    if (!(await want("stop", {thread_id: threadId}, ""))) return;
-    stopping = {threadId, turns: thread?.turns?.length};
+    if (!threadId || !(await want("stop", {thread_id: threadId}, ""))) return;
+    stopping = {threadId, turns: thread?.turns.length};
     showControls();
   }
 
   function isStopping() {
     const {threadId, thread} = store.state;
-    if (threadId !== stopping?.threadId) return false;
-    if (status() !== "running" || thread.turns?.length !== stopping.turns) stopping = null;
+    if (!stopping || threadId !== stopping.threadId) return false;
+    if (status() !== "running" || thread?.turns.length !== stopping.turns) stopping = null;
     return stopping !== null;
   }
 
@@ -179,8 +200,10 @@ export function makeActions(store, backend) {
     const raised = limits.read();
     const given = resumeValues.read();
     if (given.error) return fault.say(given.error);
+    const {threadId} = store.state;
+    if (!threadId) return undefined;
     const more = {...(raised ? {limits: raised} : {}), ...(given.values ? {values: given.values} : {})};
-    if (await want("resume", {thread_id: store.state.threadId, ...more}, "It goes on.")) {
+    if (await want("resume", {thread_id: threadId, ...more}, "It goes on.")) {
       limits.clear();
       resumeValues.clear();
     }
@@ -206,6 +229,10 @@ export function makeActions(store, backend) {
     if (!wasSeen || node.isConnected) setTimeout(watchFiles, FILES_SECONDS * 1000);
   }
 
+  /**
+   * @param {State} state
+   * @param {Changed} changed
+   */
   function update(state, changed) {
     if (!isWatching && state.about?.can_reload) {
       isWatching = true;
@@ -223,13 +250,15 @@ export function makeActions(store, backend) {
     showControls();
   }
 
+  /** @type {string | null} */
   let draftOf = null;
   let isWatching = false;
 
+  /** @param {string | null} threadId */
   function changeDraft(threadId) {
     if (threadId === draftOf) return;
     if (text.value.trim()) drafts.set(draftOf, text.value);
-    if (drafts.size > MOST_DRAFTS) drafts.delete(drafts.keys().next().value);
+    if (drafts.size > MOST_DRAFTS) drafts.delete([...drafts.keys()][0]);
     // a message that was typed before there is a thread goes with the person
     text.value = drafts.get(threadId) ?? "";
     draftOf = threadId;
@@ -266,9 +295,11 @@ export function makeActions(store, backend) {
     setText(stops, isAsked ? `It waits for what is under way${names ? `: ${names}` : "."}` : "");
   }
 
+  /** @param {State} state */
   function showBanner(state) {
     const {changed} = state.thread ?? {};
     const isFileNew = Boolean(state.about?.has_changed);
+    /** @type {Entry[]} */
     const entries = [];
     if (isFileNew)
       entries.push(["file", 1, () => el("p", {}, el("b", {}, "The file of the tree has changed."))]);
@@ -280,42 +311,50 @@ export function makeActions(store, backend) {
     banner.hidden = entries.length === 0;
   }
 
+  /** @param {State} state */
   function showQueued(state) {
     const texts = state.line === null ? (state.thread?.queued ?? []) : [];
     const title =
       texts.length === 1 ? "1 message waits to be read" : `${texts.length} messages wait to be read`;
-    putEntries(
-      queued,
-      texts.length
-        ? [
-            ["title", title, () => el("h3", {}, title)],
-            ...texts.map((each, i) => [i, each, () => longText(each, {most: 600})]),
-          ]
-        : [],
-    );
+    /** @type {Entry[]} */
+    const entries = texts.map((each, i) => [i, each, () => longText(each, {most: 600})]);
+    if (texts.length) entries.unshift(["title", title, () => el("h3", {}, title)]);
+    putEntries(queued, entries);
   }
 
   return {node, update};
 }
 
+/**
+ * @param {string} status
+ * @param {string | null} threadId
+ */
 function sendText(status, threadId) {
   if (status in RESUMES) return "Begin a new turn";
   if (status === "running") return "Steer";
   return threadId ? "Send" : "Start a run";
 }
 
-/** Return the names of the agents under way that have none under way inside. */
+/** Return the names of the agents under way that have none under way inside.
+ *
+ * @param {State} state
+ */
 function runningNames(state) {
   const bars = [...state.bars.values()].filter(
     (each) => each.kind === "agent" && each.state === "running",
   );
+  /** @param {Bar} bar */
   const isInmost = ({address}) => !bars.some((other) => isAround(address, other.address));
   return [...new Set(bars.filter(isInmost).map((each) => each.agent_name))].slice(0, 8).join(", ");
 }
 
-/** Return what a changed tree means for a thread, and how its outline differs. */
+/** Return what a changed tree means for a thread, and how its outline differs.
+ *
+ * @param {string} changed
+ */
 function changedView(changed) {
   const [first, ...rest] = String(changed).split("\n");
+  /** @param {string} line */
   const sign = (line) => (/^[+-](?![+-]{2})/.test(line) ? line[0] : " ");
   const lines = rest
     .slice(0, 200)

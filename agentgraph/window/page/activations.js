@@ -1,10 +1,28 @@
 // What bars mean for the places of a tree: where an activation is, and how each place stands.
 
+import {valueOf} from "./maps.js";
+
+/**
+ * @import {
+ *   AddressPart, Bar, Count, Counter, Place, Places, ShownState, Standing, Standings,
+ * } from "./page.d.ts"
+ */
+/** @import {TreeNode} from "./shapes.d.ts" */
+/** @typedef {Count & {inside: Map<string | null, Bar>}} MadeCount */
+/** @typedef {Map<string, MadeCount>} MadeCounts */
+/** @typedef {{counts: MadeCounts, countsBy: Map<string, MadeCounts>}} OwnCounts */
+/** @typedef {Omit<Standing, "counts"> & OwnCounts} MadeStanding */
+
 const PART = /^([^[({]*)(?:\(([^()]*)\))?(?:\{(\d+)\})?(?:\[(\d+)\])?$/;
 const CACHE_SIZE = 20000;
+/** @type {Map<string, AddressPart[]>} */
 const parsed = new Map();
 
-/** Return whether an address is around another one: that one has more parts, or counters. */
+/** Return whether an address is around another one: that one has more parts, or counters.
+ *
+ * @param {string} outer
+ * @param {string} inner
+ */
 export function isAround(outer, inner) {
   return inner.length > outer.length && inner.startsWith(outer) && "/[({".includes(inner[outer.length]);
 }
@@ -12,6 +30,8 @@ export function isAround(outer, inner) {
 /** Return the parts of an address: [{name, call, key, attempt, count}], outermost first.
  *
  * `count` is the iteration of a loop, the hops of a swarm; `call` the number or name of a call or item.
+ *
+ * @param {string} address
  */
 export function addressParts(address) {
   let parts = parsed.get(address);
@@ -22,6 +42,10 @@ export function addressParts(address) {
   return parts;
 }
 
+/**
+ * @param {string} text
+ * @returns {AddressPart}
+ */
 function addressPart(text) {
   const match = PART.exec(text);
   if (!match) return {name: text, call: null, key: null, attempt: null, count: null};
@@ -30,12 +54,13 @@ function addressPart(text) {
   return {
     name,
     call: call === undefined ? null : colon < 0 ? call : call.slice(0, colon),
-    key: colon < 0 ? null : unquoted(call.slice(colon + 1)),
+    key: call === undefined || colon < 0 ? null : unquoted(call.slice(colon + 1)),
     attempt: attempt === undefined ? null : Number(attempt),
     count: count === undefined ? null : Number(count),
   };
 }
 
+/** @param {string} text */
 function unquoted(text) {
   try {
     return decodeURIComponent(text);
@@ -44,17 +69,39 @@ function unquoted(text) {
   }
 }
 
-/** Return what of a call says which one it is: its number without the attempt, or its name. */
+/**
+ * Return the innermost part of an address.
+ *
+ * @param {string} address
+ */
+export function lastPart(address) {
+  const parts = addressParts(address);
+  return parts[parts.length - 1];
+}
+
+/** Return what of a call says which one it is: its number without the attempt, or its name.
+ *
+ * @param {AddressPart} part
+ */
 export function callOf(part) {
-  return /^\d+\.\d+$/.test(part.call) ? part.call.split(".")[0] : part.call;
+  return /^\d+\.\d+$/.test(part.call ?? "") ? part.call?.split(".")[0] ?? null : part.call;
 }
 
 /** Return the places of a tree, by their ids: {node, parent, depth, counter}.
  *
  * `counter` says what tells the activations of a place apart: "iteration", "hop", "item", "call".
+ *
+ * @param {TreeNode | null | undefined} tree
+ * @returns {Places}
  */
 export function placesOf(tree) {
+  /** @type {Places} */
   const places = new Map();
+  /**
+   * @param {TreeNode} node
+   * @param {Place | null} parent
+   * @param {number} depth
+   */
   const walk = (node, parent, depth) => {
     const place = {node, parent, depth, counter: counterOf(node, parent)};
     places.set(node.id, place);
@@ -64,9 +111,17 @@ export function placesOf(tree) {
   return places;
 }
 
-/** Return the ids of the places of a tree by their addresses without counters. */
+/** Return the ids of the places of a tree by their addresses without counters.
+ *
+ * @param {TreeNode | null | undefined} tree
+ */
 export function pathsOf(tree) {
+  /** @type {Map<string, string>} */
   const paths = new Map();
+  /**
+   * @param {TreeNode} node
+   * @param {string} path
+   */
   const walk = (node, path) => {
     paths.set(path, node.id);
     const seen = new Map();
@@ -80,11 +135,19 @@ export function pathsOf(tree) {
   return paths;
 }
 
-/** Return an address without its counters: the path of its place. */
+/** Return an address without its counters: the path of its place.
+ *
+ * @param {string} address
+ */
 export function pathOf(address) {
   return addressParts(address).map((part) => part.name).join("/");
 }
 
+/**
+ * @param {TreeNode} node
+ * @param {Place | null} parent
+ * @returns {Counter | null}
+ */
 function counterOf(node, parent) {
   if (node.kind === "loop") return "iteration";
   if (node.kind === "swarm") return "hop";
@@ -92,7 +155,11 @@ function counterOf(node, parent) {
   return null;
 }
 
-/** Return the number that a counter has in an address; null if it has none. */
+/** Return the number that a counter has in an address; null if it has none.
+ *
+ * @param {Place} place
+ * @param {AddressPart[]} parts
+ */
 export function countAt(place, parts) {
   const part = parts[place.depth];
   if (!part) return null;
@@ -100,9 +167,13 @@ export function countAt(place, parts) {
   return value === null ? null : String(value);
 }
 
+/** @type {ShownState[]} */
 const ORDER = ["running", "asks", "failed", "stopped", "done", "void"];
 
-/** Return the state that stands out of several: what runs, waits or failed before what is done. */
+/** Return the state that stands out of several: what runs, waits or failed before what is done.
+ *
+ * @param {Iterable<ShownState>} states
+ */
 export function worstState(states) {
   const found = new Set(states);
   return ORDER.find((state) => found.has(state)) ?? "idle";
@@ -112,46 +183,64 @@ export function worstState(states) {
  *
  * Of loops, swarms, items and calls, `picks` may choose one by its counter: what is inside is then of
  * that one only. `counts` has the state of each: {state, key, own}, where `own` is its bar.
+ * The bars are in the order in which they began.
  *
- * @param bars all bars, in the order in which they began
+ * @param {Places} places
+ * @param {Bar[]} bars
+ * @param {{turn?: number | null, picks?: Map<string, string>}} [options]
+ * @returns {Standings}
  */
 export function standings(places, bars, {turn = null, picks = new Map()} = {}) {
+  /** @type {Map<string, MadeStanding>} */
   const found = new Map();
   for (const id of places.keys()) found.set(id, newStanding());
   for (const bar of bars) {
-    const place = places.get(bar.place);
+    const place = bar.place === null ? undefined : places.get(bar.place);
     if (!place || (turn !== null && bar.turn !== turn)) continue;
     addBar(found, place, bar, picks);
   }
   const roots = [...places.values()].filter((place) => !place.parent);
-  for (const root of roots) settle(places, found, root.node);
+  for (const root of roots) settle(found, root.node);
   return found;
 }
 
+/** @returns {MadeStanding} */
 function newStanding() {
   const counts = new Map();
   return {runs: 0, seconds: 0, tokens: 0, state: "idle", last: null, counts, countsBy: new Map()};
 }
 
+/**
+ * @param {Map<string, MadeStanding>} found
+ * @param {Place} place
+ * @param {Bar} bar
+ * @param {Map<string, string>} picks
+ */
 function addBar(found, place, bar, picks) {
   const parts = addressParts(bar.address);
   const way = [];
-  for (let at = place; at; at = at.parent) way.push(at);
+  for (let at = /** @type {Place | null} */ (place); at; at = at.parent) way.push(at);
   let around = String(bar.turn); // the counters around: those of a loop in a loop begin anew in each lap
   for (const at of way.reverse()) {
     const count = at.counter ? countAt(at, parts) : null;
     if (count === null) continue;
     const isItself = at === place && bar.kind === "agent";
-    addCount(countsOf(found.get(at.node.id), around), count, bar, parts[at.depth].key, isItself);
+    addCount(countsOf(valueOf(found, at.node.id), around), count, bar, parts[at.depth].key, isItself);
     around += ` ${count}`;
     const pick = picks.get(at.node.id);
     if (pick !== undefined && pick !== null && pick !== count) return;
   }
-  addRun(found.get(place.node.id), place, bar, parts);
+  addRun(valueOf(found, place.node.id), place, bar, parts);
 }
 
+/**
+ * @param {MadeStanding} standing
+ * @param {Place} place
+ * @param {Bar} bar
+ * @param {AddressPart[]} parts
+ */
 function addRun(standing, place, bar, parts) {
-  standing.tokens += (bar.tokens_in ?? 0) + (bar.tokens_out ?? 0);
+  standing.tokens += bar.tokens_in + bar.tokens_out;
   if (bar.kind !== "agent") return;
   const isLap = place.counter === "iteration" && parts[place.depth]?.count !== null;
   if (isLap) return;
@@ -161,27 +250,43 @@ function addRun(standing, place, bar, parts) {
   standing.seconds += Math.max(0, (bar.ended ?? bar.began) - bar.began);
 }
 
-/** Return the counts of a place inside what is around it; the last that are asked for are shown. */
+/** Return the counts of a place inside what is around it; the last that are asked for are shown.
+ *
+ * @param {MadeStanding} standing
+ * @param {string} around
+ */
 function countsOf(standing, around) {
-  if (!standing.countsBy.has(around)) standing.countsBy.set(around, new Map());
-  standing.counts = standing.countsBy.get(around);
-  return standing.counts;
+  const counts = standing.countsBy.get(around) ?? new Map();
+  standing.countsBy.set(around, counts);
+  standing.counts = counts;
+  return counts;
 }
 
+/**
+ * @param {Map<string, MadeCount>} counts
+ * @param {string} count
+ * @param {Bar} bar
+ * @param {string | null} key
+ * @param {boolean} isItself
+ */
 function addCount(counts, count, bar, key, isItself) {
-  if (!counts.has(count)) counts.set(count, {state: "idle", key, own: null, inside: new Map()});
-  const known = counts.get(count);
+  const known = counts.get(count) ?? {state: "idle", key, own: null, inside: new Map()};
+  counts.set(count, known);
   if (bar.kind !== "agent") return;
   if (isItself && (bar.state !== "void" || !known.own)) known.own = bar;
   else known.inside.set(bar.place, bar);
 }
 
-function settle(places, found, node) {
-  const standing = found.get(node.id);
-  const inside = node.children.map((child) => settle(places, found, child));
+/**
+ * @param {Map<string, MadeStanding>} found
+ * @param {TreeNode} node
+ * @returns {MadeStanding}
+ */
+function settle(found, node) {
+  const standing = valueOf(found, node.id);
+  const inside = node.children.map((child) => settle(found, child));
   for (const each of standing.counts.values()) {
     each.state = each.own?.state ?? worstState([...each.inside.values()].map((bar) => bar.state));
-    delete each.inside;
   }
   for (const each of inside) standing.tokens += each.tokens;
   const active = inside.filter((each) => each.state !== "idle");

@@ -5,11 +5,24 @@ import {el, longText, newId} from "./elements.js";
 import {actionButton, asText, readObject, refusal} from "./entries.js";
 import {faultsIn, questionForm, questionText, showFaults} from "./forms.js";
 
+/** @import {Backend, Child, Store} from "./page.d.ts" */
+/** @import {Activation, AskedQuestion, Changes, Spot} from "./shapes.d.ts" */
+
 const LONGEST_VALUES = 200000; // characters that the editor of values is filled with
 
-/** Return the form for what is changed before it runs again: {node, read, refuse}; `read` may throw. */
+/**
+ * @typedef {{
+ *   name: HTMLInputElement, changes: ReturnType<typeof changesForm>, title: HTMLElement,
+ *   remove: HTMLElement, node: HTMLElement,
+ * }} Variant
+ */
+
+/** Return the form for what is changed before it runs again: {node, read, refuse}; `read` may throw.
+ *
+ * @param {Activation} activation
+ */
 function changesForm(activation) {
-  const {values_before: before = {}, questions = []} = activation;
+  const {values_before: before, questions} = activation;
   const valuesId = newId("again");
   const message = messageField(activation);
   const json = JSON.stringify(before, null, 2);
@@ -24,7 +37,7 @@ function changesForm(activation) {
     value: start,
   });
   const about = isLong ? "They are too long to be shown: type those that are to be others." : "";
-  const parts = questions.map((each) => answerForm(each, activation.address));
+  const parts = questions.map(answerForm);
   const node = el(
     "div",
     {class: "changes"},
@@ -41,7 +54,7 @@ function changesForm(activation) {
 
   function changedValues() {
     const {values: now, error} = readObject(values.value.trim() || "{}");
-    if (error) throw new Error(error);
+    if (error !== undefined) throw new Error(error);
     const gone = isLong ? [] : Object.keys(before).filter((name) => !(name in now));
     if (gone.length)
       throw new Error(`A value cannot be taken away: set ${gone.join(", ")} to null, or leave it.`);
@@ -51,25 +64,30 @@ function changesForm(activation) {
   }
 
   function read() {
+    /** @type {Changes} */
     const changes = message.read();
     const changed = changedValues();
     if (changed.length) changes.values = Object.fromEntries(changed);
-    const answers = parts.map((each) => each.read()).filter(Boolean);
+    const answers = parts.map((part) => part.read()).filter((each) => each !== null);
     if (answers.length) changes.answers = Object.fromEntries(answers);
     return changes;
   }
 
-  function refuse(message) {
-    for (const part of parts) part.refuse(message);
+  /** @param {string} why */
+  function refuse(why) {
+    for (const part of parts) part.refuse(why);
   }
 
   return {node, read, refuse};
 }
 
-/** Return the form for another answer to a question that was asked there. */
-function answerForm({question, answer}, at) {
-  const {id, address = at, value = question, response_schema = null} = question ?? {};
-  const inner = questionForm({value, response_schema}, answer);
+/** Return the form for another answer to a question that was asked there.
+ *
+ * @param {AskedQuestion} asked
+ */
+function answerForm({question, answer}) {
+  const {id, value} = question;
+  const inner = questionForm(question, answer);
   const check = el("input", {type: "checkbox"});
   const place = el("div", {hidden: true}, inner.node);
   check.addEventListener("change", () => {
@@ -88,16 +106,26 @@ function answerForm({question, answer}, at) {
   );
   return {
     node,
-    read: () => (check.checked ? [id ?? address, inner.read() ?? null] : null),
-    refuse: (message) => showFaults(inner, check.checked ? faultsIn(message, address) : []),
+    /** @returns {[id: string, answer: unknown] | null} */
+    read: () => (check.checked ? [id, inner.read() ?? null] : null),
+    /** @param {string} message */
+    refuse: (message) => showFaults(inner, check.checked ? faultsIn(message, question.address) : []),
   };
 }
 
-/** Make the form "again from here" for an activation; `isForked(threads)` is told of new threads. */
+/** Make the form "again from here" for an activation; `isForked(threads)` is told of new threads.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ * @param {Spot} wanted
+ * @param {Activation} activation
+ * @param {(point: Spot, threads: {[name: string]: string}) => unknown} isForked
+ */
 export function makeAgain(store, backend, wanted, activation, isForked) {
   const name = newId("how");
   const fault = refusal();
   const said = el("p", {class: "quiet", role: "status"});
+  /** @type {(value: string, checked: boolean) => HTMLInputElement} */
   const radio = (value, checked) => el("input", {type: "radio", name, value, checked, onchange: show});
   const here = radio("here", true);
   const forked = radio("forked", false);
@@ -130,6 +158,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     el("div", {class: "row"}, go),
     said,
   );
+  /** @type {Variant[]} */
   const variants = [];
   let hasForked = false; // whether two variants were proposed
 
@@ -148,6 +177,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
       {"aria-label": "Remove the variant"},
     );
     const title = el("div", {class: "row name-row"}, el("label", {for: id}, "Name"), input, remove);
+    /** @type {Variant} */
     const variant = {
       name: input,
       changes,
@@ -165,28 +195,30 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
   function freeName() {
     const names = new Set(variants.map((each) => each.name.value));
     const threads = new Set((store.state.threads?.threads ?? []).map((each) => each.thread_id));
+    /** @param {string} each */
     const isFree = (each) => !names.has(each) && !threads.has(`${wanted.thread_id}-${each}`);
     return [..."abcdefghijklmnopqrstuvwxyz"].find(isFree) ?? `v${variants.length + 1}`;
   }
 
   function show() {
-    const isForked = forked.checked;
-    if (isForked && !hasForked) {
+    const isFork = forked.checked;
+    if (isFork && !hasForked) {
       hasForked = true;
       return addVariant();
     }
     variants.forEach(({node, title, remove}, i) => {
-      node.hidden = !isForked && i > 0;
-      title.hidden = !isForked;
+      node.hidden = !isFork && i > 0;
+      title.hidden = !isFork;
       remove.hidden = variants.length < 2;
     });
-    more.hidden = !isForked;
-    beside.hidden = isForked;
+    more.hidden = !isFork;
+    beside.hidden = isFork;
     const number = variants.length === 1 ? "1 variant" : `${variants.length} variants`;
-    go.textContent = isForked ? `Run ${number}` : "Run again from here";
+    go.textContent = isFork ? `Run ${number}` : "Run again from here";
     return undefined;
   }
 
+  /** @param {SubmitEvent} event */
   function submit(event) {
     event.preventDefault();
     fault.say("");
@@ -203,6 +235,11 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     }
   }
 
+  /**
+   * Make a call; say here why it was refused.
+   *
+   * @type {Store["want"]}
+   */
   async function call(kind, args) {
     go.disabled = true;
     try {
@@ -216,13 +253,22 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     }
   }
 
+  /**
+   * @param {Spot} point
+   * @param {Changes} changed
+   */
   async function rewind(point, changed) {
-    const args = {...point, changes: {siblings: siblings.value, ...changed}};
+    const keeps = /** @type {"keep" | "rerun"} */ (siblings.value);
+    const args = {...point, changes: {siblings: keeps, ...changed}};
     if (!(await call("rewind", args))) return;
     said.textContent = "It runs again from here. The line so far is kept.";
     if (store.state.line !== null) store.open(point.thread_id);
   }
 
+  /**
+   * @param {Spot} point
+   * @param {Changes[]} changes
+   */
   async function fork(point, changes) {
     const names = variants.map((each) => each.name.value.trim());
     if (names.some((each) => !each)) return fault.say("Give each variant a name.");
@@ -237,8 +283,12 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
   return form;
 }
 
-/** Return the choice of the step from which an activation of several steps runs again. */
-function fromSelect({steps = []}) {
+/** Return the choice of the step from which an activation of several steps runs again.
+ *
+ * @param {Activation} activation
+ * @returns {{node: Child, read: () => Partial<Spot>}}
+ */
+function fromSelect({steps}) {
   if (steps.length < 2) return {node: "", read: () => ({})};
   const options = steps
     .slice(1)

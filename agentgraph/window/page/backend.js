@@ -5,13 +5,28 @@
 // hear(kind, data) for what is new ("thread", "timeline", "text", "failed", and for the connection
 // "lost" and "found"), and returns a function that ends it. "lost" says why: {text, isForGood}.
 
+/** @import {Backend} from "./page.d.ts" */
+/** @import {News, Refusal} from "./shapes.d.ts" */
+
 const FIRST_RETRY = 500; // milliseconds until a lost connection is tried again; then ever longer
 const LAST_RETRY = 5000;
 const NO_SERVER = "The server does not answer. The page connects again by itself.";
 const OTHER_TOKEN =
   "The server was started again with another token: open the address that it printed.";
 
+/**
+ * The kinds of news of a thread.
+ *
+ * @type {(keyof News)[]}
+ */
+export const NEWS = ["thread", "timeline", "text", "failed"];
+
+/**
+ * @param {string} token
+ * @returns {Backend}
+ */
 export function serverBackend(token) {
+  /** @type {Backend["call"]} */
   async function call(name, args = {}) {
     const headers = {"Content-Type": "application/json", "X-Token": token};
     let reply;
@@ -22,11 +37,13 @@ export function serverBackend(token) {
     }
     const data = await reply.json().catch(() => ({}));
     if (reply.ok) return data;
-    const error = new Error(data.detail ?? reply.statusText);
-    throw Object.assign(error, {kind: data.error, status: reply.status, questions: data.questions});
+    const {error: kind, detail = reply.statusText, questions} = /** @type {Partial<Refusal>} */ (data);
+    throw Object.assign(new Error(detail), {kind, status: reply.status, questions});
   }
 
+  /** @type {Backend["follow"]} */
   function follow(thread, since, hear) {
+    /** @type {EventSource | null} */
     let source = null;
     let wait = FIRST_RETRY;
     let timer = 0;
@@ -35,7 +52,7 @@ export function serverBackend(token) {
     function connect() {
       const query = new URLSearchParams({token, thread, ...(since ? {since} : {})});
       source = new EventSource(`/news?${query}`);
-      for (const kind of ["thread", "timeline", "text", "failed"]) {
+      for (const kind of NEWS) {
         source.addEventListener(kind, (event) => {
           const data = JSON.parse(event.data);
           if (kind === "timeline") since = data.upto || since;
@@ -51,7 +68,7 @@ export function serverBackend(token) {
 
     // The browser would ask for all since the beginning; this asks for what came after the last news.
     async function lose() {
-      source.close();
+      source?.close();
       if (isOver) return;
       hear("lost", {text: NO_SERVER, isForGood: false});
       const answer = await call("about").catch((error) => error);
@@ -65,7 +82,7 @@ export function serverBackend(token) {
     return () => {
       isOver = true;
       clearTimeout(timer);
-      source.close();
+      source?.close();
     };
   }
 

@@ -1,6 +1,10 @@
 // Opens the window in a cell of a notebook: its calls go to the kernel, as messages of a widget.
 
+import {NEWS} from "./backend.js";
 import {mount} from "./window.js";
+
+/** @import {Backend, Hear, Heard} from "./page.d.ts" */
+/** @import {News} from "./shapes.d.ts" */
 
 const CELL_BEAT = 1_500; // milliseconds, after which what nobody has answered is sent again
 const CELL_TRIES = 3; // how often
@@ -8,12 +12,40 @@ const CELL_BEATS = 10; // after so many all that is followed is asked for again,
 const CELL_LONG = 20; // beats
 const CELL_BUSY = "The kernel is busy. It hears this when it is free.";
 const CELL_SILENT = "The kernel does not answer. If it is not busy, run the cell again.";
-const CELL_NEWS = ["thread", "timeline", "text"];
 const CELL_ENDED = "The kernel of this cell has ended, or was started again: run the cell again.";
+
+/**
+ * What anywidget passes: the model of the widget, and the element to fill.
+ *
+ * @typedef {{
+ *   get: (name: string) => any, send: (message: object) => void,
+ *   on: (name: string, hear: Listener) => void, off: (name: string, hear: Listener) => void,
+ * }} Model
+ * @typedef {(message: any) => void} Listener
+ */
+
+/**
+ * What the kernel sends: answers of calls, by their numbers, and news, by those of the followers.
+ *
+ * @typedef {{call: number, answer?: any, error?: string, kind?: string, questions?: object}} Answer
+ * @typedef {{follow: number, kind: keyof Heard | "quiet", data: any}} Told
+ * @typedef {{view: string} & (Answer | Told)} FromKernel
+ */
+
+/**
+ * What waits for an answer, and what is followed; `message` is what was sent to the kernel for it.
+ *
+ * @typedef {{
+ *   resolve: (answer: any) => void, reject: (error: Error) => void, message: object, tries: number,
+ * }} WaitingCall
+ * @typedef {{hear: Hear, isNew: boolean, message: {since: string | null}, tries: number}} Followed
+ */
 
 /**
  * Fills a cell. It may be called several times for one widget; each time is a view of its own.
  * Returns a function that ends it.
+ *
+ * @param {{model: Model, el: HTMLElement}} widget
  */
 export function renderCell({model, el}) {
   const waits = document.createElement("p");
@@ -40,15 +72,22 @@ export function renderCell({model, el}) {
 /**
  * The backend of a cell: {backend: {call, follow}, close}; see backend.js.
  * `tell` is called with a text while the kernel keeps people waiting, and with "" when it does not.
+ *
+ * @param {Model} model
+ * @param {(text: string) => void} [tell]
+ * @returns {{backend: Backend, close: () => void}}
  */
 export function cellBackend(model, tell = () => {}) {
   const view = crypto.randomUUID?.() ?? String(Math.random());
-  const calls = new Map(); // by number: {resolve, reject, message, tries}
-  const follows = new Map(); // by number: {hear, isNew, message, tries}
+  /** @type {Map<number, WaitingCall>} */
+  const calls = new Map(); // by number
+  /** @type {Map<number, Followed>} */
+  const follows = new Map(); // by number
   let last = 0;
   let beats = 0;
   let hasEnded = false; // the kernel, or what answers there
 
+  /** @param {object} message */
   function send(message) {
     try {
       model.send({view, ...message});
@@ -57,13 +96,16 @@ export function cellBackend(model, tell = () => {}) {
     }
   }
 
+  /** @param {FromKernel} message */
   function hear(message) {
-    if (message.view !== view) return;
+    if (message.view !== view) return undefined;
     if (hasEnded) find();
-    if ("call" in message) answer(message);
-    else if (follows.has(message.follow)) news(follows.get(message.follow), message);
+    if ("call" in message) return answer(message);
+    const followed = follows.get(message.follow);
+    return followed && news(followed, message);
   }
 
+  /** @param {Answer} answer */
   function answer({call, answer: data, error, kind, questions}) {
     const waiting = calls.get(call);
     if (!waiting) return;
@@ -73,6 +115,10 @@ export function cellBackend(model, tell = () => {}) {
     else waiting.reject(Object.assign(new Error(error), {kind, questions}));
   }
 
+  /**
+   * @param {Followed} followed
+   * @param {Told} news
+   */
   function news(followed, {kind, data}) {
     if (kind === "lost") {
       followed.isNew = true;
@@ -81,7 +127,7 @@ export function cellBackend(model, tell = () => {}) {
     if (followed.isNew) followed.hear("found");
     followed.isNew = false;
     if (kind === "timeline") followed.message.since = data.upto || followed.message.since;
-    if (CELL_NEWS.includes(kind)) followed.hear(kind, data);
+    if (isNews(kind)) followed.hear(kind, data);
     return undefined;
   }
 
@@ -123,9 +169,11 @@ export function cellBackend(model, tell = () => {}) {
   }
 
   const timer = setInterval(beat, CELL_BEAT);
+  /** @type {Record<string, Listener>} */
   const heard = {"msg:custom": hear, "comm:close": lose, comm_live_update: lose, destroy: lose};
   for (const [name, listener] of Object.entries(heard)) model.on(name, listener);
 
+  /** @type {Backend} */
   const backend = {
     call(name, args = {}) {
       if (hasEnded) return Promise.reject(ended());
@@ -158,7 +206,20 @@ export function cellBackend(model, tell = () => {}) {
   return {backend, close};
 }
 
-/** Keeps keys from the notebook, whose keys cut cells and the like. */
+/**
+ * Returns whether a kind is one that the window knows; another one may come from a newer kernel.
+ *
+ * @param {string} kind
+ * @returns {kind is keyof News}
+ */
+function isNews(kind) {
+  return kind !== "failed" && NEWS.some((each) => each === kind);
+}
+
+/** Keeps keys from the notebook, whose keys cut cells and the like.
+ *
+ * @param {HTMLElement} el
+ */
 function keepKeys(el) {
   el.dataset.lmSuppressShortcuts = "true"; // JupyterLab
   for (const name of ["keydown", "keypress", "keyup"]) {
@@ -166,7 +227,11 @@ function keepKeys(el) {
   }
 }
 
-/** Makes the window dark or light as the notebook around is; returns a function that ends it. */
+/** Makes the window dark or light as the notebook around is; returns a function that ends it.
+ *
+ * @param {HTMLElement} el
+ * @param {HTMLElement} root
+ */
 function followTheme(el, root) {
   const {dataset} = document.body;
   function paint() {

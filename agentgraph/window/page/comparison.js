@@ -5,8 +5,13 @@ import {actionButton, refusal, tokensText} from "./entries.js";
 import {changeView, diffView, valueChanges} from "./diff.js";
 import {lookAt} from "./looking.js";
 
+/** @import {Backend, State, Store} from "./page.d.ts" */
+/** @import {Difference, Line, Side, TreeNode} from "./shapes.d.ts" */
+
 const ROWS_AT_ONCE = 200;
+/** @type {("left" | "right")[]} */
 const SIDES = ["left", "right"];
+/** @type {Record<string, string>} */
 const DIFFERENCES = {
   said: "text differs",
   called: "tool calls differ",
@@ -17,7 +22,19 @@ const DIFFERENCES = {
 };
 const CHOOSE = "choose a thread …";
 
-/** Make the comparison: {node, compare, leave, other}. */
+/** @typedef {Partial<Line>} AnyLine */
+
+/**
+ * A line of a thread; null for the present one.
+ *
+ * @typedef {{threadId: string, line: string | null}} LineOf
+ */
+
+/** Make the comparison: {node, compare, leave, other}.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ */
 export function makeComparison(store, backend) {
   const only = el("input", {type: "checkbox", onchange: show});
   const title = el("p", {class: "result", role: "status"});
@@ -26,11 +43,17 @@ export function makeComparison(store, backend) {
   const filter = el("label", {class: "check"}, only, "Only what differs");
   const node = el("div", {class: "comparison"}, fault.node, title, filter, table);
   filter.hidden = true;
+  /** @type {Difference[]} */
   let rows = [];
-  let sides = {};
+  /** @type {{left: LineOf, right: LineOf} | null} */
+  let sides = null;
   let asked = 0; // how many comparisons were asked for
 
-  /** Compare two lines, each {threadId, line}. */
+  /** Compare two lines, each {threadId, line}.
+   *
+   * @param {LineOf} left
+   * @param {LineOf} right
+   */
   async function compare(left, right) {
     const number = clear();
     title.textContent = "Comparing …";
@@ -54,7 +77,7 @@ export function makeComparison(store, backend) {
       return;
     }
     show();
-    node.parentNode.scrollIntoView({block: "nearest"});
+    node.parentElement?.scrollIntoView({block: "nearest"});
   }
 
   function clear() {
@@ -62,18 +85,23 @@ export function makeComparison(store, backend) {
     title.textContent = "";
     table.replaceChildren();
     filter.hidden = true;
-    [rows, sides] = [[], {}];
+    [rows, sides] = [[], null];
     return ++asked;
   }
 
-  /** Return the thread that a thread is compared with here, if it is. */
+  /** Return the thread that a thread is compared with here, if it is.
+   *
+   * @param {string | null} threadId
+   */
   function other(threadId) {
-    const {left, right} = sides;
-    if (left?.threadId === threadId) return right.threadId;
-    return right?.threadId === threadId ? left.threadId : null;
+    if (sides?.left.threadId === threadId) return sides.right.threadId;
+    return sides?.right.threadId === threadId ? sides.left.threadId : null;
   }
 
-  /** Forget what was compared when another thread is opened that is not part of it. */
+  /** Forget what was compared when another thread is opened that is not part of it.
+   *
+   * @param {string | null} threadId
+   */
   function leave(threadId) {
     if (other(threadId) === null) clear();
     else fault.say("");
@@ -88,12 +116,16 @@ export function makeComparison(store, backend) {
       "div",
       {class: "compared heads"},
       el("span", {}, "Activation"),
-      ...SIDES.map((side) => el("span", {}, sideName(sides[side]))),
+      ...SIDES.map((side) => el("span", {}, sides && sideName(sides[side]))),
     );
     table.replaceChildren(head);
     showMore(shown, 0);
   }
 
+  /**
+   * @param {Difference[]} shown
+   * @param {number} from
+   */
   function showMore(shown, from) {
     table.append(...shown.slice(from, from + ROWS_AT_ONCE).map(rowView));
     const rest = shown.length - from - ROWS_AT_ONCE;
@@ -109,9 +141,10 @@ export function makeComparison(store, backend) {
     table.append(more);
   }
 
+  /** @param {Difference} row */
   function rowView(row) {
-    const {where = "both", same} = row;
-    const named = (row.differs ?? []).map((each) => DIFFERENCES[each] ?? each);
+    const {where, same} = row;
+    const named = row.differs.map((each) => DIFFERENCES[each] ?? each);
     const kinds = where === "both" ? named : [`only ${where}`];
     const place = el("div", {class: "difference", hidden: true});
     const toggle = actionButton(
@@ -132,19 +165,24 @@ export function makeComparison(store, backend) {
     );
     return el(
       "div",
-      {class: "compared", "data-where": where, "data-same": String(Boolean(same))},
+      {class: "compared", "data-where": where, "data-same": String(same)},
       name,
       ...SIDES.map((side) => cellView(row, side)),
       place,
     );
   }
 
+  /**
+   * @param {Difference} row
+   * @param {"left" | "right"} side
+   */
   function cellView(row, side) {
     const cell = row[side];
-    if (!cell) return el("span", {class: "cell missing"}, "did not run");
+    if (!cell || !sides) return el("span", {class: "cell missing"}, "did not run");
     const {text, error, tokens, seconds, step} = cell;
     const facts = [tokensText(tokens), durationText(seconds)].filter(Boolean).join(" · ");
-    const open = () => lookAt(store, {...sides[side], step, address: row.address, turn: row.turn});
+    const own = sides[side];
+    const open = () => lookAt(store, {...own, step, address: row.address, turn: row.turn});
     const said = shortText(error || text || withoutText(row, cell), 160);
     const gist = el("span", {class: error ? "bad" : ""}, said);
     const button = actionButton(gist, open, {
@@ -156,18 +194,29 @@ export function makeComparison(store, backend) {
     return button;
   }
 
-  /** Return what is said of an activation that said nothing. */
-  function withoutText({place, differs = []}, {seconds}) {
+  /** Return what is said of an activation that said nothing.
+   *
+   * @param {Difference} row
+   * @param {Side} side
+   */
+  function withoutText({place, differs}, {seconds}) {
     if (seconds !== null) return "(no text)";
-    const asks = differs.includes("asked") || placeOf(store.state.about?.tree, place)?.kind === "human";
+    const {about} = store.state;
+    const isHuman = about && placeOf(about.tree, place)?.kind === "human";
+    const asks = isHuman || differs.includes("asked");
     return asks ? "waits for an answer" : "has not ended";
   }
 
   return {node, compare, leave, other};
 }
 
+/**
+ * @param {TreeNode} tree
+ * @param {string | null} id
+ * @returns {TreeNode | null}
+ */
 function placeOf(tree, id) {
-  if (!tree || tree.id === id) return tree;
+  if (tree.id === id) return tree;
   for (const child of tree.children) {
     const found = placeOf(child, id);
     if (found) return found;
@@ -175,21 +224,23 @@ function placeOf(tree, id) {
   return null;
 }
 
+/** @param {LineOf} side */
 function sideName({threadId, line}) {
   return line ? `${threadId}, an older line` : threadId;
 }
 
+/** @param {Difference} row */
 function differenceView(row) {
   const {left, right} = row;
   const parts = [];
   const sides = {left: "left", right: "right"};
-  for (const key of ["text", "error"]) {
+  for (const key of /** @type {("text" | "error")[]} */ (["text", "error"])) {
     const [a, b] = [left?.[key] ?? "", right?.[key] ?? ""];
-    if (a !== b) parts.push(el("h4", {}, key), diffView(String(a), String(b), sides));
+    if (a !== b) parts.push(el("h4", {}, key), diffView(a, b, sides));
   }
   for (const [name, how, a, b] of valueChanges(left?.values, right?.values)) {
     if (how === "same") continue;
-    const only = {added: "only right", removed: "only left"}[how] ?? "";
+    const only = how === "added" ? "only right" : how === "removed" ? "only left" : "";
     parts.push(
       el("h4", {}, shortText(name, 80), " ", el("small", {}, only)),
       changeView(how, a, b, sides),
@@ -202,6 +253,11 @@ function differenceView(row) {
 /**
  * Make the choice of what is compared: {node, update, setLines, choose}; `compare(left, right)` is
  * told, and `proposed(threadId)` returns which threads it is likely compared with, the likeliest first.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ * @param {(left: LineOf, right: LineOf) => unknown} compare
+ * @param {(threadId: string | null) => string[]} proposed
  */
 export function makeCompareForm(store, backend, compare, proposed) {
   const ids = [newId("compare"), newId("compare"), newId("compare")];
@@ -221,32 +277,46 @@ export function makeCompareForm(store, backend, compare, proposed) {
     other,
     el("div", {class: "row"}, button, hint),
   );
+  /** @type {AnyLine[]} */
   let ownLines = [];
+  /** @type {string | null} */
   let threadId = null;
   let options = ""; // of the threads, as they are shown
+  /** @type {string | null} */
   let wantedLine = null; // of the other thread, until its lines are known
 
+  /**
+   * @param {HTMLSelectElement} select
+   * @param {AnyLine[]} lines
+   * @param {string} [pick]
+   */
   function put(select, lines, pick) {
     const before = select.value;
-    const values = lines.map((each) => (each.is_present ? "" : each.head));
+    const values = lines.map((each) => (each.is_present ? "" : each.head ?? ""));
     select.replaceChildren(
       ...lines.map((each, i) => el("option", {value: values[i]}, lineName(each, i))),
     );
-    select.value = values.includes(pick) ? pick : values.includes(before) ? before : (values[0] ?? "");
+    const wanted = [pick, before].filter((each) => each !== undefined);
+    select.value = wanted.find((each) => values.includes(each)) ?? values[0] ?? "";
   }
 
+  /** @param {AnyLine[]} lines */
   function older(lines) {
     return lines.find((each) => !each.is_present)?.head;
   }
 
-  /** Show the lines of the thread; an older one is proposed to be compared with the present one. */
+  /** Show the lines of the thread; an older one is proposed to be compared with the present one.
+   *
+   * @param {string | null} id
+   * @param {Line[]} lines
+   */
   function setLines(id, lines) {
     if (id !== store.state.threadId) return;
     const hadOlder = older(ownLines);
     ownLines = lines;
     put(own, lines);
     showThreads(store.state);
-    if (!thread.value && older(lines)) thread.value = id;
+    if (!thread.value && older(lines)) thread.value = id ?? "";
     if (thread.value === id) put(other, lines, wantedLine ?? (hadOlder ? undefined : older(lines)));
     if (lines.length) wantedLine = null;
     showButton();
@@ -261,6 +331,7 @@ export function makeCompareForm(store, backend, compare, proposed) {
       if (!ownLines.length) return; // they are being read
       put(other, ownLines, wantedLine ?? older(ownLines));
     } else {
+      /** @type {{lines: AnyLine[]}} */
       const answer = await backend
         .call("lines", {thread_id: id})
         .catch(() => ({lines: [{is_present: true}]}));
@@ -282,13 +353,17 @@ export function makeCompareForm(store, backend, compare, proposed) {
     other.disabled = !thread.value;
   }
 
+  /** @param {SubmitEvent} event */
   function submit(event) {
     event.preventDefault();
-    if (button.disabled) return;
+    if (button.disabled || !threadId) return;
     compare({threadId, line: own.value || null}, {threadId: thread.value, line: other.value || null});
   }
 
-  /** Show what is compared with the thread that is open. */
+  /** Show what is compared with the thread that is open.
+   *
+   * @param {LineOf} right
+   */
   function choose(right) {
     own.value = "";
     wantedLine = right.line ?? "";
@@ -297,11 +372,15 @@ export function makeCompareForm(store, backend, compare, proposed) {
     readLines();
   }
 
-  /** Offer the threads that are known; what was chosen stays. */
+  /** Offer the threads that are known; what was chosen stays.
+   *
+   * @param {State} state
+   * @param {string} [wanted]
+   */
   function showThreads(state, wanted = thread.value) {
     const listed = (state.threads?.threads ?? []).map((each) => each.thread_id);
     const known = new Set([...proposed(threadId), ...listed, wanted].filter(Boolean));
-    known.delete(threadId);
+    known.delete(threadId ?? "");
     const isOwn = ownLines.length > 1 || wanted === threadId;
     const now = JSON.stringify([threadId, isOwn, [...known].sort()]);
     if (now === options) return;
@@ -314,6 +393,7 @@ export function makeCompareForm(store, backend, compare, proposed) {
     thread.value = wanted;
   }
 
+  /** @param {State} state */
   function update(state) {
     if (state.threadId !== threadId) {
       ({threadId} = state);
@@ -328,7 +408,11 @@ export function makeCompareForm(store, backend, compare, proposed) {
   return {node: form, update, setLines, choose};
 }
 
-/** Return what a line is called. */
+/** Return what a line is called.
+ *
+ * @param {AnyLine} line
+ * @param {number} index
+ */
 export function lineName({is_present: isPresent, turn, parts_at: at}, index) {
   if (isPresent) return "the present line";
   const where = at ? `, parts in turn ${(turn ?? 0) + 1}` : "";

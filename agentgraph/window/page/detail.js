@@ -4,8 +4,12 @@ import {el, icon, longText, newId, setText} from "./elements.js";
 import {putEntries} from "./entries.js";
 import {factEntries} from "./facts.js";
 import {activationBar, lookedAt, selectTarget} from "./looking.js";
+import {valueOf} from "./maps.js";
 import {dataView, messageEntries} from "./messages.js";
 import {attemptView, errorView, questionView, toolView, valueEntries} from "./parts.js";
+
+/** @import {Backend, Bar, Changed, Entry, State, Store} from "./page.d.ts" */
+/** @import {Activation, Message} from "./shapes.d.ts" */
 
 const SECONDS_BETWEEN = 0.4; // of two looks at an activation that changes
 const NOTHING = "Select something that ran: a node of the tree, or a bar of the timeline.";
@@ -21,7 +25,11 @@ const SECTIONS = [
 ];
 const FOLDED = new Set(["attempts"]);
 
-/** Make the panel of the activation that is looked at. */
+/** Make the panel of the activation that is looked at.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ */
 export function makeDetail(store, backend) {
   const headingId = newId("detail");
   const heading = el("h2", {id: headingId}, "Activation");
@@ -29,7 +37,8 @@ export function makeDetail(store, backend) {
   const note = el("p", {class: "quiet", role: "status"}, NOTHING);
   const sections = new Map(SECTIONS.map(([key, title]) => [key, sectionOf(title, !FOLDED.has(key))]));
   const live = el("div", {class: "live", "aria-busy": "true", hidden: true, dir: "auto"});
-  sections.get("said").node.append(live);
+  const saidPart = valueOf(sections, "said").node;
+  saidPart.append(live);
   const node = el(
     "section",
     {class: "detail", "aria-labelledby": headingId},
@@ -39,8 +48,10 @@ export function makeDetail(store, backend) {
     ...[...sections.values()].map((each) => each.node),
   );
 
+  /** @type {string | null} */
   let key = null; // what is looked at, as text
   let print = ""; // of its bar, as it was when it was read
+  /** @type {Activation | null} */
   let data = null;
   let isReading = false;
   let timer = 0;
@@ -72,6 +83,10 @@ export function makeDetail(store, backend) {
     timer ||= setTimeout(read, data ? SECONDS_BETWEEN * 1000 : 0);
   }
 
+  /**
+   * @param {State} state
+   * @param {Changed} changed
+   */
   function update(state, changed) {
     if (state.selected === null && changed.has("bars")) queueMicrotask(() => selectTarget(store));
     const wanted = lookedAt(state);
@@ -92,6 +107,7 @@ export function makeDetail(store, backend) {
 
   function show() {
     showHead();
+    /** @type {Record<string, Entry[]>} */
     const entries = data ? entriesOf(data) : {};
     for (const [name, {node: part, body}] of sections) {
       putEntries(body, entries[name] ?? []);
@@ -107,25 +123,35 @@ export function makeDetail(store, backend) {
     const text = (isRunning && state.texts.get(bar.address)) || "";
     setText(live, text);
     live.hidden = !text;
-    if (text) sections.get("said").node.hidden = false;
+    if (text) saidPart.hidden = false;
   }
 
-  /** Return the parts of an attempt that was thrown away: of it, only its error is saved. */
-  function voidParts(bar, {attempts = [], saw, remarks = []}) {
+  /** Return the parts of an attempt that was thrown away: of it, only its error is saved.
+   *
+   * @param {Bar} bar
+   * @param {Activation} activation
+   * @returns {Record<string, Entry[]>}
+   */
+  function voidParts(bar, {attempts, saw, remarks}) {
     const error = attempts.find((each) => each.step === bar.step && !each.line)?.error ?? bar.text;
     return {
       error: error ? [["error", error, () => errorView(error)]] : [],
-      saw: messageEntries(saw ?? [], "saw", true, () => {}),
+      saw: messageEntries(saw, "saw", true, () => {}),
       remarks: remarks.map((each, i) => [i, each, () => longText(each)]),
     };
   }
 
+  /**
+   * @param {Activation} activation
+   * @returns {Record<string, Entry[]>}
+   */
   function entriesOf(activation) {
-    const {error, remarks = [], attempts = [], tools = [], signal} = activation;
+    const {error, remarks, attempts, tools, signal} = activation;
     const bar = activationBar(store.state);
     if (bar?.state === "void") return voidParts(bar, activation);
+    /** @type {(name: string, messages: Message[]) => Entry[]} */
     const parts = (name, messages) =>
-      messageEntries(messages ?? [], name, shownWhole.has(name), () => {
+      messageEntries(messages, name, shownWhole.has(name), () => {
         shownWhole.add(name);
         show();
       });
@@ -134,9 +160,9 @@ export function makeDetail(store, backend) {
       said.push(["signal", signal, () => el("div", {class: "signal"}, "signal ", dataView(signal))]);
     return {
       error: error ? [["error", error, () => errorView(error)]] : [],
-      questions: (activation.questions ?? []).map((each, i) => [i, each, () => questionView(each)]),
+      questions: activation.questions.map((each, i) => [i, each, () => questionView(each)]),
       said,
-      tools: tools.map((each, i) => [each.id ?? i, each, () => toolView(each)]),
+      tools: tools.map((each) => [each.id, each, () => toolView(each)]),
       values: valueEntries(activation.values_before, activation.values_after),
       saw: parts("saw", activation.saw),
       attempts: attempts.map((each, i) => [
@@ -152,13 +178,18 @@ export function makeDetail(store, backend) {
     const {state} = store;
     const bar = activationBar(state);
     const facts = bar || data ? {...bar, ...withoutEmpty(data)} : null;
-    heading.replaceChildren(...(facts ? [icon(facts.kind), ` ${facts.agent_name}`] : ["Activation"]));
+    const {kind = "node", agent_name: name} = facts ?? {};
+    heading.replaceChildren(...(facts ? [icon(kind), ` ${name}`] : ["Activation"]));
     putEntries(head, facts ? factEntries(store, facts, bar) : []);
   }
 
   return {node, update};
 }
 
+/**
+ * @param {string} title
+ * @param {boolean} open
+ */
 function sectionOf(title, open) {
   const body = el("div", {class: "entries"});
   const node = el(
@@ -171,12 +202,19 @@ function sectionOf(title, open) {
   return {node, body};
 }
 
-/** Return what of a bar makes it worth to read its activation again. */
+/** Return what of a bar makes it worth to read its activation again.
+ *
+ * @param {Bar | undefined} bar
+ */
 function printOf(bar) {
   if (!bar) return "";
   return JSON.stringify([bar.id, bar.state, bar.ended, bar.tokens_in, bar.tokens_out, bar.text]);
 }
 
+/**
+ * @param {Activation | null} facts
+ * @returns {Partial<Activation>}
+ */
 function withoutEmpty(facts) {
   return Object.fromEntries(
     Object.entries(facts ?? {}).filter(([, each]) => each !== null && each !== ""),

@@ -3,12 +3,22 @@
 import {actionButton, asText} from "./entries.js";
 import {el} from "./elements.js";
 
+/** @import {Data, Values} from "./shapes.d.ts" */
+
 const MOST_CELLS = 1000000; // of the table that finds common lines; larger texts differ as blocks
 const MOST_LINES = 400; // that are shown at first
 const LONGEST_LINE = 500;
 const AROUND = 3; // lines that are the same, shown around a difference
 
-/** Return the lines of two texts: [[sign, line], ...], with "-" before, "+" after, " " in both. */
+/** @typedef {[sign: string, line: string]} SignedLine */
+/** @typedef {{left?: string, right?: string}} SideNames */
+
+/** Return the lines of two texts: [[sign, line], ...], with "-" before, "+" after, " " in both.
+ *
+ * @param {string} before
+ * @param {string} after
+ * @returns {SignedLine[]}
+ */
 export function lineDiff(before, after) {
   const left = before === "" ? [] : before.split("\n");
   const right = after === "" ? [] : after.split("\n");
@@ -21,13 +31,21 @@ export function lineDiff(before, after) {
     left.slice(start, left.length - end),
     right.slice(start, right.length - end),
   );
+  /** @type {(line: string) => SignedLine} */
   const same = (line) => [" ", line];
   return [...left.slice(0, start).map(same), ...middle, ...left.slice(left.length - end).map(same)];
 }
 
-/** Return the difference of lines by their longest common subsequence. */
+/** Return the difference of lines by their longest common subsequence.
+ *
+ * @param {string[]} left
+ * @param {string[]} right
+ * @returns {SignedLine[]}
+ */
 function commonLines(left, right) {
+  /** @type {SignedLine[]} */
   const removed = left.map((line) => ["-", line]);
+  /** @type {SignedLine[]} */
   const added = right.map((line) => ["+", line]);
   if (!left.length || !right.length || left.length * right.length > MOST_CELLS)
     return [...removed, ...added];
@@ -41,6 +59,7 @@ function commonLines(left, right) {
           : Math.max(lengths[(i + 1) * width + j], lengths[i * width + j + 1]);
     }
   }
+  /** @type {SignedLine[]} */
   const lines = [];
   let [i, j] = [0, 0];
   while (i < left.length && j < right.length) {
@@ -53,10 +72,17 @@ function commonLines(left, right) {
   return [...lines, ...removed.slice(i), ...added.slice(j)];
 }
 
-/** Return the view of a difference of two texts. */
+/** Return the view of a difference of two texts.
+ *
+ * @param {string} before
+ * @param {string} after
+ * @param {SideNames} [sides]
+ */
 export function diffView(before, after, {left = "before", right = "after"} = {}) {
   const lines = withGaps(lineDiff(before, after));
+  /** @type {Record<string, string>} */
   const names = {"-": `${left}: `, "+": `${right}: `};
+  /** @param {SignedLine} signed */
   const row = ([sign, line]) =>
     el(
       "div",
@@ -81,17 +107,22 @@ export function diffView(before, after, {left = "before", right = "after"} = {})
   return node;
 }
 
+/** @param {string} line */
 function cutLine(line) {
   return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
 }
 
-/** Leave out lines that are the same and far from a difference. */
+/** Leave out lines that are the same and far from a difference.
+ *
+ * @param {SignedLine[]} lines
+ */
 function withGaps(lines) {
   const near = new Set();
   lines.forEach(([sign], i) => {
     if (sign === " ") return;
     for (let j = i - AROUND; j <= i + AROUND; j++) near.add(j);
   });
+  /** @type {SignedLine[]} */
   const shown = [];
   let skipped = 0;
   const gap = () => {
@@ -107,9 +138,18 @@ function withGaps(lines) {
   return shown;
 }
 
-/** Return how values changed: [[name, how, before, after], ...], those that changed first. */
+/** @typedef {[name: string, how: How, before: Data, after: Data]} Change */
+/** @typedef {"added" | "removed" | "same" | "changed"} How */
+
+/** Return how values changed: [[name, how, before, after], ...], those that changed first.
+ *
+ * @param {Values | null | undefined} before
+ * @param {Values | null | undefined} after
+ * @returns {Change[]}
+ */
 export function valueChanges(before, after) {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
+  /** @type {Change[]} */
   const rows = names.map((name) => {
     const [old, now] = [before?.[name], after?.[name]];
     if (!Object.hasOwn(before ?? {}, name)) return [name, "added", old, now];
@@ -119,7 +159,13 @@ export function valueChanges(before, after) {
   return [...rows.filter(([, how]) => how !== "same"), ...rows.filter(([, how]) => how === "same")];
 }
 
-/** Return the view of a value's change. */
+/** Return the view of a value's change.
+ *
+ * @param {How} how
+ * @param {unknown} before
+ * @param {unknown} after
+ * @param {SideNames} [sides]
+ */
 export function changeView(how, before, after, sides) {
   return diffView(how === "added" ? "" : asText(before), how === "removed" ? "" : asText(after), sides);
 }

@@ -1,27 +1,45 @@
 // Elements, numbers and texts, as all panels show them. Texts are only ever text, never markup.
 
+/** @import {Attributes, Child} from "./page.d.ts" */
+
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an element: "class", "hidden", ... are attributes, "onclick" and the like are listeners. */
+/** Make an element: "class", "hidden", ... are attributes, "onclick" and the like are listeners.
+ *
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Attributes} [attributes]
+ * @param {Child[]} children
+ */
 export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (["value", "checked", "textContent"].includes(name)) node[name] = value;
-    else node.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else if (["value", "checked", "textContent"].includes(name)) Object.assign(node, {[name]: value});
+    else node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((each) => each !== null && each !== undefined));
   return node;
 }
 
-/** Make a small button of a panel's head; screen readers say its label, and its tip shows it. */
+/** Make a small button of a panel's head; screen readers say its label, and its tip shows it.
+ *
+ * @param {string} name
+ * @param {string} label
+ * @param {string} text
+ * @param {(event: MouseEvent) => unknown} onclick
+ */
 export function toolButton(name, label, text, onclick) {
   const labels = {"aria-label": label, title: label};
   return el("button", {type: "button", class: `tool ${name}`, onclick, ...labels}, text);
 }
 
-/** Set a text if it is another one: a document that does not change is not drawn again. */
+/** Set a text if it is another one: a document that does not change is not drawn again.
+ *
+ * @param {Element} node
+ * @param {string} text
+ */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -29,13 +47,17 @@ export function setText(node, text) {
 const RUN = Math.random().toString(36).slice(2, 8); // a document may have several copies of this module
 let idCount = 0;
 
-/** Return an id that no other element of the document has. */
+/** Return an id that no other element of the document has.
+ *
+ * @param {string} word
+ */
 export function newId(word) {
   return `agentgraph-${RUN}-${word}-${++idCount}`;
 }
 
 // icons: paths in a square of 16
 
+/** @type {Record<string, string>} */
 const ICON_PATHS = {
   sequential: "M2 8h11M9 4l4 4-4 4",
   loop: "M13 8a5 5 0 1 1-1.6-3.7M13 2v3.2H9.8",
@@ -58,7 +80,10 @@ const ICON_PATHS = {
 };
 const FILLED = new Set(["model", "node"]);
 
-/** Return the icon of a kind of agent, or of a part of an activation. */
+/** Return the icon of a kind of agent, or of a part of an activation.
+ *
+ * @param {string} kind
+ */
 export function icon(kind) {
   const drawing = document.createElementNS(SVG, "svg");
   const path = document.createElementNS(SVG, "path");
@@ -74,7 +99,10 @@ export function icon(kind) {
 
 // numbers
 
-/** Return seconds as people read them: 12 ms, 3.4 s, 2:05 min, 3.2 h. */
+/** Return seconds as people read them: 12 ms, 3.4 s, 2:05 min, 3.2 h.
+ *
+ * @param {number | null | undefined} seconds
+ */
 export function durationText(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "";
   if (seconds < 0.0995) return `${Math.max(0, Math.round(seconds * 1000))} ms`;
@@ -86,17 +114,24 @@ export function durationText(seconds) {
   return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86400).toFixed(1)} d`;
 }
 
-/** Return a count as people read it: 950, 1.2k, 3.4M. */
+/** Return a count as people read it: 950, 1.2k, 3.4M.
+ *
+ * @param {number} count
+ */
 export function countText(count) {
   if (count < 1000) return String(count);
   return count < 1e6 ? `${trimZero(count / 1000)}k` : `${trimZero(count / 1e6)}M`;
 }
 
+/** @param {number} number */
 function trimZero(number) {
   return number < 99.95 ? number.toFixed(1).replace(/\.0$/, "") : String(Math.round(number));
 }
 
-/** Return when something was, for people: the time of today, or the day. */
+/** Return when something was, for people: the time of today, or the day.
+ *
+ * @param {number | null | undefined} seconds
+ */
 export function timeText(seconds) {
   if (!seconds) return "";
   const time = new Date(seconds * 1000);
@@ -109,14 +144,21 @@ export function timeText(seconds) {
 
 const DIRECTIONS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** Return the beginning of a text, on one line, without marks that turn its direction. */
+/** Return the beginning of a text, on one line, without marks that turn its direction.
+ *
+ * @param {unknown} text
+ */
 export function shortText(text, most = 200) {
   const start = String(text ?? "").slice(0, most + 1);
   const line = start.replace(DIRECTIONS, "").replace(/[\s\u2028\u2029]+/g, " ").trim();
   return start.length > most ? `${line.slice(0, most)}…` : line;
 }
 
-/** Return an element with a text, of which people see the beginning until they ask for all of it. */
+/** Return an element with a text, of which people see the beginning until they ask for all of it.
+ *
+ * @param {unknown} text
+ * @param {{most?: number, tag?: keyof HTMLElementTagNameMap}} [options]
+ */
 export function longText(text, {most = 4000, tag = "div"} = {}) {
   const whole = String(text ?? "");
   const node = el(tag, {class: "long", dir: "auto"});
@@ -132,13 +174,27 @@ export function longText(text, {most = 4000, tag = "div"} = {}) {
   return node;
 }
 
-/** Return whether keys that are pressed now are meant for a field. */
+/** Return whether keys that are pressed now are meant for a field.
+ *
+ * @param {Event} event
+ */
 export function isTyping(event) {
-  const node = event.composedPath?.()[0] ?? event.target;
+  const node = /** @type {HTMLElement} */ (event.composedPath?.()[0] ?? event.target);
   return node.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(node.tagName);
 }
 
-/** Call something at the next frame, once, however often it is asked for. */
+/** Return the element that has the focus in the document, or the shadow tree, that an element is in.
+ *
+ * @param {Element} node
+ */
+export function focusIn(node) {
+  return /** @type {Document | ShadowRoot} */ (node.getRootNode()).activeElement;
+}
+
+/** Call something at the next frame, once, however often it is asked for.
+ *
+ * @param {() => unknown} call
+ */
 export function atNextFrame(call) {
   let frame = 0;
   return () => {
@@ -151,7 +207,10 @@ export function atNextFrame(call) {
 
 const REST = 6; // how many times as long as a call took there is none
 
-/** Call something soon, once, however often it is asked for; the more it costs, the less often. */
+/** Call something soon, once, however often it is asked for; the more it costs, the less often.
+ *
+ * @param {() => unknown} call
+ */
 export function paced(call) {
   let timer = 0;
   let next = 0;
@@ -168,13 +227,23 @@ export function paced(call) {
 
 /** Keep a setting of this browser; where that is forbidden, only for this page. */
 export const settings = {
+  /**
+   * @template T
+   * @param {string} name
+   * @param {T} otherwise
+   * @returns {T}
+   */
   get(name, otherwise) {
     try {
-      return JSON.parse(localStorage.getItem(`agentgraph.${name}`)) ?? otherwise;
+      return JSON.parse(localStorage.getItem(`agentgraph.${name}`) ?? "null") ?? otherwise;
     } catch {
       return otherwise;
     }
   },
+  /**
+   * @param {string} name
+   * @param {unknown} value
+   */
   set(name, value) {
     try {
       localStorage.setItem(`agentgraph.${name}`, JSON.stringify(value));

@@ -2,29 +2,48 @@
 
 import {countText, el} from "./elements.js";
 
-/** Return a button that does something. */
+/** @import {Attributes, Child, Entry} from "./page.d.ts" */
+/** @import {Values} from "./shapes.d.ts" */
+/** @typedef {HTMLElement & {entryKey?: unknown, entryPrint?: string}} EntryNode */
+
+/** Return a button that does something.
+ *
+ * @param {string | Node} label
+ * @param {(event: MouseEvent) => unknown} onclick
+ * @param {Attributes} [attributes]
+ */
 export function actionButton(label, onclick, attributes = {}) {
   return el("button", {type: "button", onclick, ...attributes}, label);
 }
 
-/** Return data as a person reads it: a text as it is, other data as indented JSON. */
+/** Return data as a person reads it: a text as it is, other data as indented JSON.
+ *
+ * @param {unknown} value
+ */
 export function asText(value) {
   return typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
 }
 
-/** Return what a number of tokens, or {input, output}, reads like; empty for none. */
+/** Return what a number of tokens, or {input, output}, reads like; empty for none.
+ *
+ * @param {number | {input: number | null, output: number | null} | null | undefined} tokens
+ */
 export function tokensText(tokens) {
   if (typeof tokens === "number") return tokens ? `${countText(tokens)} tokens` : "";
-  const {input = 0, output = 0} = tokens ?? {};
+  const [input, output] = [tokens?.input ?? 0, tokens?.output ?? 0];
   return input || output ? `${countText(input)} tokens in, ${countText(output)} out` : "";
 }
 
 /**
  * Put entries into an element, and keep the nodes of those whose data is the same: so what a person
  * typed, opened or focused there stays. An entry is [key, data, make], with `make` for its node.
+ *
+ * @param {Element} parent
+ * @param {Entry[]} entries
  */
 export function putEntries(parent, entries) {
-  const old = new Map([...parent.children].map((node) => [node.entryKey, node]));
+  const made = /** @type {EntryNode[]} */ ([...parent.children]);
+  const old = new Map(made.map((node) => [node.entryKey, node]));
   let at = parent.firstChild;
   for (const [key, data, make] of entries) {
     const print = JSON.stringify(data) ?? "";
@@ -39,12 +58,22 @@ export function putEntries(parent, entries) {
   for (const node of old.values()) node.remove();
 }
 
+/**
+ * @param {HTMLElement | undefined} before
+ * @param {HTMLElement} node
+ */
 function replacement(before, node) {
-  if (before?.tagName === "DETAILS" && node.tagName === "DETAILS") node.open = before.open;
+  const isFolded = before instanceof HTMLDetailsElement && node instanceof HTMLDetailsElement;
+  if (isFolded) node.open = before.open;
   return node;
 }
 
-/** Return a part of a panel that a person folds; its body is made when it is open first. */
+/** Return a part of a panel that a person folds; its body is made when it is open first.
+ *
+ * @param {Child | Child[]} title
+ * @param {() => Node} makeBody
+ * @param {Attributes & {open?: boolean}} [options]
+ */
 export function foldable(title, makeBody, {open = false, ...attributes} = {}) {
   const summary = el("summary", {}, ...[title].flat());
   const node = el("details", attributes, summary);
@@ -60,11 +89,18 @@ export function foldable(title, makeBody, {open = false, ...attributes} = {}) {
   return node;
 }
 
-/** Return an element that says why something was refused: {node, say(text, whole)}; "" hides it. */
+/** Return an element that says why something was refused: {node, say(text, whole)}; "" hides it.
+ *
+ * @returns {{node: HTMLElement, say: (text: string, whole?: string) => void}}
+ */
 export function refusal() {
   const node = el("div", {class: "fault", role: "alert", hidden: true});
+  /**
+   * @param {string} text
+   * @param {string} [whole]
+   */
   const say = (text, whole = "") => {
-    node.replaceChildren(text ?? "");
+    node.replaceChildren(text);
     if (whole) node.append(el("details", {}, el("summary", {}, "the whole message"), whole));
     node.hidden = !text;
     if (text) node.scrollIntoView({block: "nearest"});
@@ -72,7 +108,11 @@ export function refusal() {
   return {node, say};
 }
 
-/** Return a JSON object that a person typed: {values}, or {error} that says what is wrong. */
+/** Return a JSON object that a person typed: {values}, or {error} that says what is wrong.
+ *
+ * @param {string} text
+ * @returns {{values: Values, error?: undefined} | {values?: undefined, error: string}}
+ */
 export function readObject(text) {
   try {
     const values = JSON.parse(text);

@@ -1,11 +1,26 @@
 // The facts of an activation: its address, how it stands, its step, and the ways to its other laps.
 
-import {countText, durationText, el, shortText, timeText} from "./elements.js";
+import {countText, durationText, el, focusIn, shortText, timeText} from "./elements.js";
 import {actionButton} from "./entries.js";
+
+/** @import {Bar, Entry, Store} from "./page.d.ts" */
+/** @import {Activation} from "./shapes.d.ts" */
 
 const COMPOSITES = new Set(["sequential", "loop", "parallel", "workflow", "each", "switch", "swarm"]);
 
-/** Return the entries (see `putEntries`) for the facts of an activation; `bar` is its bar, if known. */
+/**
+ * What is known of an activation: of it, of its bar, or of both.
+ *
+ * @typedef {Partial<Omit<Bar, "kind" | "began" | "state"> & Omit<Activation, "kind">>} Known
+ * @typedef {Known & {kind?: string}} Facts
+ */
+
+/** Return the entries (see `putEntries`) for the facts of an activation; `bar` is its bar, if known.
+ *
+ * @param {Store} store
+ * @param {Facts} facts
+ * @param {Bar | undefined} bar
+ */
 export function factEntries(store, facts, bar) {
   const state = bar?.state ?? facts.status ?? "";
   const step = bar?.step ?? facts.steps?.at(-1);
@@ -18,6 +33,7 @@ export function factEntries(store, facts, bar) {
     ownTokensText(facts, state),
   ].filter(Boolean);
   const status = [state, words];
+  /** @type {Entry[]} */
   const entries = [
     ["address", facts.address, () => el("code", {class: "address"}, facts.address)],
     [
@@ -37,27 +53,38 @@ export function factEntries(store, facts, bar) {
   return [...entries, ...voidEntries(store, bar), ...lapEntries(store, bar)];
 }
 
+/** @param {string[] | undefined} steps */
 function stepsText(steps) {
-  return (steps?.length ?? 0) > 1 ? ` in ${steps.length} steps` : "";
+  const count = steps?.length ?? 0;
+  return count > 1 ? ` in ${count} steps` : "";
 }
 
+/**
+ * @param {Facts} facts
+ * @param {string} state
+ */
 function ownTokensText({kind, usage, tokens_in: tokensIn, tokens_out: tokensOut}, state) {
   const input = usage?.input ?? tokensIn ?? 0;
   const output = usage?.output ?? tokensOut ?? 0;
   const ofChat = kind === "chat" ? " (of its own)" : "";
-  const whose = COMPOSITES.has(kind) ? " (of all in it)" : ofChat;
+  const whose = COMPOSITES.has(kind ?? "") ? " (of all in it)" : ofChat;
   const [into, out] = [countText(input), countText(output)];
   if (input || output) return `tokens: ${into} in, ${out} out${whose}`;
   return kind === "chat" && state === "done" ? "tokens: not reported" : "";
 }
 
-/** Return the way to the time machine, which `wantsAgain` opens. */
+/** Return the way to the time machine, which `wantsAgain` opens.
+ *
+ * @param {Store} store
+ * @returns {Entry[]}
+ */
 function againEntries({state, set}) {
   if (state.about?.is_read_only) return [];
   const go = () => set({wantsAgain: true});
   return [["again", 1, () => el("p", {class: "again-here"}, actionButton("Again from here", go))]];
 }
 
+/** @param {string} step */
 function stepView(step) {
   const said = el("span", {role: "status", class: "quiet"});
   const code = el("code", {tabindex: "0"}, step);
@@ -68,7 +95,7 @@ function stepView(step) {
         await navigator.clipboard.writeText(step);
         said.textContent = "copied";
       } catch {
-        getSelection().selectAllChildren(code);
+        getSelection()?.selectAllChildren(code);
         said.textContent = "selected: press Ctrl+C";
       }
     },
@@ -78,6 +105,11 @@ function stepView(step) {
   return el("p", {class: "step"}, label, " ", code, " ", copy, " ", said);
 }
 
+/**
+ * @param {Store} store
+ * @param {Bar | undefined} bar
+ * @returns {Entry[]}
+ */
 function voidEntries(store, bar) {
   if (bar?.state !== "void") return [];
   const {state} = store;
@@ -88,7 +120,7 @@ function voidEntries(store, bar) {
       each.address === bar.address &&
       each.turn === bar.turn,
   );
-  const go = () => store.select(valid.id);
+  const go = () => store.select(valid?.id ?? null);
   return [
     [
       "void",
@@ -104,7 +136,12 @@ function voidEntries(store, bar) {
   ];
 }
 
-/** Return the way to the other laps, items or calls of the same place. */
+/** Return the way to the other laps, items or calls of the same place.
+ *
+ * @param {Store} store
+ * @param {Bar | undefined} bar
+ * @returns {Entry[]}
+ */
 function lapEntries(store, bar) {
   if (!bar) return [];
   const laps = [...store.state.bars.values()]
@@ -121,6 +158,11 @@ function lapEntries(store, bar) {
   return [["laps", print, () => lapsView(store, bar, laps)]];
 }
 
+/**
+ * @param {Store} store
+ * @param {Bar} bar
+ * @param {Bar[]} laps
+ */
 function lapsView(store, bar, laps) {
   const at = laps.findIndex((each) => each.id === bar.id);
   const options = laps.map((each, i) =>
@@ -130,16 +172,19 @@ function lapsView(store, bar, laps) {
       `${shortText(each.address, 80)} (${each.state})`,
     ),
   );
+  /** @type {HTMLSelectElement} */
   const choose = el(
     "select",
     {"aria-label": "Other times that it ran", onchange: () => goTo(choose.selectedIndex)},
     ...options,
   );
+  /** @param {number} index */
   const goTo = (index) => {
     const panel = node.closest(".detail");
-    const label = panel?.getRootNode().activeElement?.getAttribute("aria-label");
+    const label = focusIn(node)?.getAttribute("aria-label");
     store.select(laps[index].id);
-    panel?.querySelector(`.laps [aria-label="${CSS.escape(label ?? "")}"]`)?.focus();
+    const same = panel?.querySelector(`.laps [aria-label="${CSS.escape(label ?? "")}"]`);
+    if (same instanceof HTMLElement) same.focus();
   };
   const node = el(
     "p",

@@ -6,9 +6,19 @@
 
 import {el, longText, newId} from "./elements.js";
 
+/** @import {Child, Fault, Field} from "./page.d.ts" */
+/** @import {Data, Question, Schema, Values} from "./shapes.d.ts" */
+
+/** @type {Record<string, string>} */
+const INPUT_TYPES = {email: "email", date: "date", time: "time", uri: "url"};
 const DEEPEST = 6; // fields inside fields; what is deeper, as in schemas that name themselves, is JSON
 
-/** Return the form for a question: {node, read, find}; a `previous` answer is filled in. */
+/** Return the form for a question: {node, read, find}; a `previous` answer is filled in.
+ *
+ * @param {Pick<Question, "value" | "response_schema">} question
+ * @param {Data} [previous]
+ * @returns {Field}
+ */
 export function questionForm({value, response_schema: schema}, previous) {
   if (Array.isArray(value?.action_requests)) return approvals(value, schema ?? {});
   if (value?.type === "tool_approval") return approval(value, kindsIn(schema), schema ?? {});
@@ -16,7 +26,10 @@ export function questionForm({value, response_schema: schema}, previous) {
   return textArea("Answer", typeof previous === "string" ? previous : undefined);
 }
 
-/** Return the text of a question. */
+/** Return the text of a question.
+ *
+ * @param {Data} value
+ */
 export function questionText(value) {
   if (Array.isArray(value?.action_requests) || value?.type === "tool_approval") {
     return "May the agent do this?";
@@ -26,7 +39,11 @@ export function questionText(value) {
   return typeof text === "string" ? text : JSON.stringify(value, null, 2);
 }
 
-/** Return what else there is to a question beside its text, or undefined. */
+/** Return what else there is to a question beside its text, or undefined.
+ *
+ * @param {Data} value
+ * @returns {Values | undefined}
+ */
 export function questionRest(value) {
   if (Array.isArray(value?.action_requests) || value?.type === "tool_approval") return undefined;
   const key = ["message", "question", "description"].find((each) => value?.[each] !== undefined);
@@ -35,7 +52,12 @@ export function questionRest(value) {
   return Object.keys(rest).length ? rest : undefined;
 }
 
-/** Return the faults that a refusal of an answer names: [[path, why], ...]. */
+/** Return the faults that a refusal of an answer names: [[path, why], ...].
+ *
+ * @param {string} message
+ * @param {string} address
+ * @returns {Fault[]}
+ */
 export function faultsIn(message, address) {
   const [, text] = message.split(` to ${address} does not fit: `);
   if (text === undefined) return [];
@@ -48,7 +70,11 @@ export function faultsIn(message, address) {
     });
 }
 
-/** Show faults at the fields of a form; those before are gone. */
+/** Show faults at the fields of a form; those before are gone.
+ *
+ * @param {Field} form
+ * @param {Fault[]} faults
+ */
 export function showFaults(form, faults) {
   for (const old of form.node.querySelectorAll(".at-field")) old.remove();
   for (const input of form.node.querySelectorAll("[aria-invalid]")) {
@@ -63,7 +89,7 @@ export function showFaults(form, faults) {
     const node = form.find(path);
     const id = newId("fault");
     node.append(el("p", {class: "fault at-field", id}, why));
-    const input = node.querySelector("input, textarea, select");
+    const input = inputIn(node);
     if (!input) continue;
     input.setAttribute("aria-invalid", "true");
     input.setAttribute(
@@ -73,6 +99,13 @@ export function showFaults(form, faults) {
   }
 }
 
+/**
+ * @param {Schema | boolean} given
+ * @param {Schema} root
+ * @param {string} name
+ * @param {{required?: boolean, value?: Data, depth?: number}} [more]
+ * @returns {Field}
+ */
 function fieldFor(given, root, name, {required = false, value, depth = 0} = {}) {
   const schema = resolved(given, root);
   const label = schema.title ?? name;
@@ -82,7 +115,15 @@ function fieldFor(given, root, name, {required = false, value, depth = 0} = {}) 
   if (schema.enum) return choiceField(schema.enum, options);
   if (depth > DEEPEST) return jsonField(options);
   const ways = (schema.anyOf ?? schema.oneOf)?.map((each) => resolved(each, root));
-  if (ways) return oneOfField(ways, options);
+  return ways ? oneOfField(ways, options) : fieldOfType(schema, options);
+}
+
+/** Return the field for a schema by its type.
+ *
+ * @param {Schema} schema
+ * @param {Options} options
+ */
+function fieldOfType(schema, options) {
   switch (Array.isArray(schema.type) ? schema.type.find((each) => each !== "null") : schema.type) {
     case "string":
       return textField(schema, options);
@@ -102,40 +143,81 @@ function fieldFor(given, root, name, {required = false, value, depth = 0} = {}) 
   }
 }
 
-/** Follow the references of a schema to the definitions of its root. */
+/**
+ * How a field is made: `required` is whether its answer may be left out, `depth` how deep it is.
+ *
+ * @typedef {{label: string, hint?: string, required: boolean}} Labels
+ * @typedef {Labels & {root: Schema, value: Data, depth: number}} Options
+ */
+
+/** Return the first input of a form, or of a part of it.
+ *
+ * @param {Element} node
+ * @returns {HTMLElement | null}
+ */
+export function inputIn(node) {
+  return node.querySelector("input, textarea, select");
+}
+
+/** Follow the references of a schema to the definitions of its root.
+ *
+ * @param {Schema | boolean} schema
+ * @param {Schema} root
+ * @returns {Schema}
+ */
 function resolved(schema, root) {
-  let found = schema === true ? {} : schema;
+  /** @type {Schema} */
+  let found = typeof schema === "boolean" ? {} : schema;
   for (let depth = 0; depth < 20; depth++) {
     if (found.allOf?.length === 1) found = {...found.allOf[0], ...without(found, "allOf")};
     if (typeof found.$ref !== "string") break;
     const path = found.$ref.replace(/^#\/?/, "").split("/").filter(Boolean);
     const keys = path.map((each) => each.replaceAll("~1", "/").replaceAll("~0", "~"));
-    found = {...keys.reduce((at, key) => at?.[key], root), ...without(found, "$ref")};
+    found = {...keys.reduce((at, key) => at?.[key], /** @type {Data} */ (root)), ...without(found, "$ref")};
   }
   return found;
 }
 
+/**
+ * @template {object} T
+ * @template {string} K
+ * @param {T} data
+ * @param {K} key
+ * @returns {Omit<T, K>}
+ */
 function without(data, key) {
-  const {[key]: _, ...rest} = data;
+  const {[key]: _, ...rest} = /** @type {Data} */ (data);
   return rest;
 }
 
+/** @param {boolean} required */
 function optionalMark(required) {
   return required ? [] : [el("span", {class: "quiet"}, " (optional)")];
 }
 
+/** @param {unknown} value */
 function isGiven(value) {
   return value !== undefined && value !== "";
 }
 
+/**
+ * @param {HTMLElement} node
+ * @param {() => Data} read
+ * @returns {Field}
+ */
 function leaf(node, read) {
   return {node, read, find: () => node};
 }
 
+/** @param {Data} value */
 function hidden(value) {
   return leaf(el("span", {hidden: true}), () => value);
 }
 
+/**
+ * @param {HTMLElement} input
+ * @param {Labels} labels
+ */
 function labelled(input, {label, hint, required}, after = false) {
   const id = newId("field");
   input.id = id;
@@ -149,28 +231,43 @@ function labelled(input, {label, hint, required}, after = false) {
   return node;
 }
 
+/**
+ * @param {Labels} labels
+ * @param {Child[]} children
+ */
 function fieldGroup({label, hint, required}, ...children) {
   const legend = el("legend", {}, label, ...optionalMark(required));
   return el("fieldset", {}, legend, ...(hint ? [el("small", {}, hint)] : []), ...children);
 }
 
+/**
+ * @param {Schema} schema
+ * @param {Options} options
+ */
 function textField(schema, options) {
-  const kinds = {email: "email", date: "date", time: "time", uri: "url"};
   const value = options.value ?? "";
-  const isLong = String(value).length > 60 || schema.maxLength > 200;
+  const isLong = String(value).length > 60 || (schema.maxLength ?? 0) > 200;
   const input = isLong
     ? el("textarea", {rows: 3, value})
-    : el("input", {type: kinds[schema.format] ?? "text", value, autocomplete: "off"});
+    : el("input", {type: INPUT_TYPES[schema.format ?? ""] ?? "text", value, autocomplete: "off"});
   return leaf(labelled(input, options), () =>
     input.value === "" && !options.required ? undefined : input.value,
   );
 }
 
+/**
+ * @param {string} label
+ * @param {string} [value]
+ */
 function textArea(label, value) {
   const input = el("textarea", {rows: 2, value: value ?? ""});
   return leaf(labelled(input, {label, required: true}), () => input.value);
 }
 
+/**
+ * @param {Schema} schema
+ * @param {Options} options
+ */
 function numberField(schema, options) {
   const step = schema.type === "integer" ? (schema.multipleOf ?? 1) : "any";
   const {minimum: min, maximum: max} = schema;
@@ -182,15 +279,21 @@ function numberField(schema, options) {
   );
 }
 
+/** @param {Options} options */
 function checkboxField(options) {
   const input = el("input", {type: "checkbox", checked: options.value === true});
   return leaf(labelled(input, {...options, required: true}, true), () => input.checked);
 }
 
+/** @param {Data} value */
 function choiceText(value) {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
+/**
+ * @param {Data[]} values
+ * @param {Options} options
+ */
 function choiceField(values, options) {
   const chosen = values.findIndex((each) => JSON.stringify(each) === JSON.stringify(options.value));
   if (values.length > 5) {
@@ -211,6 +314,10 @@ function choiceField(values, options) {
   );
 }
 
+/**
+ * @param {Schema[]} ways
+ * @param {Options} options
+ */
 function oneOfField(ways, options) {
   const values = ways.filter((each) => each.type !== "null");
   if (ways.length && ways.every((each) => "const" in each)) {
@@ -220,40 +327,46 @@ function oneOfField(ways, options) {
     );
   }
   if (values.length === 1) return maybeNullField(values[0], values.length < ways.length, options);
-  const names = ways.map((each, i) => each.title ?? each.type ?? `way ${i + 1}`);
+  const names = ways.map((each, i) => each.title ?? String(each.type ?? `way ${i + 1}`));
   const select = el("select", {}, ...names.map((each, i) => el("option", {value: i}, each)));
   const first = ways.findIndex((each) => each.type === typeName(options.value));
   if (options.value !== undefined && first > 0) select.value = String(first);
   const place = el("div");
+  /** @type {Map<string, Field>} */
   const made = new Map(); // what was typed for a kind is there when it is chosen again
-  const inner = () => made.get(select.value);
-  const show = () => {
+  const inner = () => {
     const {root, label, depth} = options;
     const value = made.size ? undefined : (options.value ?? undefined);
-    if (!inner()) {
-      made.set(
-        select.value,
-        fieldFor(ways[Number(select.value)], root, label, {required: true, value, depth}),
-      );
-    }
-    place.replaceChildren(inner().node);
+    const way = ways[Number(select.value)];
+    const field =
+      made.get(select.value) ?? fieldFor(way, root, label, {required: true, value, depth});
+    made.set(select.value, field);
+    return field;
   };
+  const show = () => place.replaceChildren(inner().node);
   select.addEventListener("change", show);
   show();
   const kind = labelled(select, {label: `Kind of ${options.label}`, required: true});
   return {
     node: fieldGroup(options, kind, place),
     read: () => inner().read(),
+    /** @param {string[]} path */
     find: (path) => inner().find(path),
   };
 }
 
+/** @param {Data} value */
 function typeName(value) {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return Number.isInteger(value) ? "integer" : typeof value;
 }
 
+/**
+ * @param {Schema} schema
+ * @param {boolean} mayBeNull
+ * @param {Options} options
+ */
 function maybeNullField(schema, mayBeNull, options) {
   const description = options.hint ?? schema.description;
   const only = {...schema, title: options.label, description};
@@ -264,10 +377,17 @@ function maybeNullField(schema, mayBeNull, options) {
   return {...inner, read};
 }
 
+/**
+ * @param {Schema} schema
+ * @param {Options} options
+ * @returns {Field}
+ */
 function listField(schema, options) {
-  const items = resolved(schema.items, options.root);
+  const items = resolved(schema.items ?? true, options.root);
+  /** @type {{inner: Field, row: HTMLElement}[]} */
   const rows = [];
   const place = el("div", {class: "rows"});
+  /** @param {Data} [value] */
   const add = (value) => {
     const name = `${items.title ?? options.label} ${rows.length + 1}`;
     const further = {required: true, value, depth: options.depth};
@@ -286,14 +406,15 @@ function listField(schema, options) {
   };
   const least = Math.max(schema.minItems ?? 0, options.required ? 1 : 0);
   const start = Array.isArray(options.value) ? options.value : Array(least).fill(undefined);
-  start.forEach(add);
+  for (const each of start) add(each);
   const more = el("button", {type: "button"}, "Add");
-  more.addEventListener("click", () => add().querySelector("input, textarea, select")?.focus());
+  more.addEventListener("click", () => inputIn(add())?.focus());
   const read = () => {
     const values = rows.map((each) => each.inner.read()).filter(isGiven);
     return values.length || options.required ? values : undefined;
   };
   const node = fieldGroup(options, place, more);
+  /** @type {Field["find"]} */
   const find = ([index, ...rest]) => {
     const filled = rows.filter((each) => isGiven(each.inner.read())); // as `read` counts them
     return filled[Number(index)]?.inner.find(rest) ?? node;
@@ -301,9 +422,14 @@ function listField(schema, options) {
   return {node, read, find};
 }
 
+/**
+ * @param {Schema} schema
+ * @param {Options} options
+ * @returns {Field}
+ */
 function objectField(schema, options) {
   const fields = new Map(
-    Object.entries(schema.properties).map(([key, each]) => {
+    Object.entries(schema.properties ?? {}).map(([key, each]) => {
       const required = schema.required?.includes(key) ?? false;
       const further = {required, value: options.value?.[key], depth: options.depth};
       return [key, fieldFor(each, options.root, key, further)];
@@ -319,6 +445,7 @@ function objectField(schema, options) {
   return {node, read, find: ([key, ...rest]) => fields.get(key)?.find(rest) ?? node};
 }
 
+/** @param {Options} options */
 function jsonField(options) {
   const value = options.value === undefined ? "" : JSON.stringify(options.value, null, 2);
   const input = el("textarea", {rows: 4, class: "code", spellcheck: "false", value});
@@ -327,7 +454,7 @@ function jsonField(options) {
     try {
       return JSON.parse(input.value);
     } catch (error) {
-      throw new Error(`${options.label} is not JSON: ${error.message}`);
+      throw new Error(`${options.label} is not JSON: ${error.message}`, {cause: error});
     }
   };
   return leaf(labelled(input, {...options, label: `${options.label}, as JSON`}), read);
@@ -335,23 +462,37 @@ function jsonField(options) {
 
 // approvals: the questions of LangChain's human in the loop, and of agentgraph's tools
 
+/** @type {Record<string, string>} */
 const DECISIONS = {approve: "Approve", edit: "Edit", reject: "Reject", respond: "Respond instead"};
 
+/**
+ * @param {{action_requests: Request[], review_configs?: {allowed_decisions?: string[]}[]}} value
+ * @param {Schema} schema
+ * @returns {Field}
+ */
 function approvals(value, schema) {
   const parts = value.action_requests.map((request, i) =>
     approval(request, value.review_configs?.[i]?.allowed_decisions ?? [], schema),
   );
   const node = el("div", {}, ...parts.map((each) => each.node));
   const read = () => ({decisions: parts.map((each) => each.read())});
+  /** @type {Field["find"]} */
   const find = ([, index, ...rest]) => parts[Number(index)]?.find(rest) ?? node;
   return {node, read, find};
 }
 
+/**
+ * @param {Request} request
+ * @param {string[]} kinds
+ * @param {Schema} schema
+ * @returns {Field}
+ */
 function approval(request, kinds, schema) {
   const name = newId("decision");
   const args = argumentsForm(request, schema);
   const reason = textArea("Why (the model reads it)");
   const result = textArea("Result for the model, in place of the tool's");
+  /** @type {Record<string, HTMLElement>} */
   const parts = {approve: el("div"), edit: args.node, reject: reason.node, respond: result.node};
   const place = el("div");
   const radios = kinds
@@ -384,12 +525,23 @@ function approval(request, kinds, schema) {
     el("div", {class: "choices"}, ...choices),
     place,
   );
+  /** @type {Field["find"]} */
   const find = ([first, second, ...rest]) =>
     first === "edited_action" && second === "args" && args.node.isConnected ? args.find(rest) : node;
   return {node, read, find};
 }
 
-/** Return the form for the arguments of an edited call, by the schema of its tool. */
+/**
+ * What an agent wants to do: a call of a tool.
+ *
+ * @typedef {{name: string, args: Values, description?: string}} Request
+ */
+
+/** Return the form for the arguments of an edited call, by the schema of its tool.
+ *
+ * @param {Request} request
+ * @param {Schema} schema
+ */
 function argumentsForm(request, schema) {
   const actions = schema.$defs?.edited_action?.anyOf ?? [];
   const own = actions.find((each) => each.properties?.name?.const === request.name);
@@ -399,6 +551,7 @@ function argumentsForm(request, schema) {
   return fieldFor(wanted, schema, "Arguments", {required: true, value: request.args});
 }
 
+/** @param {Schema | null} schema */
 function kindsIn(schema) {
   const text = JSON.stringify(schema ?? {});
   return Object.keys(DECISIONS).filter((kind) => text.includes(`"const":"${kind}"`));

@@ -1,13 +1,20 @@
 // The items of an `each`: a grid, by key; a canvas where there are many.
 
 import {atNextFrame, countText, el, newId, setText, shortText} from "./elements.js";
+import {valueOf} from "./maps.js";
 import {STATUS_MARKS} from "./states.js";
+
+/** @import {Bar, Count, ShownState, Standing} from "./page.d.ts" */
 
 const MOST_CHIPS = 40;
 const CELL = 12; // pixels, with the space between two
+/** @type {ShownState[]} */
 const ITEM_STATES = ["running", "asks", "failed", "stopped", "done", "void"];
 
-/** Make the grid: {node, show(standing, picked)}; `pick(count)` is called with an item, or null. */
+/** Make the grid: {node, show(standing, picked)}; `pick(count)` is called with an item, or null.
+ *
+ * @param {(count: string | null) => void} pick
+ */
 export function makeItems(pick) {
   const counts = el("div", {class: "items-counts", role: "status"});
   const chips = el("div", {class: "items-chips"});
@@ -15,20 +22,24 @@ export function makeItems(pick) {
   const about = el("div", {class: "items-about quiet", id: newId("item")});
   canvas.setAttribute("aria-describedby", about.id);
   const node = el("div", {class: "items", hidden: true}, counts, chips, canvas, about);
+  /** @type {[count: string, Count][]} */
   let entries = [];
+  /** @type {string | null} */
   let picked = null;
+  /** @type {number | null} */
   let looked = null; // the number of the item under the pointer
   let shown = "";
 
   const byState = () => {
+    /** @type {Map<ShownState, number[]>} */
     const found = new Map();
     entries.forEach(([, each], number) => {
-      if (!found.has(each.state)) found.set(each.state, []);
-      found.get(each.state).push(number);
+      found.set(each.state, [...(found.get(each.state) ?? []), number]);
     });
     return found;
   };
 
+  /** @param {[count: string, Count]} entry */
   function itemText([count, each]) {
     const name = each.key === null ? `item ${Number(count) + 1}` : shortText(each.key, 60);
     return `${name}: ${each.state}`;
@@ -38,7 +49,7 @@ export function makeItems(pick) {
     const found = byState();
     const total = el("span", {class: "quiet"}, `${countText(entries.length)} items`);
     const buttons = ITEM_STATES.filter((state) => found.has(state)).map(
-      (state) => countButton(state, found.get(state)),
+      (state) => countButton(state, valueOf(found, state)),
     );
     if (picked !== null) {
       const forget = {type: "button", class: "quiet-button", onclick: () => pick(null)};
@@ -47,6 +58,10 @@ export function makeItems(pick) {
     counts.replaceChildren(total, ...buttons);
   }
 
+  /**
+   * @param {ShownState} state
+   * @param {number[]} numbers
+   */
   function countButton(state, numbers) {
     const mark = el("span", {class: "mark"}, STATUS_MARKS[state]);
     const attributes = {type: "button", class: "items-count", title: `Go to the next that is ${state}`};
@@ -82,7 +97,7 @@ export function makeItems(pick) {
     canvas.width = canvas.clientWidth * scale;
     canvas.height = lines * CELL * scale;
     canvas.style.height = `${lines * CELL}px`;
-    const context = canvas.getContext("2d");
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     context.scale(scale, scale);
     const style = getComputedStyle(canvas);
     const ink = style.color;
@@ -101,11 +116,13 @@ export function makeItems(pick) {
     });
   });
 
+  /** @param {MouseEvent} event */
   function numberAt(event) {
     const number = Math.floor(event.offsetY / CELL) * columns() + Math.floor(event.offsetX / CELL);
     return number < entries.length && event.offsetX < columns() * CELL ? number : null;
   }
 
+  /** @param {number | null} number */
   function look(number) {
     looked = number;
     const at = number ?? entries.findIndex(([count]) => count === picked);
@@ -120,6 +137,7 @@ export function makeItems(pick) {
     if (number !== null) pick(entries[number][0]);
   });
   canvas.addEventListener("keydown", (event) => {
+    /** @type {Record<string, number>} */
     const ways = {ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns(), ArrowUp: -columns()};
     if (!(event.key in ways) || !entries.length) return;
     event.preventDefault();
@@ -133,6 +151,10 @@ export function makeItems(pick) {
   return {
     node,
     draw,
+    /**
+     * @param {Standing} standing
+     * @param {string | null} [nowPicked]
+     */
     show(standing, nowPicked = null) {
       entries = [...standing.counts.entries()].sort(([a], [b]) => Number(a) - Number(b));
       const key = JSON.stringify([nowPicked, entries.map(([count, each]) => [count, each.state])]);
@@ -152,7 +174,11 @@ export function makeItems(pick) {
   };
 }
 
-/** Return the colour of a state, as the style sheet has it. */
+/** Return the colour of a state, as the style sheet has it.
+ *
+ * @param {Element} node
+ * @param {string} name
+ */
 export function colourOf(node, name) {
   const probe = el("span", {class: "probe"});
   probe.style.color = `var(--${name})`;

@@ -1,36 +1,51 @@
 // What bars are called, in the picture of the timeline, in its tips and for screen readers.
 
-import {addressParts, callOf} from "./activations.js";
+import {callOf, lastPart} from "./activations.js";
 import {countText, durationText, el, icon, shortText, timeText} from "./elements.js";
 
-/** Return what a bar is called: a lap by its number, an item by its key, a turn by its number. */
+/** @import {Bar} from "./page.d.ts" */
+
+/** Return what a bar is called: a lap by its number, an item by its key, a turn by its number.
+ *
+ * @param {Bar} bar
+ */
 export function labelOf(bar) {
   const name = bar.label || bar.agent_name;
   if (bar.kind !== "agent") return name;
-  const part = addressParts(bar.address).at(-1);
+  const part = lastPart(bar.address);
   const isOutermost = bar.inside === null || bar.inside === undefined;
   if (isOutermost) return bar.turn ? `${name}, turn ${bar.turn + 1}` : name;
-  if (isLap(bar)) return `${name}, iteration ${part.count + 1}`;
+  if (isLap(bar)) return `${name}, iteration ${(part.count ?? 0) + 1}`;
   if (part.call === null) return name;
   const number = Number(callOf(part));
   return `${name} ${part.key ?? (Number.isNaN(number) ? part.call : number + 1)}`;
 }
 
-/** Return whether a bar is that of one iteration of a loop. */
+/** Return whether a bar is that of one iteration of a loop.
+ *
+ * @param {Bar} bar
+ */
 export function isLap(bar) {
-  return bar.place_kind === "loop" && addressParts(bar.address).at(-1).count !== null;
+  return bar.place_kind === "loop" && lastPart(bar.address).count !== null;
 }
 
-/** Return a bar as a text. */
+/** Return a bar as a text.
+ *
+ * @param {Bar} bar
+ */
 export function optionText(bar) {
   const length = bar.ended === null ? "" : durationText(bar.ended - bar.began);
   const [name, address] = [shortText(labelOf(bar), 60), shortText(bar.address, 120)];
   return [name, address, bar.state, length, shortText(bar.text, 120)].filter(Boolean).join(", ");
 }
 
-/** Return what the tip of a bar shows. */
+/** Return what the tip of a bar shows.
+ *
+ * @param {Bar} bar
+ * @param {number} now
+ */
 export function tipNodes(bar, now) {
-  const kind = bar.kind === "agent" ? bar.place_kind : bar.kind;
+  const kind = (bar.kind === "agent" ? bar.place_kind : bar.kind) ?? "node";
   const tokens = (bar.tokens_in ?? 0) + (bar.tokens_out ?? 0);
   const ended = bar.ended ?? (bar.state === "running" ? now : null);
   const length = ended === null ? "" : durationText(ended - bar.began);

@@ -3,11 +3,19 @@
 import {el, setText, shortText} from "./elements.js";
 import {STATE_WORDS} from "./states.js";
 
+/** @import {Count, Counter, Place, ShownState, Standing, TreeActs} from "./page.d.ts" */
+/** @import {TreeNode} from "./shapes.d.ts" */
+
 const MOST_DOTS = 10; // laps that are a click away
 
-/** Make the picker of a place: {node, show(standing, picked)}. */
+/** Make the picker of a place: {node, show(standing, picked)}.
+ *
+ * @param {Place} place
+ * @param {Pick<TreeActs, "pick">} acts
+ */
 export function makePicker(place, acts) {
   const {node: data, counter} = place;
+  /** @type {(name: string, label: string, text: string) => HTMLButtonElement} */
   const step = (name, label, text) => (
     el("button", {type: "button", class: name, "aria-label": label}, text)
   );
@@ -17,14 +25,20 @@ export function makePicker(place, acts) {
   const dots = el("span", {class: "pick-dots"});
   const latest = el("button", {type: "button", class: "pick-latest quiet-button"}, "latest");
   const node = el("span", {class: "picker", hidden: true}, text, back, dots, forth, latest);
+  /** @type {string[]} */
   let keys = [];
   let at = 0;
   let shown = "";
+  /** @param {number} number */
   const go = (number) => acts.pick(data.id, keys[Math.min(Math.max(number, 0), keys.length - 1)]);
   back.addEventListener("click", () => go(at - 1));
   forth.addEventListener("click", () => go(at + 1));
   latest.addEventListener("click", () => acts.pick(data.id, null));
 
+  /**
+   * @param {Pick<Standing, "counts">} standing
+   * @param {string | null} [picked]
+   */
   function show({counts}, picked = null) {
     const entries = [...counts.entries()];
     const key = JSON.stringify([picked, entries.map(([count, each]) => [count, each.state])]);
@@ -44,6 +58,10 @@ export function makePicker(place, acts) {
     dots.replaceChildren(...near.map(([count, each]) => dotOf(count, each.state)));
   }
 
+  /**
+   * @param {string} count
+   * @param {ShownState} state
+   */
   function dotOf(count, state) {
     const label = `${pickText(counter, count, keys, data)}: ${STATE_WORDS[state]}`;
     const isShown = count === keys[at] && "true";
@@ -58,6 +76,12 @@ export function makePicker(place, acts) {
   return {node, show};
 }
 
+/**
+ * @param {Counter | null} counter
+ * @param {string} count
+ * @param {string[]} keys
+ * @param {TreeNode} data
+ */
 function pickText(counter, count, keys, data) {
   const number = Number(count);
   if (counter === "iteration") {

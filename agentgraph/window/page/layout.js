@@ -1,27 +1,39 @@
 // Parts of the window whose sizes people choose, and tabs.
 
 import {el, newId, setText, settings} from "./elements.js";
+import {valueOf} from "./maps.js";
 
 const STEP = 24; // pixels that an arrow key moves a border
+/** @type {Record<string, [least: number, most: number]>} */
 const BOUNDS = {left: [180, 480], right: [280, 800], tree: [80, 2000]};
 
-/** Make the border between two parts: it is dragged, or moved by arrow keys. */
+/** @type {Record<string, number | undefined>} */
+const WAYS = {ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1};
+
+/** Make the border between two parts: it is dragged, or moved by arrow keys.
+ *
+ * @param {HTMLElement} root
+ * @param {string} name
+ * @param {{isRow?: boolean, sign?: number, measure: () => number}} options
+ */
 export function makeBorder(root, name, {isRow = false, sign = 1, measure}) {
   const node = el("div", {
     class: `border ${isRow ? "row" : "column"}`, role: "separator", tabindex: 0,
     "aria-orientation": isRow ? "horizontal" : "vertical", "aria-label": `Size of ${name}`,
   });
   const [least, most] = BOUNDS[name];
+  /** @type {{at: number, size: number} | null} */
   let start = null;
 
+  /** @param {number} size */
   function set(size) {
     const wanted = Math.round(Math.min(Math.max(size, least), most));
     root.style.setProperty(`--${name}`, `${wanted}px`);
-    node.setAttribute("aria-valuenow", wanted);
+    node.setAttribute("aria-valuenow", String(wanted));
     settings.set(`size.${name}`, wanted);
   }
 
-  const saved = settings.get(`size.${name}`, null);
+  const saved = settings.get(`size.${name}`, NaN);
   if (Number.isFinite(saved)) set(saved);
   node.addEventListener("pointerdown", (event) => {
     start = {at: isRow ? event.clientY : event.clientX, size: measure()};
@@ -36,7 +48,7 @@ export function makeBorder(root, name, {isRow = false, sign = 1, measure}) {
   node.addEventListener("pointerup", end);
   node.addEventListener("pointercancel", end);
   node.addEventListener("keydown", (event) => {
-    const way = {ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1}[event.key];
+    const way = WAYS[event.key];
     if (!way) return;
     event.preventDefault();
     set(measure() + sign * way * STEP);
@@ -44,12 +56,17 @@ export function makeBorder(root, name, {isRow = false, sign = 1, measure}) {
   return node;
 }
 
-/** Make tabs: {node, show(name), badge(name, text), shown}; `entries` are [name, label, panel]. */
+/** Make tabs: {node, show(name), badge(name, text), shown}; `entries` are [name, label, panel].
+ *
+ * @param {string} label
+ * @param {[name: string, label: string, panel: Node][]} entries
+ */
 export function makeTabs(label, entries) {
   const bar = el("div", {class: "tabs", role: "tablist", "aria-label": label});
   const body = el("div", {class: "tab-bodies"});
+  /** @type {Map<string, {tab: HTMLElement, badge: HTMLElement, place: HTMLElement}>} */
   const tabs = new Map();
-  let shown = null;
+  let shown = entries[0][0];
 
   for (const [name, text, panel] of entries) {
     const badge = el("span", {class: "badge", hidden: true});
@@ -66,16 +83,17 @@ export function makeTabs(label, entries) {
     body.append(place);
   }
   bar.addEventListener("keydown", (event) => {
-    const way = {ArrowLeft: -1, ArrowRight: 1}[event.key];
-    if (!way) return;
+    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+    const way = event.key === "ArrowLeft" ? -1 : 1;
     event.preventDefault();
     event.stopPropagation();
     const names = [...tabs.keys()];
     const next = names[(names.indexOf(shown) + way + names.length) % names.length];
     show(next);
-    tabs.get(next).tab.focus();
+    valueOf(tabs, next).tab.focus();
   });
 
+  /** @param {string} wanted */
   function show(wanted) {
     shown = wanted;
     for (const [name, {tab, place}] of tabs) {
@@ -85,17 +103,23 @@ export function makeTabs(label, entries) {
     }
   }
 
-  show(entries[0][0]);
+  show(shown);
   return {
     node: el("div", {class: "tabbed"}, bar, body),
     show,
+    /**
+     * @param {string} name
+     * @param {string} text
+     */
     badge(name, text) {
-      const {badge} = tabs.get(name);
+      const {badge} = valueOf(tabs, name);
       badge.hidden = !text;
       setText(badge, text);
     },
-    focus: (name) => tabs.get(name).place.focus(),
-    place: (name) => tabs.get(name).place,
+    /** @param {string} name */
+    focus: (name) => valueOf(tabs, name).place.focus(),
+    /** @param {string} name */
+    place: (name) => valueOf(tabs, name).place,
     get shown() {
       return shown;
     },

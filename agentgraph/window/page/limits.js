@@ -3,6 +3,10 @@
 import {el, newId, shortText} from "./elements.js";
 import {readObject} from "./entries.js";
 
+/** @import {State} from "./page.d.ts" */
+/** @import {Limits, Values} from "./shapes.d.ts" */
+
+/** @type {Record<string, string>} */
 const LIMITS = {
   steps: "Steps",
   model_calls: "Model calls",
@@ -11,7 +15,13 @@ const LIMITS = {
   transfers: "Transfers",
 };
 
-/** Return which limit a thread has hit, as its failed bars say: {name, value, of}, or null. */
+/** @typedef {{name: string, value: number, of: string | undefined}} Hit */
+
+/** Return which limit a thread has hit, as its failed bars say: {name, value, of}, or null.
+ *
+ * @param {State} state
+ * @returns {Hit | null}
+ */
 export function limitHit(state) {
   const failed = [...state.bars.values()].filter((each) => each.state === "failed");
   for (const {text = ""} of failed.reverse()) {
@@ -45,9 +55,11 @@ export function limitsForm() {
     el("div", {class: "fields"}, ...fields),
   );
   let shown = "";
-  let proposed = null; // [input, value]
+  /** @type {[input: HTMLInputElement, value: string] | null} */
+  let proposed = null;
   return {
     node,
+    /** @returns {Limits | null} */
     read() {
       const set = [...inputs].filter(([, input]) => input.value !== "");
       return set.length
@@ -58,7 +70,11 @@ export function limitsForm() {
       for (const input of inputs.values()) input.value = "";
       node.open = false;
     },
-    /** Say which limit was hit, and propose twice as much; once for each hit. */
+    /**
+     * Say which limit was hit, and propose twice as much; once for each hit.
+     *
+     * @param {Hit | null} hit
+     */
     show(hit) {
       const now = hit ? JSON.stringify(hit) : "";
       if (now === shown) return;
@@ -72,7 +88,7 @@ export function limitsForm() {
         ? `${reached} It is of ${shortText(hit.of, 60)}: raise it in the tree's file, and reload.`
         : `${reached} Resume with a higher one:`;
       const input = inputs.get(hit.name);
-      if (!hit.of && input.value === "") {
+      if (!hit.of && input?.value === "") {
         proposed = [input, String(2 * hit.value)];
         input.value = proposed[1];
       }
@@ -104,8 +120,9 @@ export function valuesForm() {
       input.value = "";
       node.open = false;
     },
+    /** @returns {{values?: Values, error?: string}} */
     read() {
-      if (!input.value.trim()) return {values: null};
+      if (!input.value.trim()) return {};
       return readObject(input.value);
     },
   };

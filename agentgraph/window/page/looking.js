@@ -1,16 +1,29 @@
 // What is looked at: which activation a selected bar stands for, and how to go to one.
 
-/** Return the bar of an activation that a bar belongs to: calls of models and tools are inside one. */
+/** @import {Bar, State, Store, Target} from "./page.d.ts" */
+/** @import {Spot} from "./shapes.d.ts" */
+
+/** Return the bar of an activation that a bar belongs to: calls of models and tools are inside one.
+ *
+ * @param {State} state
+ * @param {string | null} [id]
+ */
 export function activationBar(state, id = state.selected) {
-  let bar = state.bars.get(id);
-  while (bar && bar.kind !== "agent" && state.bars.has(bar.inside)) bar = state.bars.get(bar.inside);
+  let bar = state.bars.get(id ?? "");
+  while (bar && bar.kind !== "agent" && state.bars.has(bar.inside ?? "")) {
+    bar = state.bars.get(bar.inside ?? "");
+  }
   return bar;
 }
 
-/** Return what names the activation that is looked at, as the server's calls take it; null for none. */
+/** Return what names the activation that is looked at, as the server's calls take it; null for none.
+ *
+ * @param {State} state
+ * @returns {Spot | null}
+ */
 export function lookedAt(state) {
   const bar = activationBar(state);
-  if (bar) {
+  if (bar && state.threadId) {
     const isOld = bar.state === "void" || state.line !== null;
     const at = isOld && bar.step ? {at: bar.step} : {at: bar.address, turn: bar.turn};
     return {thread_id: state.threadId, ...at, ...(state.line ? {line: state.line} : {})};
@@ -21,20 +34,28 @@ export function lookedAt(state) {
   return wanted;
 }
 
-/** Look at an activation, by its step or its address and turn, also of another thread or line. */
+/** Look at an activation, by its step or its address and turn, also of another thread or line.
+ *
+ * @param {Store} store
+ * @param {{threadId: string, line?: string | null, step?: string, address?: string, turn?: number}} spot
+ */
 export function lookAt(store, {threadId, line = null, step, address, turn}) {
   if (threadId !== store.state.threadId || line !== store.state.line) store.open(threadId, line);
-  const at = step ? {at: step} : {at: address, turn};
+  const at = step ? {at: step} : {at: address ?? "", turn};
   const wanted = {thread_id: threadId, ...at, ...(line ? {line} : {})};
   store.set({target: {wanted, step, address, turn}, selected: null});
   selectTarget(store);
 }
 
-/** Select the bar of the activation that is looked at, once there is one. */
+/** Select the bar of the activation that is looked at, once there is one.
+ *
+ * @param {Store} store
+ */
 export function selectTarget(store) {
   const {state} = store;
-  if (state.selected !== null || !lookedAt(state)) return;
+  if (state.selected !== null || !state.target || !lookedAt(state)) return;
   const {step, address, turn} = state.target;
+  /** @param {Bar} bar */
   const isIt = (bar) =>
     bar.kind === "agent" &&
     bar.state !== "void" &&
@@ -42,6 +63,9 @@ export function selectTarget(store) {
     (!address || bar.address === address) &&
     (step || turn === undefined || bar.turn === turn);
   const found = [...state.bars.values()].filter(isIt);
-  const inmost = found.reduce((a, b) => (a && a.address.length > b.address.length ? a : b), null);
+  const inmost = found.reduce(
+    (a, b) => (a && a.address.length > b.address.length ? a : b),
+    /** @type {Bar | null} */ (null),
+  );
   if (inmost) store.set({selected: inmost.id, target: null});
 }

@@ -7,9 +7,17 @@ import {makeAgain} from "./again.js";
 import {activationBar, lookedAt} from "./looking.js";
 import {makeVariants} from "./variants.js";
 
+/** @import {Backend, Bar, Changed, State, Store} from "./page.d.ts" */
+/** @import {Line, Spot} from "./shapes.d.ts" */
+/** @import {LineOf} from "./comparison.js" */
+
 const MOST_FORMS = 50; // that are kept with what was typed in them
 
-/** Make the panel of the time machine. */
+/** Make the panel of the time machine.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ */
 export function makeMachine(store, backend) {
   const headingId = newId("machine");
   const comparison = makeComparison(store, backend);
@@ -29,29 +37,40 @@ export function makeMachine(store, backend) {
     el("h2", {id: headingId}, "Time machine"),
     ...Object.values(parts),
   );
+  /** @type {string | null} */
   let threadId = null;
 
   function openAgain() {
     parts.again.open = true;
     parts.again.scrollIntoView({block: "nearest"});
-    parts.again.querySelector("summary").focus();
+    parts.again.querySelector("summary")?.focus();
   }
 
-  /** Return the threads with which one is likely compared. */
+  /** Return the threads with which one is likely compared.
+   *
+   * @param {string | null} id
+   */
   function proposed(id) {
-    return [comparison.other(id), ...variants.related(id)].filter(Boolean);
+    return [comparison.other(id), ...variants.related(id)].filter((each) => each !== null);
   }
 
-  /** Compare the present line of the thread that is open with another one. */
+  /** Compare the present line of the thread that is open with another one.
+   *
+   * @param {LineOf} right
+   */
   function compareWith(right) {
     parts.compare.open = true;
     compareForm.choose(right);
-    comparison.compare({threadId: store.state.threadId, line: null}, right);
+    comparison.compare({threadId: store.state.threadId ?? "", line: null}, right);
   }
 
   const refresh = () => update(store.state, new Set(["threadId"]));
   for (const part of Object.values(parts)) part.addEventListener("toggle", refresh);
 
+  /**
+   * @param {State} state
+   * @param {Changed} changed
+   */
   function update(state, changed) {
     if (state.threadId !== threadId) {
       ({threadId} = state);
@@ -60,7 +79,7 @@ export function makeMachine(store, backend) {
     }
     setText(againTitle, againText(state));
     if (changed.has("wantsAgain")) openAgain();
-    again.update(state, changed, parts.again.open);
+    again.update(state, parts.again.open);
     compareForm.update(state);
     lines.update(state, parts.lines.open || parts.compare.open);
   }
@@ -68,39 +87,55 @@ export function makeMachine(store, backend) {
   return {node, update};
 }
 
+/** @param {State} state */
 function againText(state) {
   return `Again from ${shortText(activationBar(state)?.agent_name ?? "here", 60)}`;
 }
 
+/**
+ * @param {string | Node} title
+ * @param {Node[]} children
+ */
 function partOf(title, ...children) {
   return el("details", {class: "part"}, el("summary", {}, el("h3", {}, title)), ...children);
 }
 
-/** Make the part with the form for the activation that is looked at. */
+/** Make the part with the form for the activation that is looked at.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ * @param {(point: Spot, threads: {[name: string]: string}) => unknown} isForked
+ */
 function againPart(store, backend, isForked) {
   const note = el("p", {class: "quiet"});
   const place = el("div");
   const node = el("div", {class: "again"}, note, place);
+  /** @type {Map<string, HTMLFormElement>} */
   const forms = new Map(); // by what they are for, with what was typed
+  /** @type {string | null | undefined} */
   let key; // of what is looked at; undefined until something was shown
 
-  async function update(state, changed, isOpen) {
+  /**
+   * @param {State} state
+   * @param {boolean} isOpen
+   */
+  async function update(state, isOpen) {
     if (!isOpen) return;
     const wanted = state.threadId ? lookedAt(state) : null;
     const now = wanted && JSON.stringify(wanted);
     if (now === key) return;
     key = now;
-    const known = forms.get(now);
+    const known = now ? forms.get(now) : undefined;
     place.replaceChildren(...(known ? [known] : []));
     setText(note, wanted ? `From ${wanted.at}` : "Select something that ran, to run again from there.");
-    if (known || !wanted) return;
+    if (known || !wanted || !now) return;
     try {
       const activation = await backend.call("activation", wanted);
       if (key !== now) return;
       const form = makeAgain(store, backend, wanted, activation, isForked);
       forms.set(now, form);
-      if (forms.size > MOST_FORMS) forms.delete(forms.keys().next().value);
-      setText(note, `From ${activation.address ?? wanted.at}`);
+      if (forms.size > MOST_FORMS) forms.delete([...forms.keys()][0]);
+      setText(note, `From ${activation.address}`);
       place.replaceChildren(form);
     } catch (error) {
       if (key !== now) return;
@@ -112,14 +147,26 @@ function againPart(store, backend, isForked) {
   return {node, update};
 }
 
-/** Make the part with the lines of the thread. */
+/** Make the part with the lines of the thread.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ * @param {ReturnType<typeof makeCompareForm>} compareForm
+ * @param {(right: LineOf) => void} compare
+ */
 function linesPart(store, backend, compareForm, compare) {
   const fault = refusal();
   const list = el("ul", {class: "lines"});
   const node = el("div", {}, fault.node, list);
+  /** @type {string | null} */
   let key = null; // of what is read
+  /** @type {Line[]} */
   let lines = [];
 
+  /**
+   * @param {State} state
+   * @param {boolean} isOpen
+   */
   async function update(state, isOpen) {
     const {threadId, thread} = state;
     if (!isOpen) return;
@@ -127,6 +174,7 @@ function linesPart(store, backend, compareForm, compare) {
     if (now !== key && !(threadId && !thread)) {
       key = now;
       fault.say("");
+      /** @type {{lines?: Line[], error?: Error}} */
       const answer = threadId
         ? await backend.call("lines", {thread_id: threadId}).catch((error) => ({error}))
         : {lines: []};
@@ -138,16 +186,25 @@ function linesPart(store, backend, compareForm, compare) {
     show(store.state);
   }
 
+  /** @param {State} state */
   function show(state) {
-    putEntries(
+    const {threadId} = state;
+    if (!threadId) return putEntries(list, []);
+    return putEntries(
       list,
       lines.map((line, i) => {
-        const isLookedAt = (state.line ?? null) === (line.is_present ? null : line.head);
-        return [line.head, [line, i, isLookedAt], () => lineView(state.threadId, line, i, isLookedAt)];
+        const isLookedAt = state.line === (line.is_present ? null : line.head);
+        return [line.head, [line, i, isLookedAt], () => lineView(threadId, line, i, isLookedAt)];
       }),
     );
   }
 
+  /**
+   * @param {string} threadId
+   * @param {Line} line
+   * @param {number} index
+   * @param {boolean} isLookedAt
+   */
   function lineView(threadId, line, index, isLookedAt) {
     const head = line.is_present ? null : line.head;
     const name = lineName(line, index);
@@ -177,7 +234,12 @@ function linesPart(store, backend, compareForm, compare) {
     return row;
   }
 
-  /** Make an older line the present one: by running its last step again. */
+  /** Make an older line the present one: by running its last step again.
+   *
+   * @param {string} threadId
+   * @param {string} line
+   * @param {HTMLButtonElement} button
+   */
   async function goBack(threadId, line, button) {
     fault.say("");
     button.disabled = true;
@@ -186,7 +248,10 @@ function linesPart(store, backend, compareForm, compare) {
       const steps = bars.filter(
         (each) => each.kind === "agent" && each.node && each.step && each.state !== "void",
       );
-      const last = steps.reduce((a, b) => (a && a.began > b.began ? a : b), null);
+      const last = steps.reduce(
+        (a, b) => (a && a.began > b.began ? a : b),
+        /** @type {Bar | null} */ (null),
+      );
       if (!last) throw new Error("Nothing ran on this line that can run again.");
       await backend.call("rewind", {thread_id: threadId, at: last.step});
       store.open(threadId);

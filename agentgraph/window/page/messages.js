@@ -3,14 +3,26 @@
 import {el, longText, shortText} from "./elements.js";
 import {asText, foldable} from "./entries.js";
 
+/** @import {Entry} from "./page.d.ts" */
+/** @import {Message, ToolCall} from "./shapes.d.ts" */
+
+/** @type {Record<string, string>} */
 const ROLES = {system: "System", user: "User", assistant: "Agent", tool: "Tool"};
 const SHOWN_LAST = 12; // messages at the end of a long history
 const OPEN_LAST = 4; // of these, how many are unfolded
 const SHORT = 1500; // characters
 
-/** Return the entries (see `putEntries`) for messages; `key` names their part of the panel. */
+/** Return the entries (see `putEntries`) for messages; `key` names their part of the panel.
+ *
+ * @param {Message[]} messages
+ * @param {string} key
+ * @param {boolean} isShown
+ * @param {() => void} showAll
+ * @returns {Entry[]}
+ */
 export function messageEntries(messages, key, isShown, showAll) {
   const hidden = isShown ? 0 : Math.max(0, messages.length - SHOWN_LAST - 3);
+  /** @type {Entry[]} */
   const entries = messages.slice(hidden).map((message, i) => {
     const at = hidden + i;
     const isOpen = message.role !== "system" && at >= messages.length - OPEN_LAST;
@@ -22,7 +34,10 @@ export function messageEntries(messages, key, isShown, showAll) {
   return [[`${key}-before`, hidden, more], ...entries];
 }
 
-/** Return the view of a message. */
+/** Return the view of a message.
+ *
+ * @param {Message} message
+ */
 export function messageView(message, isOpen = true) {
   const {role, name, text = "", tool_calls: toolCalls = [], extra} = message;
   const called = toolCalls.map((each) => each.name).join(", ");
@@ -48,13 +63,19 @@ export function messageView(message, isOpen = true) {
   return foldable(title, body, {open: isOpen, class: "message", "data-role": role});
 }
 
-/** Return the view of a tool's call, as a model made it; the panel shows it whole with its result. */
+/** Return the view of a tool's call, as a model made it; the panel shows it whole with its result.
+ *
+ * @param {ToolCall} call
+ */
 function callView({name, args}) {
   const gist = `${shortText(name, 80)}(${shortText(JSON.stringify(args), 300)})`;
   return el("p", {class: "call"}, "calls ", el("code", {}, gist));
 }
 
-/** Return the view of data: as indented JSON, or as a text. */
+/** Return the view of data: as indented JSON, or as a text.
+ *
+ * @param {unknown} data
+ */
 export function dataView(data) {
   const view = longText(asText(data), {most: SHORT, tag: "pre"});
   view.classList.add("data");

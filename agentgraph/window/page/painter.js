@@ -2,31 +2,44 @@
 
 import {durationText, el, shortText} from "./elements.js";
 import {colourOf} from "./items.js";
+import {valueOf} from "./maps.js";
 import {firstAt} from "./rows.js";
 import {ROW, RULER} from "./view.js";
+
+/** @import {Item, PaintLook, Piece, View} from "./page.d.ts" */
 
 const NAMED = ["ink", "quiet", "line", "card", "accent", "bad", "void", "wait"];
 const BAR_KINDS = [
   "chat", "function", "human", "graph", "node", "loop", "parallel", "workflow", "each", "switch",
   "swarm", "sequential", "model", "tool", "hook", "question",
 ];
+/** @type {Record<string, string>} */
 const MARKS = {failed: "✕", asks: "?", stopped: "■"};
+/** @type {Record<string, string | undefined>} */
+const OWN_COLOURS = {failed: "bad", asks: "wait", void: "void"};
 const NARROW = 3; // pixels; of bars that are narrower, those side by side are drawn once
 const LEAST = 1.5; // pixels of a bar
 const MOST_TICKS = 200;
 const TICK = 90; // pixels between two words of the ruler
 
-/** Make the painter of a canvas: {paint(view, look), forget()}; `forget` reads the colours anew. */
+/** Make the painter of a canvas: {paint(view, look), forget()}; `forget` reads the colours anew.
+ *
+ * @param {HTMLCanvasElement} canvas
+ */
 export function makePainter(canvas) {
-  const context = canvas.getContext("2d");
-  const hatches = new Map(); // patterns, by their colours
-  let colours = null;
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  /** @type {Map<string, CanvasPattern | null>} */
+  const hatches = new Map(); // by their colours
+  /** @type {Map<string, string>} */
+  const colours = new Map();
 
-  /** Draw what can be seen; return how many bars. `look` is {width, top, selected, hovered}. */
+  /** Draw what can be seen; return how many bars. `look` is {width, top, selected, hovered}.
+   *
+   * @param {View} view
+   * @param {PaintLook} look
+   */
   function paint(view, look) {
-    colours ??= new Map([...NAMED, ...BAR_KINDS.map((kind) => `kind-${kind}`)].map(
-      (name) => [name, colourOf(canvas, name)],
-    ));
+    if (!colours.size) readColours();
     const tall = canvas.clientHeight;
     const scale = devicePixelRatio || 1;
     const size = [Math.round(canvas.clientWidth * scale), Math.round(tall * scale)];
@@ -42,6 +55,20 @@ export function makePainter(canvas) {
     return drawn;
   }
 
+  function readColours() {
+    for (const name of [...NAMED, ...BAR_KINDS.map((kind) => `kind-${kind}`)]) {
+      colours.set(name, colourOf(canvas, name));
+    }
+  }
+
+  /** @param {string} name */
+  const colourAt = (name) => valueOf(colours, name);
+
+  /**
+   * @param {View} view
+   * @param {PaintLook} look
+   * @param {number} tall
+   */
   function paintRows(view, look, tall) {
     const {rows} = view.layout;
     const first = Math.max(0, Math.floor(look.top / ROW));
@@ -58,11 +85,19 @@ export function makePainter(canvas) {
     return drawn;
   }
 
+  /**
+   * @param {View} view
+   * @param {PaintLook} look
+   * @param {Item[]} items
+   * @param {number} y
+   */
   function paintRow(view, look, items, y) {
     let drawn = 0;
     let covered = -1; // the pixel until which bars too narrow to be told apart have been drawn
     let marked = -Infinity; // the pixel until which the last short bar with a mark is
+    /** @type {[Item, number, number][]} */
     const above = []; // short bars with marks lie above their neighbours
+    /** @type {(item: Item, x: number, end: number) => void} */
     const paintItem = (item, x, end) => {
       paintBar(item, Math.max(x, -4), Math.min(end, look.width + 4), y);
       if (item.bar.id === look.selected) outline("accent", 2.5);
@@ -92,45 +127,67 @@ export function makePainter(canvas) {
     return drawn;
   }
 
+  /**
+   * @param {Item} item
+   * @param {number} left
+   * @param {number} right
+   * @param {number} y
+   */
   function paintBar(item, left, right, y) {
     const isInner = item.kind !== "agent";
     const kind = isInner ? item.kind : item.bar.place_kind ?? "function";
-    const colour = colours.get(`kind-${kind}`) ?? colours.get("kind-function");
+    const colour = colours.get(`kind-${kind}`) ?? colourAt("kind-function");
     const length = right - left;
     const [top, height] = isInner ? [y + 3, ROW - 7] : [y + 1, ROW - 3];
     context.beginPath();
     context.roundRect(left, top, length, height, Math.min(4, length / 4));
-    context.fillStyle = colours.get("card");
+    context.fillStyle = colourAt("card");
     context.fill();
     context.fillStyle = fillOf(item, colour, left, right);
     context.fill();
     if (length <= 5) return;
-    const own = {failed: "bad", asks: "wait", void: "void"}[item.state];
+    const own = OWN_COLOURS[item.state];
     context.setLineDash(item.state === "void" || item.state === "stopped" ? [3, 3] : []);
-    context.strokeStyle = own ? colours.get(own) : withAlpha(colour, 0.8);
+    context.strokeStyle = own ? colourAt(own) : withAlpha(colour, 0.8);
     context.lineWidth = item.state === "failed" ? 1.5 : 1;
     context.stroke();
     context.setLineDash([]);
   }
 
+  /**
+   * @param {string} name
+   * @param {number} width
+   */
   function outline(name, width) {
-    context.strokeStyle = colours.get(name);
+    context.strokeStyle = colourAt(name);
     context.lineWidth = width;
     context.stroke();
   }
 
+  /**
+   * @param {Item} item
+   * @param {string} colour
+   * @param {number} left
+   * @param {number} right
+   */
   function fillOf(item, colour, left, right) {
     const isAround = item.children.length > 0;
-    if (item.state === "void") return hatch(colours.get("void"));
-    if (item.kind === "question") return hatch(colours.get("wait"));
-    if (item.state === "asks" && !isAround) return hatch(colours.get("wait"));
-    if (item.state === "failed") return withAlpha(colours.get("bad"), 0.3);
+    if (item.state === "void") return hatch(colourAt("void"));
+    if (item.kind === "question") return hatch(colourAt("wait"));
+    if (item.state === "asks" && !isAround) return hatch(colourAt("wait"));
+    if (item.state === "failed") return withAlpha(colourAt("bad"), 0.3);
     if (item.state === "running") return fade(colour, isAround ? 0.16 : 0.45, left, right);
     if (isAround) return withAlpha(colour, 0.12);
     return withAlpha(colour, item.kind === "agent" ? 0.34 : 0.5);
   }
 
-  /** What runs has no end: it fades to the right. */
+  /** What runs has no end: it fades to the right.
+   *
+   * @param {string} colour
+   * @param {number} alpha
+   * @param {number} left
+   * @param {number} right
+   */
   function fade(colour, alpha, left, right) {
     const length = Math.max(right - left, 1);
     const gradient = context.createLinearGradient(left, 0, left + length, 0);
@@ -140,6 +197,12 @@ export function makePainter(canvas) {
     return gradient;
   }
 
+  /**
+   * @param {Item} item
+   * @param {number} left
+   * @param {number} right
+   * @param {number} y
+   */
   function paintLabel(item, left, right, y) {
     const start = left + 5;
     const room = right - start - 3;
@@ -150,41 +213,60 @@ export function makePainter(canvas) {
     context.beginPath();
     context.rect(start, y, room, ROW);
     context.clip();
-    context.fillStyle = colours.get(item.state === "void" ? "quiet" : "ink");
+    context.fillStyle = colourAt(item.state === "void" ? "quiet" : "ink");
     context.fillText(text.slice(0, Math.ceil(room / 4)), start, y + ROW / 2 - 0.5);
     context.restore();
   }
 
+  /**
+   * @param {Item} item
+   * @param {number} left
+   * @param {number} right
+   * @param {number} y
+   */
   function paintMark(item, left, right, y) {
     const {width} = context.measureText(MARKS[item.state]);
     if (width > right - left) return;
-    context.fillStyle = colours.get("ink");
+    context.fillStyle = colourAt("ink");
     context.fillText(MARKS[item.state], (left + right - width) / 2, y + ROW / 2 - 0.5);
   }
 
+  /** @param {string} colour */
   function hatch(colour) {
-    if (!hatches.has(colour)) hatches.set(colour, context.createPattern(hatchTile(colour), "repeat"));
-    return hatches.get(colour);
+    const known = hatches.get(colour) ?? context.createPattern(hatchTile(colour), "repeat");
+    hatches.set(colour, known);
+    return known ?? colour;
   }
 
+  /** @type {(piece: Piece, view: View) => [x: number, length: number]} */
   const placeOf = ({at, from, to, speed}, view) => [
     (at - view.left) * view.scale, (to - from) * speed * view.scale,
   ];
 
+  /**
+   * @param {View} view
+   * @param {PaintLook} look
+   * @param {number} tall
+   */
   function paintWaits(view, look, tall) {
-    context.fillStyle = withAlpha(colours.get("quiet"), 0.12);
+    context.fillStyle = withAlpha(colourAt("quiet"), 0.12);
     for (const wait of view.waits) {
       const [x, length] = placeOf(wait, view);
       if (x < look.width && x + length > 0) context.fillRect(x, RULER, length, tall - RULER);
     }
   }
 
+  /**
+   * @param {View} view
+   * @param {PaintLook} look
+   */
   function paintRuler(view, {width}) {
-    context.fillStyle = colours.get("card");
+    context.fillStyle = colourAt("card");
     context.fillRect(0, 0, width, RULER);
-    context.fillStyle = colours.get("line");
+    context.fillStyle = colourAt("line");
     context.fillRect(0, RULER - 1, width, 1);
-    context.fillStyle = colours.get("quiet");
+    context.fillStyle = colourAt("quiet");
+    /** @param {number} units */
     const isLeftOut = (units) => view.waits.some(
       ({at, from, to, speed}) => units >= at && units <= at + (to - from) * speed,
     );
@@ -206,7 +288,10 @@ export function makePainter(canvas) {
     }
   }
 
-  /** Return how long the waits were that are left out, where there is room to say it. */
+  /** Return how long the waits were that are left out, where there is room to say it.
+   *
+   * @param {View} view
+   */
   function waitWords(view) {
     return view.waits.map((wait) => {
       const [x, length] = placeOf(wait, view);
@@ -219,15 +304,16 @@ export function makePainter(canvas) {
   return {
     paint,
     forget() {
-      colours = null;
+      colours.clear();
       hatches.clear();
     },
   };
 }
 
+/** @param {string} colour */
 function hatchTile(colour) {
   const tile = el("canvas", {width: 8, height: 8});
-  const pen = tile.getContext("2d");
+  const pen = /** @type {CanvasRenderingContext2D} */ (tile.getContext("2d"));
   pen.strokeStyle = withAlpha(colour, 0.7);
   pen.lineWidth = 1.6;
   pen.beginPath();
@@ -239,25 +325,37 @@ function hatchTile(colour) {
   return tile;
 }
 
+/**
+ * @param {string} colour
+ * @param {number} alpha
+ */
 function withAlpha(colour, alpha) {
   if (!colour.startsWith("rgb(")) return colour;
   return colour.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
 }
 
-/** Return a round number of seconds that is at least so large. */
+/** Return a round number of seconds that is at least so large.
+ *
+ * @param {number} least
+ */
 function niceStep(least) {
   const long = [60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
   if (least > 30) return long.find((step) => step >= least) ?? Math.ceil(least / 86400) * 86400;
   const power = 10 ** Math.floor(Math.log10(least));
-  return [1, 2, 5, 10].map((each) => each * power).find((step) => step >= least);
+  return [1, 2, 5].map((each) => each * power).find((step) => step >= least) ?? 10 * power;
 }
 
+/**
+ * @param {number} seconds
+ * @param {number} step
+ */
 function axisText(seconds, step) {
   if (step < 0.001) return `${(seconds * 1000).toFixed(1)} ms`;
   if (step < 1 && seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (step < 1) return `${seconds.toFixed(step < 0.01 ? 3 : step < 0.1 ? 2 : 1)} s`;
   if (seconds < 60 && step < 60) return `${Math.round(seconds)} s`;
   const whole = Math.round(seconds);
+  /** @param {number} number */
   const two = (number) => String(number).padStart(2, "0");
   const [hours, minutes] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60)];
   return hours ? `${hours}:${two(minutes)} h` : `${minutes}:${two(whole % 60)} min`;

@@ -7,15 +7,18 @@ import {questionRest, questionText} from "./forms.js";
 import {lookAt} from "./looking.js";
 import {dataView} from "./messages.js";
 
+/** @import {Entry, Store} from "./page.d.ts" */
+/** @import {AskedQuestion, Attempt, Data, ToolRun, Values} from "./shapes.d.ts" */
+
+/** @param {string} error */
 export function errorView(error) {
-  return longText(typeof error === "string" ? error : JSON.stringify(error, null, 2), {
-    tag: "pre",
-    most: 3000,
-  });
+  return longText(error, {tag: "pre", most: 3000});
 }
 
-export function questionView({question, answer, is_answered: isAnswered = answer !== null}) {
-  const asked = question?.value ?? question;
+/** @param {AskedQuestion} asked */
+export function questionView({question, answer, is_answered: isAnswered}) {
+  const asked = question.value;
+  /** @type {{name: string, args: Data}[]} */
   const requests = asked?.action_requests ?? (asked?.type === "tool_approval" ? [asked] : []);
   const rest = questionRest(asked);
   return el(
@@ -30,6 +33,7 @@ export function questionView({question, answer, is_answered: isAnswered = answer
   );
 }
 
+/** @param {ToolRun} tool */
 export function toolView(tool) {
   const {name, args, result, status, began, ended} = tool;
   const took = began && ended ? durationText(ended - began) : "";
@@ -51,10 +55,16 @@ export function toolView(tool) {
   return foldable(title, body, {open: true, class: "tool-call"});
 }
 
+/**
+ * @param {Values} before
+ * @param {Values} after
+ * @returns {Entry[]}
+ */
 export function valueEntries(before, after) {
   const changes = valueChanges(before, after);
   const changed = changes.filter(([, how]) => how !== "same");
   const same = changes.filter(([, how]) => how === "same");
+  /** @type {Entry[]} */
   const entries = changed.map(([name, how, old, now]) => [
     `value-${name}`,
     [how, old, now],
@@ -78,13 +88,21 @@ export function valueEntries(before, after) {
   return [...entries, ["same", same, () => foldable(title, rest, {class: "same"})]];
 }
 
+/**
+ * @param {Store} store
+ * @param {string} address
+ * @param {Attempt} attempt
+ */
 export function attemptView(store, address, {step, status, error, text, line}) {
   const {threadId, bars} = store.state;
   const own = [...bars.values()].find(
     (bar) =>
       bar.kind === "agent" && bar.state === "void" && bar.address === address && bar.step === step,
   );
-  const look = () => (line ? lookAt(store, {threadId, line, step, address}) : store.select(own.id));
+  const look = () => {
+    if (line && threadId) lookAt(store, {threadId, line, step, address});
+    else if (own) store.select(own.id);
+  };
   return el(
     "div",
     {class: "attempt"},

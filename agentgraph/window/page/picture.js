@@ -3,9 +3,14 @@
 import {countText, durationText, el, icon, setText, shortText} from "./elements.js";
 import {makeItems} from "./items.js";
 import {makePicker} from "./laps.js";
+import {valueOf} from "./maps.js";
 import {afterLine, stagesOf} from "./stages.js";
 import {STATE_WORDS, STATUS_MARKS} from "./states.js";
 
+/** @import {Bar, Place, Standing, Standings, TreeActs, TreeLook} from "./page.d.ts" */
+/** @import {TreeNode} from "./shapes.d.ts" */
+
+/** @type {Record<string, string>} */
 export const KIND_WORDS = {
   sequential: "one after the other", loop: "again and again", parallel: "at the same time",
   workflow: "steps", each: "for each item", switch: "one of them", swarm: "hand over to each other",
@@ -13,10 +18,14 @@ export const KIND_WORDS = {
   node: "node of a graph",
 };
 
+/** @typedef {{show: (found: Standings, look: TreeLook) => void, reopen: () => void}} Shown */
+/** @typedef {Shown & {node: HTMLElement}} Box */
+
 /** Make the box of a place: {node, show(found, look), reopen()}; `found` is what `standings` returns.
  *
- * @param place as `placesOf` returns it
- * @param acts {placeOf(id), isOpen(id), setOpen(id, isOpen), toggled(), select(bar), pick(id, count)}
+ * @param {Place} place
+ * @param {TreeActs} acts
+ * @returns {Box}
  */
 export function makeBox(place, acts) {
   const {node: data} = place;
@@ -32,9 +41,11 @@ export function makeBox(place, acts) {
   node.dataset.kind = data.kind;
   node.dataset.place = data.id;
   if (data.is_called) node.classList.add("called");
+  /** @type {Bar | null} */
   let last = null;
   head.addEventListener("click", ({target}) => {
-    if (last && (target === head || open.contains(target))) acts.select(last);
+    const isOwn = target === head || open.contains(/** @type {Node} */ (target));
+    if (last && isOwn) acts.select(last);
   });
 
   const picker = place.counter && place.counter !== "item" ? makePicker(place, acts) : null;
@@ -43,6 +54,7 @@ export function makeBox(place, acts) {
   if (items) node.append(items.node);
   const inside = isBig ? makeInside(node, head, data, acts) : null;
 
+  /** @type {Shown["show"]} */
   function show(found, look) {
     inside?.show(found, look);
     const standing = found.get(data.id);
@@ -63,22 +75,31 @@ export function makeBox(place, acts) {
       data.name.slice(0, 80), data.kind, STATE_WORDS[standing.state], facts.textContent,
     ].filter(Boolean).join(", "));
     picker?.show(standing, look.picks.get(data.id));
-    if (items) {
-      const child = data.children.find((each) => each.is_called);
-      items.show(found.get(child.id), look.picks.get(child.id));
-    }
+    const item = data.children.find((each) => each.is_called);
+    if (items && item) items.show(valueOf(found, item.id), look.picks.get(item.id));
   }
 
   return {node, show, reopen: () => inside?.reopen()};
 }
 
-/** The boxes in a box, made while it is open: {show(found, look), reopen()}. */
+/** The boxes in a box, made while it is open: {show(found, look), reopen()}.
+ *
+ * @param {HTMLElement} node
+ * @param {HTMLElement} head
+ * @param {TreeNode} data
+ * @param {TreeActs} acts
+ * @returns {Shown}
+ */
 function makeInside(node, head, data, acts) {
   const toggle = el("button", {type: "button", class: "box-toggle"});
+  /** @type {HTMLElement | null} */
   let place = null; // the element with the boxes
+  /** @type {Box[]} */
   let boxes = [];
+  /** @type {[Standings, TreeLook] | null} */
   let shown = null; // what was shown last: boxes that open are shown the same
 
+  /** @param {boolean} isOpen */
   function setOpen(isOpen) {
     node.classList.toggle("closed", !isOpen);
     node.setAttribute("aria-expanded", String(isOpen));
@@ -95,6 +116,7 @@ function makeInside(node, head, data, acts) {
     if (shown) show(...shown);
   }
 
+  /** @type {Shown["show"]} */
   function show(found, look) {
     shown = [found, look];
     for (const box of boxes) box.show(found, look);
@@ -118,7 +140,11 @@ function makeInside(node, head, data, acts) {
   return {show, reopen};
 }
 
-/** Return the columns of a workflow, with the boxes of its steps. */
+/** Return the columns of a workflow, with the boxes of its steps.
+ *
+ * @param {TreeNode[]} children
+ * @param {HTMLElement[]} nodes
+ */
 function columnsOf(children, nodes) {
   const boxes = new Map(children.map((each, i) => [each.id, nodes[i]]));
   return stagesOf(children).map((stage) => {
@@ -126,11 +152,19 @@ function columnsOf(children, nodes) {
   });
 }
 
+/**
+ * @param {Place} place
+ * @param {TreeActs} acts
+ */
 function itemsOf(place, acts) {
   const child = place.node.children.find((each) => each.is_called);
   return child ? makeItems((count) => acts.pick(child.id, count)) : null;
 }
 
+/**
+ * @param {Standing} standing
+ * @param {string} id
+ */
 function factsText({runs, seconds, tokens, state, last}, id) {
   if (state === "idle") return "";
   const isRunning = state === "running" && last?.place === id && last.ended === null;
@@ -143,16 +177,22 @@ function factsText({runs, seconds, tokens, state, last}, id) {
   ].filter(Boolean).join(" · ");
 }
 
-/** Make the picture: {node, build(about), show(standings, look)}. */
+/** Make the picture: {node, build(about), show(standings, look)}.
+ *
+ * @param {TreeActs} acts
+ */
 export function makePicture(acts) {
   const node = el("div", {class: "picture", role: "tree", "aria-label": "The tree of agents"});
+  /** @type {Box | null} */
   let root = null;
   return {
     node,
+    /** @param {Place} rootPlace */
     build(rootPlace) {
       root = makeBox(rootPlace, acts);
       node.replaceChildren(root.node);
     },
+    /** @type {Shown["show"]} */
     show: (found, look) => root?.show(found, look),
     reopen: () => root?.reopen(),
   };

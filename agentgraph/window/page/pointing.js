@@ -3,23 +3,44 @@
 import {el} from "./elements.js";
 import {tipNodes} from "./labels.js";
 
+/** @import {Item} from "./page.d.ts" */
+
 const CLICK = 4; // pixels that a click may move
 const WHEEL = 0.002; // of the logarithm of the scale for a pixel of the wheel
 
+/**
+ * What the pointer asks for.
+ *
+ * @typedef {{
+ *   itemAt: (x: number, y: number) => Item | null, select: (item: Item) => void,
+ *   pan: (pixels: number) => void, zoom: (factor: number, x?: number) => void, draw: () => void,
+ * }} PointerActs
+ */
+
 /** Listen to the pointer: {tip, hovered}.
  *
- * @param acts {itemAt(x, y), select(item), pan(pixels), zoom(factor, x), draw()}
+ * @param {HTMLElement} scroller
+ * @param {HTMLElement} canvas
+ * @param {PointerActs} acts
  */
 export function makePointing(scroller, canvas, acts) {
   const tip = el("div", {class: "tip", role: "tooltip", hidden: true});
+  /** @type {{x: number, startX: number, startY: number, top: number, isMoved: boolean} | null} */
   let drag = null;
+  /** @type {Item | null} */
   let hovered = null;
 
+  /** @type {(event: MouseEvent) => [x: number, y: number]} */
   const placeIn = (event) => {
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
 
+  /**
+   * @param {Item | null} item
+   * @param {number} x
+   * @param {number} y
+   */
   function showTip(item, x, y) {
     tip.hidden = !item;
     if (!item) return;
@@ -30,7 +51,12 @@ export function makePointing(scroller, canvas, acts) {
     tip.style.top = `${isBelow ? y + 18 : Math.max(0, y - tip.offsetHeight - 8)}px`;
   }
 
-  function look(item, x, y) {
+  /**
+   * @param {Item | null} item
+   * @param {number} [x]
+   * @param {number} [y]
+   */
+  function look(item, x = 0, y = 0) {
     if (item !== hovered) {
       hovered = item;
       acts.draw();
@@ -39,16 +65,22 @@ export function makePointing(scroller, canvas, acts) {
     showTip(item, x, y);
   }
 
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   function dragTo(x, y) {
+    if (!drag) return;
     drag.isMoved ||= Math.abs(x - drag.startX) + Math.abs(y - drag.startY) > CLICK;
     if (!drag.isMoved) return;
     acts.pan(drag.x - x);
     scroller.scrollTop = drag.top + drag.startY - y;
     drag.x = x;
-    showTip(null);
+    tip.hidden = true;
     scroller.classList.add("dragged");
   }
 
+  /** @param {PointerEvent} event */
   function drop(event) {
     const isClick = drag && !drag.isMoved && event.type === "pointerup";
     drag = null;

@@ -3,15 +3,24 @@
 // What a person typed stays: the card of a question is kept while news come in, when the question is
 // gone (another window answered it), and when another thread is looked at.
 
-import {el, longText, newId, setText} from "./elements.js";
+import {el, focusIn, longText, newId, setText} from "./elements.js";
 import {actionButton, refusal} from "./entries.js";
-import {faultsIn, questionForm, questionRest, questionText, showFaults} from "./forms.js";
+import {faultsIn, inputIn, questionForm, questionRest, questionText, showFaults} from "./forms.js";
 import {lookAt} from "./looking.js";
 import {dataView} from "./messages.js";
 
+/** @import {Backend, CallError, Changed, State, Store} from "./page.d.ts" */
+/** @import {Data, Question, Status, Values} from "./shapes.d.ts" */
+
 const MOST_CARDS = 300; // that are kept, of all threads
 
-/** Make the panel of the questions of the thread that is open. */
+/** @typedef {ReturnType<typeof makeCard>} Card */
+
+/** Make the panel of the questions of the thread that is open.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ */
 export function makeQuestions(store, backend) {
   const headingId = newId("questions");
   const heading = el("h2", {id: headingId, tabindex: "-1"}, "Questions");
@@ -28,11 +37,12 @@ export function makeQuestions(store, backend) {
     fault.node,
     sendMany,
   );
+  /** @type {Map<string, Card>} */
   const cards = new Map(); // by thread and id
 
   list.addEventListener("submit", (event) => {
     event.preventDefault();
-    send(shown().filter((card) => card.node.contains(event.target)));
+    send(shown().filter((card) => card.node.contains(/** @type {Node} */ (event.target))));
   });
   list.addEventListener("input", showSendMany);
   list.addEventListener("change", showSendMany);
@@ -61,8 +71,10 @@ export function makeQuestions(store, backend) {
     );
   }
 
+  /** @param {Card[]} several */
   async function send(several) {
     fault.say("");
+    /** @type {Values} */
     const answers = {};
     let isReadable = several.length > 0;
     for (const card of several) {
@@ -73,10 +85,11 @@ export function makeQuestions(store, backend) {
         isReadable = false;
       } else answers[card.question.id] = answer.value ?? null;
     }
-    if (!isReadable) return;
+    const {threadId} = store.state;
+    if (!isReadable || !threadId) return;
     for (const card of several) card.setBusy(true);
     try {
-      await backend.call("answer", {thread_id: store.state.threadId, answers});
+      await backend.call("answer", {thread_id: threadId, answers});
       for (const card of several) card.setSent(answers[card.question.id]);
       (open()[0] ?? heading).focus();
     } catch (error) {
@@ -86,8 +99,13 @@ export function makeQuestions(store, backend) {
     showSendMany();
   }
 
-  /** Say why answers were refused: at the questions that it is about, or below all. */
+  /** Say why answers were refused: at the questions that it is about, or below all.
+   *
+   * @param {Card[]} several
+   * @param {CallError} error
+   */
   function refuse(several, {message, questions = {}}) {
+    /** @param {Card} card */
     const isAbout = (card) => message.includes(` to ${card.question.address} does not fit: `);
     const told = several.filter((card) => questions[card.question.id]);
     for (const card of told) card.refuse(questions[card.question.id]);
@@ -98,32 +116,48 @@ export function makeQuestions(store, backend) {
     return about.focusFault();
   }
 
+  /**
+   * @param {State} state
+   * @param {Changed} changed
+   */
   function update(state, changed) {
     if (!changed.has("thread") && !changed.has("threadId") && !changed.has("line")) return;
     const {threadId, thread, line} = state;
     if (threadId && !thread && shown().some((card) => card.threadId === threadId)) return;
-    const pending = line === null ? (thread?.pending ?? []) : [];
-    const status = thread?.status;
-    const wanted = pending.map((question) => cardFor(threadId, question));
-    const ids = new Set(wanted);
-    for (const [key, card] of cards) {
-      if (card.threadId !== threadId || ids.has(card)) continue;
-      if (card.isSent()) cards.delete(key);
-      card.setGone();
-      if (card.isTouched && !card.isSent() && line === null) wanted.push(card);
-    }
-    for (const card of wanted) if (ids.has(card)) card.setPending(status);
-    const hadFocus = list.contains(node.getRootNode().activeElement);
-    place(wanted);
-    if (hadFocus && !list.contains(node.getRootNode().activeElement)) heading.focus();
-    const waiting = pending.length;
-    setText(count, waitingText(waiting));
+    const questions = line === null && thread ? thread.pending : [];
+    const pending = questions.map((question) => cardFor(threadId ?? "", question));
+    const gone = goneCards(threadId, new Set(pending));
+    for (const card of pending) card.setPending(thread?.status);
+    const hadFocus = list.contains(focusIn(node));
+    place(line === null ? [...pending, ...gone] : pending);
+    if (hadFocus && !list.contains(focusIn(node))) heading.focus();
+    setText(count, waitingText(pending.length));
     showSendMany();
     forget();
   }
 
-  /** Put cards into the list, without moving those that are there: that would take the focus away. */
+  /** Return the cards of questions that are gone, in which a person typed something.
+   *
+   * @param {string | null} threadId
+   * @param {Set<Card>} pending
+   */
+  function goneCards(threadId, pending) {
+    const gone = [];
+    for (const [key, card] of cards) {
+      if (card.threadId !== threadId || pending.has(card)) continue;
+      if (card.isSent()) cards.delete(key);
+      card.setGone();
+      if (card.isTouched && !card.isSent()) gone.push(card);
+    }
+    return gone;
+  }
+
+  /** Put cards into the list, without moving those that are there: that would take the focus away.
+   *
+   * @param {Card[]} wanted
+   */
   function place(wanted) {
+    /** @type {Element[]} */
     const nodes = wanted.map((card) => card.node);
     for (const child of [...list.children]) if (!nodes.includes(child)) child.remove();
     nodes.forEach((each, i) => {
@@ -131,13 +165,16 @@ export function makeQuestions(store, backend) {
     });
   }
 
+  /**
+   * @param {string} threadId
+   * @param {Question} question
+   */
   function cardFor(threadId, question) {
     const key = JSON.stringify([threadId, question.id]);
-    if (!cards.has(key)) {
-      const close = () => update(store.state, new Set(["thread"]));
-      cards.set(key, makeCard(store, threadId, question, close));
-    }
-    return cards.get(key);
+    const close = () => update(store.state, new Set(["thread"]));
+    const card = cards.get(key) ?? makeCard(store, threadId, question, close);
+    cards.set(key, card);
+    return card;
   }
 
   /** Forget cards in which nothing was typed, and the oldest of too many. */
@@ -151,6 +188,7 @@ export function makeQuestions(store, backend) {
   return {node, update};
 }
 
+/** @param {number} number */
 function waitingText(number) {
   if (number === 0) return "No question waits for an answer.";
   return number === 1
@@ -158,13 +196,19 @@ function waitingText(number) {
     : `${number} questions wait for answers.`;
 }
 
+/**
+ * @param {Store} store
+ * @param {string} threadId
+ * @param {Question} question
+ * @param {() => void} close
+ */
 function makeCard(store, threadId, question, close) {
   const titleId = newId("question");
   const {value, address, agent_name: name} = question;
   const inner = questionForm(question);
   const fault = refusal();
   const rest = questionRest(value);
-  const text = questionText(value);
+  const title = longText(questionText(value), {most: 1500});
   const answer = el("button", {class: "primary"}, "Answer");
   const fields = el("fieldset", {class: "fields"}, inner.node, fault.node, answer);
   const form = el("form", {novalidate: true}, fields);
@@ -174,14 +218,15 @@ function makeCard(store, threadId, question, close) {
     "article",
     {class: "card", "aria-labelledby": titleId},
     el("div", {class: "asker"}, el("b", {}, name), " ", look),
-    longText(text, {most: 1500}),
+    title,
     rest === undefined ? null : dataView(rest),
     form,
     notice,
   );
-  node.querySelector(".long").id = titleId;
-  node.querySelector(".long").classList.add("question");
+  title.id = titleId;
+  title.classList.add("question");
 
+  /** @type {string} */
   let mode = "open"; // or "sent", "gone"
   let hasRun = false; // since it was sent
   const card = {node, threadId, question, isTouched: false};
@@ -191,6 +236,10 @@ function makeCard(store, threadId, question, close) {
   fields.addEventListener("input", touch);
   fields.addEventListener("change", touch);
 
+  /**
+   * @param {"open" | "sent" | "gone"} next
+   * @param {Node[]} notes
+   */
   function setMode(next, ...notes) {
     mode = next;
     fields.disabled = next !== "open";
@@ -200,10 +249,13 @@ function makeCard(store, threadId, question, close) {
     notice.hidden = notes.length === 0;
   }
 
+  const focus = () => (inputIn(inner.node) ?? answer).focus();
+
   return Object.assign(card, {
     isOpen: () => mode === "open",
     isSent: () => mode === "sent",
     say: fault.say,
+    /** @returns {{value?: Data, error?: Error}} */
     read() {
       try {
         return {value: inner.read()};
@@ -212,20 +264,26 @@ function makeCard(store, threadId, question, close) {
         return {error};
       }
     },
-    focus: () => (inner.node.querySelector("input, textarea, select") ?? answer).focus(),
+    focus,
+    /** @param {boolean} isBusy */
     setBusy(isBusy) {
       fields.disabled = isBusy;
     },
+    /** @param {Data} sent */
     setSent(sent) {
       hasRun = false;
       showFaults(inner, []);
       const change = actionButton("Answer again", () => {
         setMode("open");
-        card.focus();
+        focus();
       });
       setMode("sent", el("p", {class: "quiet"}, "Sent:"), dataView(sent ?? null), change);
     },
-    /** It waits, perhaps again: after a run that did not take the answer. */
+    /**
+     * It waits, perhaps again: after a run that did not take the answer.
+     *
+     * @param {Status | undefined} status
+     */
     setPending(status) {
       if (mode === "gone") setMode("open");
       if (mode !== "sent") return;
@@ -245,6 +303,7 @@ function makeCard(store, threadId, question, close) {
         }),
       );
     },
+    /** @param {string} message */
     refuse(message) {
       const faults = faultsIn(message, address);
       const isAtFields = faults.length > 0 && faults.every(([path]) => path.length);
@@ -252,6 +311,9 @@ function makeCard(store, threadId, question, close) {
       else fault.say(message);
       showFaults(inner, faults);
     },
-    focusFault: () => (inner.node.querySelector("[aria-invalid]") ?? answer).focus(),
+    focusFault() {
+      const at = /** @type {HTMLElement | null} */ (inner.node.querySelector("[aria-invalid]"));
+      (at ?? answer).focus();
+    },
   });
 }

@@ -3,21 +3,29 @@
 // A bar is below the one that it is inside of. What runs at the same time is in rows of its own, and
 // what is inside of a bar stays together below it, as a block.
 
+/** @import {Axis, Bar, Item, Layout, Piece} from "./page.d.ts" */
+
 const OPEN = new Set(["running", "asks", "stopped"]); // what may have no end; when a run died is not known
 const OVERLAP = 0.2; // of the shorter of two bars: clocks of two processes differ a little
 
+/** @typedef {{children: Item[]}} Block */
+/** @typedef {{ended: number, length: number}[]} Ends */
+
 /** Lay bars out: {items, rows, begin, end, isOpen}.
  *
- * An item is {bar, label, kind, state, began, ended, row, children}; `ended` is Infinity for what still
- * runs or waits, or was killed. `items` are in the order in which they began; `rows` has the items of each row in that
- * order; `begin` and `end` are in seconds since 1970, `end` of what has ended.
+ * `rows` has the items of each row in the order in which they began; `begin` and `end` are in seconds
+ * since 1970, `end` of what has ended.
+ *
+ * @param {Bar[]} bars
+ * @returns {Layout}
  */
 export function layOut(bars) {
   const items = [...bars].sort(byBegin).map(itemOf);
   const byId = new Map(items.map((item) => [item.bar.id, item]));
+  /** @type {Block} */
   const top = {children: []};
   for (const item of items) {
-    const around = byId.get(item.bar.inside);
+    const around = byId.get(item.bar.inside ?? "");
     (around && around !== item ? around : top).children.push(item);
   }
   pack(top);
@@ -25,18 +33,28 @@ export function layOut(bars) {
   return {items, rows, ...boundsOf(items)};
 }
 
+/**
+ * @param {Bar} a
+ * @param {Bar} b
+ */
 function byBegin(a, b) {
   return a.began - b.began || a.address.length - b.address.length || (a.id < b.id ? -1 : 1);
 }
 
+/**
+ * @param {Bar} bar
+ * @returns {Item}
+ */
 function itemOf(bar) {
   const isOpen = bar.ended === null && OPEN.has(bar.state);
   return {
     bar, label: bar.label || bar.agent_name, kind: bar.kind, state: bar.state, began: bar.began,
     ended: isOpen ? Infinity : Math.max(bar.ended ?? bar.began, bar.began), children: [], row: 0,
+    offset: 0, number: 0,
   };
 }
 
+/** @param {Item[]} items */
 function boundsOf(items) {
   let begin = Infinity;
   let end = -Infinity;
@@ -51,8 +69,13 @@ function boundsOf(items) {
   return items.length ? {begin, end, isOpen, isWaiting} : {begin: 0, end: 1, isOpen, isWaiting};
 }
 
-/** Return how many rows the block of an item needs, and give each item inside its offset in it. */
+/** Return how many rows the block of an item needs, and give each item inside its offset in it.
+ *
+ * @param {Block} item
+ * @returns {number}
+ */
 function pack(item) {
+  /** @type {Ends} */
   const ends = []; // of the last block in each row
   for (const child of item.children) {
     const height = pack(child);
@@ -65,6 +88,11 @@ function pack(item) {
   return 1 + ends.length;
 }
 
+/**
+ * @param {Ends} ends
+ * @param {Item} child
+ * @param {number} height
+ */
 function freeRows(ends, child, height) {
   const length = child.ended - child.began;
   let first = 0;
@@ -75,11 +103,14 @@ function freeRows(ends, child, height) {
   return first;
 }
 
+/** @param {Block} top */
 function rowsOf(top) {
+  /** @type {Item[][]} */
   const rows = [];
+  /** @type {[Item, number][]} */
   const waiting = top.children.map((child) => [child, child.offset]);
-  while (waiting.length) {
-    const [item, row] = waiting.pop();
+  for (let next = waiting.pop(); next; next = waiting.pop()) {
+    const [item, row] = next;
     item.row = row;
     while (rows.length <= row) rows.push([]);
     rows[row].push(item);
@@ -105,11 +136,18 @@ const SHOWN_SHARE = 0.02; // of that time, as which a wait is drawn
  *
  * Units are seconds since the beginning, in which long waits are short if they are left out. Its length
  * is that until now, if something still runs.
+ *
+ * @param {Layout} layout
+ * @param {boolean} isShort
+ * @param {number} now
+ * @returns {Axis}
  */
 export function makeAxis({items, begin, end, isOpen, isWaiting}, isShort, now) {
   const until = isWaiting ? end + Math.max(0.01, (end - begin) * OPEN_SHARE) : end;
   const last = isOpen ? Math.max(until, now) : until;
-  const pieces = isShort ? shortPieces(items, begin, last, now) : [{from: begin, at: 0, speed: 1}];
+  const whole = {from: begin, at: 0, speed: 1, to: Infinity};
+  const pieces = isShort ? shortPieces(items, begin, last, now) : [whole];
+  /** @param {number} time */
   const toUnits = (time) => {
     const piece = lastBefore(pieces, time, "from");
     return piece.at + (time - piece.from) * piece.speed;
@@ -125,14 +163,25 @@ export function makeAxis({items, begin, end, isOpen, isWaiting}, isShort, now) {
   };
 }
 
-/** Return whether long waits are more than half of all the time. */
+/** Return whether long waits are more than half of all the time.
+ *
+ * @param {Layout} layout
+ * @param {number} now
+ */
 export function isMostlyWaits(layout, now) {
   const axis = makeAxis(layout, true, now);
   const waited = axis.waits.reduce((sum, {from, to}) => sum + to - from, 0);
   return waited > (axis.toTime(axis.lengthAt(now)) - layout.begin) / 2;
 }
 
-/** Return the last of some sorted entries of which a key is not larger than a value; or the first. */
+/** Return the last of some sorted entries of which a key is not larger than a value; or the first.
+ *
+ * @template {string} K
+ * @template {Record<K, number>} T
+ * @param {T[]} entries
+ * @param {number} value
+ * @param {K} key
+ */
 function lastBefore(entries, value, key) {
   let low = 0;
   let high = entries.length - 1;
@@ -144,22 +193,35 @@ function lastBefore(entries, value, key) {
   return entries[low];
 }
 
-/** Return the number of the first item of a row that is not over at a time; items do not overlap. */
+/** Return the number of the first item of a row that is not over at a time; items do not overlap.
+ *
+ * @param {Item[]} items
+ * @param {number} time
+ */
 export function firstAt(items, time) {
   const found = items.length ? lastBefore(items, time, "began") : null;
   return found ? Math.max(0, found.number - 1) : 0;
 }
 
+/**
+ * @param {Item[]} items
+ * @param {number} begin
+ * @param {number} last
+ * @param {number} now
+ */
 function shortPieces(items, begin, last, now) {
+  /** @type {[from: number, to: number][]} */
   const active = [];
   for (const item of items) {
     const isWork = !item.children.length && item.kind !== "question" && item.state !== "asks";
     const ended = Number.isFinite(item.ended) ? item.ended : now;
     if (isWork && item.bar.place_kind !== "human") active.push([item.began, ended]);
   }
+  /** @type {[from: number, to: number][]} */
   const waits = [];
   let worked = 0;
   let until = begin;
+  /** @type {(from: number, to: number) => unknown} */
   const wait = (from, to) => to - from > SHORTEST_WAIT && waits.push([from, to]);
   for (const [from, to] of active) {
     if (from > until) wait(until, from);
@@ -168,13 +230,14 @@ function shortPieces(items, begin, last, now) {
   }
   wait(until, last);
   const shown = Math.max(0.05, worked * SHOWN_SHARE);
-  const pieces = [{from: begin, at: 0, speed: 1}];
+  let before = {from: begin, at: 0, speed: 1, to: Infinity};
+  const pieces = [before];
   for (const [from, to] of waits) {
     if (to - from < worked * WAIT_SHARE) continue;
-    const before = pieces.at(-1);
     const at = before.at + (from - before.from) * before.speed;
     pieces.push({from, at, speed: shown / (to - from), to});
-    pieces.push({from: to, at: at + shown, speed: 1});
+    before = {from: to, at: at + shown, speed: 1, to: Infinity};
+    pieces.push(before);
   }
   return pieces;
 }

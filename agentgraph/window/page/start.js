@@ -5,6 +5,8 @@
 import {serverBackend} from "./backend.js";
 import {mount} from "./window.js";
 
+/** @import {Shown} from "./window.js" */
+
 const TOKEN = "agentgraph.token";
 
 function openPage() {
@@ -16,11 +18,14 @@ function openPage() {
   mount(document.body, serverBackend(token), {...place, note});
 }
 
-/** Keep in the address of the page what it shows. */
+/** Keep in the address of the page what it shows.
+ *
+ * @param {Shown} shown
+ */
 function note({thread, line, at, title}) {
-  const kept = Object.entries({thread, line, at}).filter(([, value]) => value);
-  const query = new URLSearchParams(kept).toString();
-  const address = query ? `/?${query}` : "/";
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries({thread, line, at})) if (value) query.set(name, value);
+  const address = query.size ? `/?${query}` : "/";
   if (address !== location.pathname + location.search) history.replaceState(null, "", address);
   if (title) document.title = title;
 }

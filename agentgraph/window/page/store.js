@@ -5,6 +5,11 @@
 
 import {pathOf, pathsOf} from "./activations.js";
 
+/** @import {Backend, Bar, Hear, Heard, Panel, State, Store} from "./page.d.ts" */
+/** @import {News, Thread, Timeline} from "./shapes.d.ts" */
+
+/** @typedef {{[K in keyof Heard]: (data: Heard[K]) => void}} Listeners */
+
 const MOST_BARS = 50000; // older ones are asked for again
 const MOST_TEXT = 2000; // characters of a bar that are kept; one activation is read whole
 const MOST_SAID = 20000; // the last characters of what an agent is saying
@@ -13,33 +18,27 @@ const LISTED_MORE = 100;
 const LIST_SECONDS = 2;
 const LOST = "The connection is lost.";
 
+/**
+ * @param {Backend} backend
+ * @returns {Store}
+ */
 export function makeStore(backend) {
+  /** @type {State} */
   const state = {
-    about: null, // what the call "about" returned: {title, tree}
-    threads: null, // what the call "threads" returned: {threads, total}
-    search: "", // of the threads
-    status: "", // of the threads that are listed; empty for all
-    threadId: null,
-    line: null, // an older line of the thread that is looked at; null for the present one
-    stopping: null, // the id of a thread that was told to stop and still runs
-    thread: null, // what "thread" returned: {thread_id, status, pending, queued, ...}
-    bars: new Map(), // by id, as "timeline" returns them
-    isWhole: true, // whether all that ran is in `bars`
-    texts: new Map(), // what agents are saying: by address, the text so far
-    saying: new Map(), // the same for the tree: by the place's id, the text of its latest activation
-    selected: null, // the id of a bar
-    turn: null, // which turn the tree shows; null for the last
-    picks: new Map(), // which iteration, hop, item or call the tree shows: by the place's id
-    isConnected: true,
-    lostText: "", // why the connection is lost
-    error: null, // {message} of what was refused last
+    about: null, threads: null, search: "", status: "", threadId: null, line: null, stopping: null,
+    thread: null, bars: new Map(), isWhole: true, texts: new Map(), saying: new Map(), selected: null,
+    target: null, turn: null, picks: new Map(), wantsAgain: false, isConnected: true, lostText: "",
+    error: null,
   };
+  /** @type {Pick<Panel, "update">[]} */
   const panels = [];
   let leave = () => {};
+  /** @type {Map<string, string>} */
   let paths = new Map(); // the ids of places, by their addresses without counters
   let listed = LISTED_FIRST;
-  let asking = null; // the timer of the list
+  let asking = 0; // the timer of the list
 
+  /** @param {Partial<State>} changes */
   function set(changes) {
     Object.assign(state, changes);
     if (changes.about) placeBars();
@@ -47,15 +46,18 @@ export function makeStore(backend) {
     for (const panel of panels) panel.update(state, changed);
   }
 
-  function hear(kind, data) {
-    if (kind === "lost") return set({isConnected: false, lostText: data?.text ?? LOST});
-    if (kind === "found") return found();
-    if (kind === "thread") return hearThread(data);
-    if (kind === "text") return hearText(data);
-    if (kind === "timeline") return hearBars(data);
-    if (kind === "failed") return set({error: {message: data.detail, kind: data.error}});
-    return undefined;
-  }
+  /** @type {Listeners} */
+  const listeners = {
+    lost: (data) => set({isConnected: false, lostText: data?.text ?? LOST}),
+    found,
+    thread: hearThread,
+    text: hearText,
+    timeline: hearBars,
+    failed: ({detail, error}) => set({error: {message: detail, kind: error}}),
+  };
+
+  /** @type {Hear} */
+  const hear = (kind, data) => listeners[kind]?.(/** @type {any} */ (data));
 
   function found() {
     if (state.isConnected) return;
@@ -64,6 +66,7 @@ export function makeStore(backend) {
     refreshThreads();
   }
 
+  /** @param {Thread} thread */
   function hearThread(thread) {
     const isOther = thread.status !== state.thread?.status;
     const stopping = thread.status === "running" ? state.stopping : null;
@@ -72,43 +75,50 @@ export function makeStore(backend) {
     if (isOther) refreshThreads();
   }
 
+  /** @param {News["text"]} news */
   function hearText({address, place, text}) {
     const whole = ((state.texts.get(address) ?? "") + text).slice(-MOST_SAID);
     state.texts.set(address, whole);
-    state.saying.set(place, whole);
+    if (place !== null) state.saying.set(place, whole);
     set({texts: state.texts});
   }
 
-  // What `continues` is added to what is known; anything else takes its place.
-  function hearBars({bars, continues = false, is_whole: isWhole, gone = []}) {
+  /**
+   * What `continues` is added to what is known; anything else takes its place.
+   *
+   * @param {Timeline & {gone?: string[]}} timeline
+   */
+  function hearBars({bars, continues, is_whole: isWhole, gone = []}) {
     if (!continues) state.bars.clear();
     for (const id of gone) state.bars.delete(id);
-    let hasEnded = false;
-    for (const bar of bars) {
-      const known = state.bars.get(bar.id);
-      const isRetry = known && known.ended !== null && bar.began >= known.ended;
-      if (known && !isRetry) bar.began = Math.min(bar.began, known.began);
-      if (bar.text?.length > MOST_TEXT) bar.text = `${bar.text.slice(0, MOST_TEXT)}…`;
-      bar.place ??= paths.get(pathOf(bar.address)) ?? null;
-      state.bars.set(bar.id, bar);
-      if (bar.state !== "running" && state.texts.delete(bar.address)) {
-        state.saying.delete(bar.place);
-        hasEnded = true;
-      }
-    }
+    const said = state.texts.size;
+    for (const bar of bars) hearBar(bar);
+    /** @type {Partial<State>} */
     const changes = {bars: state.bars};
     if (isWhole !== undefined) changes.isWhole = isWhole;
     if (state.bars.size > MOST_BARS) {
       dropOldest();
       changes.isWhole = false;
     }
-    if (hasEnded) changes.texts = state.texts;
+    if (state.texts.size < said) changes.texts = state.texts;
     set(changes);
+  }
+
+  /** @param {Bar} bar */
+  function hearBar(bar) {
+    const known = state.bars.get(bar.id);
+    const isRetry = known && known.ended !== null && bar.began >= known.ended;
+    if (known && !isRetry) bar.began = Math.min(bar.began, known.began);
+    if (bar.text.length > MOST_TEXT) bar.text = `${bar.text.slice(0, MOST_TEXT)}…`;
+    bar.place ??= paths.get(pathOf(bar.address)) ?? null;
+    state.bars.set(bar.id, bar);
+    const hasEnded = bar.state !== "running" && state.texts.delete(bar.address);
+    if (hasEnded) state.saying.delete(bar.place ?? "");
   }
 
   // The bar of a lap has no place of its own: it is at that of its loop.
   function placeBars() {
-    paths = pathsOf(state.about.tree);
+    paths = pathsOf(state.about?.tree);
     for (const bar of state.bars.values()) bar.place ??= paths.get(pathOf(bar.address)) ?? null;
   }
 
@@ -136,7 +146,11 @@ export function makeStore(backend) {
     asking = setTimeout(isSeen() ? refreshThreads : waitUntilSeen, LIST_SECONDS * 1000);
   }
 
-  // Without a thread, the list alone notices that the server is gone, or there again.
+  /**
+   * Without a thread, the list alone notices that the server is gone, or there again.
+   *
+   * @param {string} text
+   */
   function relost(text) {
     if (state.threadId || state.isConnected === !text) return {};
     return {isConnected: !text, lostText: text};
@@ -150,17 +164,26 @@ export function makeStore(backend) {
     document.addEventListener("visibilitychange", refreshThreads, {once: true});
   }
 
+  /**
+   * @param {string | null} threadId
+   * @param {string | null} [line]
+   */
   function open(threadId, line = null) {
     leave();
-    const empty = {thread: null, stopping: null, bars: new Map(), texts: new Map(), saying: new Map()};
-    Object.assign(empty, {selected: null, isWhole: true});
-    set({threadId, line, turn: null, picks: new Map(), error: null, ...empty});
+    set({
+      threadId, line, turn: null, picks: new Map(), error: null, thread: null, stopping: null,
+      bars: new Map(), texts: new Map(), saying: new Map(), selected: null, isWhole: true,
+    });
     leave = () => {};
     if (!threadId) return;
     if (line === null) leave = backend.follow(threadId, null, hear);
     else openLine(threadId, line);
   }
 
+  /**
+   * @param {string} threadId
+   * @param {string} line
+   */
   async function openLine(threadId, line) {
     const isStill = () => state.threadId === threadId && state.line === line;
     try {
@@ -174,10 +197,14 @@ export function makeStore(backend) {
     }
   }
 
-  /** Make a call as the backend does; note that a thread was told to stop. */
+  /** Make a call as the backend does; note that a thread was told to stop.
+   *
+   * @type {Backend["call"]}
+   */
   async function call(name, args) {
     const answer = await backend.call(name, args);
-    const isOpen = args?.thread_id === state.threadId && state.thread?.status === "running";
+    const about = args && "thread_id" in args ? args.thread_id : null;
+    const isOpen = about === state.threadId && state.thread?.status === "running";
     if (name === "stop" && isOpen) set({stopping: state.threadId});
     return answer;
   }
@@ -186,7 +213,9 @@ export function makeStore(backend) {
     state,
     set,
     backend: {...backend, call}, // for the panels
-    add: (panel) => panels.push(panel),
+    add(panel) {
+      panels.push(panel);
+    },
     /** Look at a thread, or at one of its older lines. */
     open,
     select: (id) => set({selected: id}),
@@ -194,6 +223,7 @@ export function makeStore(backend) {
     async loadOlder() {
       const {threadId, line} = state;
       const last = Math.max(1000, state.bars.size * 4);
+      if (!threadId) return;
       const args = {thread_id: threadId, last, ...(line ? {line} : {})};
       const timeline = await backend.call("timeline", args).catch((error) => set({error}));
       if (timeline && threadId === state.threadId && line === state.line) hearBars(timeline);

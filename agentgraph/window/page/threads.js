@@ -3,10 +3,14 @@
 import {atNextFrame, countText, el, setText, shortText, timeText} from "./elements.js";
 import {STATUS_MARKS} from "./states.js";
 
+/** @import {Changed, State, Store} from "./page.d.ts" */
+/** @import {ThreadRow} from "./shapes.d.ts" */
+
 const STATUSES = ["running", "paused", "failed", "stopped", "done"];
 const SEARCH_WAIT = 200; // milliseconds after the last key
 
-export function makeThreads(store, backend) {
+/** @param {Store} store */
+export function makeThreads(store) {
   const {state} = store;
   const search = el("input", {
     type: "search", class: "thread-search", placeholder: "Search threads  ( / )",
@@ -22,7 +26,9 @@ export function makeThreads(store, backend) {
   const start = el("button", {type: "button", class: "new-run primary"}, "New run");
   const node = el("section", {class: "threads", "aria-label": "Threads"},
     el("div", {class: "threads-head"}, start, search, filter), list, count, more);
+  /** @type {Map<string, ReturnType<typeof threadRow>>} */
   const rows = new Map(); // by thread id
+  /** @type {string | null} */
   let confirming = null; // the id of the thread that somebody may want to delete
   let timer = 0;
 
@@ -39,12 +45,16 @@ export function makeThreads(store, backend) {
   filter.addEventListener("change", () => store.find(search.value.trim(), filter.value));
   start.addEventListener("click", () => node.dispatchEvent(new CustomEvent("newrun", {bubbles: true})));
 
-  /** Ask whether a thread may be deleted. */
+  /** Ask whether a thread may be deleted.
+   *
+   * @param {string | null} id
+   */
   function ask(id) {
     confirming = id;
     show();
   }
 
+  /** @param {string} id */
   async function remove(id) {
     confirming = null;
     await store.want("delete", {thread_id: id});
@@ -52,8 +62,9 @@ export function makeThreads(store, backend) {
     store.refreshThreads();
   }
 
+  /** @param {string} id */
   async function copy(id) {
-    const known = new Set(state.threads.threads.map((each) => each.thread_id));
+    const known = new Set(state.threads?.threads.map((each) => each.thread_id));
     let to = `${id}-copy`;
     for (let number = 2; known.has(to); number++) to = `${id}-copy-${number}`;
     await store.want("copy", {thread_id: id, to});
@@ -75,8 +86,8 @@ export function makeThreads(store, backend) {
     }
     threads.forEach((thread, number) => {
       const id = thread.thread_id;
-      if (!rows.has(id)) rows.set(id, threadRow(id));
-      const row = rows.get(id);
+      const row = rows.get(id) ?? threadRow(id);
+      rows.set(id, row);
       row.show(thread, id === state.threadId, id === confirming);
       const there = list.children[number] ?? null;
       if (there !== row.node) list.insertBefore(row.node, there);
@@ -89,6 +100,7 @@ export function makeThreads(store, backend) {
     return undefined;
   });
 
+  /** @param {string} id */
   function threadRow(id) {
     const mark = el("span", {class: "mark"});
     const name = el("bdi", {class: "thread-name"}, shortId(id));
@@ -107,6 +119,7 @@ export function makeThreads(store, backend) {
     });
     let shownTools = "";
 
+    /** @param {"own" | "confirm" | ""} kind */
     function showTools(kind) {
       if (kind === shownTools) return;
       shownTools = kind;
@@ -130,8 +143,13 @@ export function makeThreads(store, backend) {
 
     return {
       node: row,
+      /**
+       * @param {ThreadRow} thread
+       * @param {boolean} isOpen
+       * @param {boolean} isConfirming
+       */
       show(thread, isOpen, isConfirming) {
-        const status = thread.status ?? "new";
+        const {status} = thread;
         row.classList.toggle("is-open", isOpen);
         if (isOpen) open.setAttribute("aria-current", "true");
         else open.removeAttribute("aria-current");
@@ -156,6 +174,10 @@ export function makeThreads(store, backend) {
   return {
     node,
     search,
+    /**
+     * @param {State} _
+     * @param {Changed} changed
+     */
     update(_, changed) {
       if (["threads", "threadId", "status", "error", "about"].some((key) => changed.has(key))) show();
     },
@@ -164,17 +186,28 @@ export function makeThreads(store, backend) {
 
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
-/** Return what a row calls its thread: of an id that was drawn by lot the beginning is enough. */
+/** Return what a row calls its thread: of an id that was drawn by lot the beginning is enough.
+ *
+ * @param {string} id
+ */
 function shortId(id) {
   return UUID.test(id) ? `${id.slice(0, 8)}…` : shortText(id, 100);
 }
 
-/** Return when a thread began: those that began last are listed first. */
+/** Return when a thread began: those that began last are listed first.
+ *
+ * @param {ThreadRow} thread
+ */
 function beganText({began, updated}) {
   return began ? `began ${timeText(began)}` : timeText(updated);
 }
 
-/** Make a button of a row. */
+/** Make a button of a row.
+ *
+ * @param {string} name
+ * @param {string} text
+ * @param {() => unknown} onclick
+ */
 function smallButton(name, text, onclick) {
   return el("button", {type: "button", class: name, onclick}, text);
 }

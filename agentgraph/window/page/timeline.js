@@ -12,12 +12,16 @@ import {makePointing} from "./pointing.js";
 import {isMostlyWaits} from "./rows.js";
 import {ROW, RULER, makeView} from "./view.js";
 
+/** @import {PointerActs} from "./pointing.js" */
+/** @import {Changed, Item, Layout, Places, State, Store, View} from "./page.d.ts" */
+
 const LIST_AROUND = 8; // bars before and after the selected one that the list has
 const ZOOM = 1.5;
 const GROWS = 100; // milliseconds between two pictures of what runs
 const GROWS_CALMLY = 1000; // the same, for who wants less motion
 const ABOUT = "Timeline: arrow keys move through the bars";
 
+/** @param {Store} store */
 export function makeTimeline(store) {
   const {state} = store;
   const canvas = el("canvas", {class: "timeline-canvas", "aria-hidden": "true"});
@@ -27,6 +31,7 @@ export function makeTimeline(store) {
   const scroller = el("div", attributes, high, list.node);
   const view = makeView(() => Math.max(scroller.clientWidth, 50));
   const painter = makePainter(canvas);
+  /** @type {PointerActs} */
   const acts = {
     itemAt: (x, y) => view.itemAt(x, y, scroller.scrollTop),
     select: (item) => store.select(item.bar.id),
@@ -54,16 +59,21 @@ export function makeTimeline(store) {
   const plot = el("div", {class: "timeline-plot"}, canvas, scroller, pointing.tip);
   const empty = el("p", {class: "empty quiet"}, "Nothing has run yet.");
   const node = el("section", {class: "timeline panel", "aria-label": "Timeline"}, head, empty, plot);
+  /** @type {Map<string | null, Item>} */
   let byId = new Map();
+  /** @type {Places} */
   let places = new Map();
   let growing = 0;
   let isShortChosen = false; // by a person, for the thread that is open
 
+  /** @param {boolean} isShort */
   const setShort = (isShort) => change(() => view.setShort(isShort));
+  /** @param {View["mode"]} mode */
   const setMode = (mode) => change(() => {
     view.mode = mode;
   });
 
+  /** @param {() => void} act */
   function change(act) {
     act();
     follow.setAttribute("aria-pressed", String(view.mode === "follow"));
@@ -73,7 +83,7 @@ export function makeTimeline(store) {
 
   function layBarsOut() {
     const bars = [...state.bars.values()];
-    for (const bar of bars) bar.place_kind = places.get(bar.place)?.node.kind;
+    for (const bar of bars) bar.place_kind = places.get(bar.place ?? "")?.node.kind;
     view.setBars(bars);
     const isChosen = isShortChosen || view.isShort;
     if (!isChosen && isMostlyWaits(view.layout, Date.now() / 1000)) setShort(true);
@@ -119,6 +129,7 @@ export function makeTimeline(store) {
 
   // keyboards and screen readers
 
+  /** @type {Record<string, () => void>} */
   const bindings = {
     ArrowRight: () => move(1),
     ArrowLeft: () => move(-1),
@@ -141,6 +152,7 @@ export function makeTimeline(store) {
     bindings[event.key]();
   });
 
+  /** @param {Item | null | undefined} item */
   function choose(item) {
     if (!item) return;
     store.select(item.bar.id);
@@ -151,20 +163,28 @@ export function makeTimeline(store) {
     change(() => view.show(item));
   }
 
+  /** @param {1 | -1} by */
   function move(by) {
     const {items} = view.layout;
-    const at = items.indexOf(byId.get(state.selected));
-    if (at < 0) choose(items.at(by > 0 ? 0 : -1));
-    else choose(items[at + by]);
+    const item = byId.get(state.selected);
+    if (item) choose(items[items.indexOf(item) + by]);
+    else choose(items.at(by > 0 ? 0 : -1));
   }
 
-  /** Go to the row below or above: to what is nearest there in time. */
+  /** Go to the row below or above: to what is nearest there in time.
+   *
+   * @param {1 | -1} by
+   */
   function moveRow(by) {
     const item = byId.get(state.selected);
     if (!item) return move(by);
     const row = view.layout.rows[item.row + by] ?? [];
+    /** @param {Item} each */
     const away = (each) => Math.max(each.began - item.began, item.began - each.ended, 0);
-    return choose(row.reduce((best, each) => (best && away(best) <= away(each) ? best : each), null));
+    return choose(row.reduce(
+      (best, each) => (best && away(best) <= away(each) ? best : each),
+      /** @type {Item | null} */ (null),
+    ));
   }
 
   function showList() {
@@ -176,11 +196,13 @@ export function makeTimeline(store) {
   return {
     node,
     /** Select the activation "next" to the selected one, "before" it, the "first", or the "last". */
+    /** @param {"next" | "before" | "first" | "last"} where */
     go(where) {
       const agents = view.layout.items.filter((item) => item.kind === "agent");
       const selected = byId.get(state.selected);
-      const isPast = (item) => item === selected || item.began < selected.began;
-      const at = selected ? agents.findLastIndex(isPast) : -1;
+      const at = agents.findLastIndex(
+        (item) => selected && (item === selected || item.began < selected.began),
+      );
       const before = agents[at] === selected ? at - 1 : at;
       const last = agents.length - 1;
       const next = {next: at + 1, before: selected ? before : last, first: 0, last}[where];
@@ -191,6 +213,10 @@ export function makeTimeline(store) {
       painter.forget();
       draw();
     },
+    /**
+     * @param {State} _
+     * @param {Changed} changed
+     */
     update(_, changed) {
       if (changed.has("about") && state.about) places = placesOf(state.about.tree);
       if (changed.has("threadId")) {
@@ -209,6 +235,7 @@ export function makeTimeline(store) {
   };
 }
 
+/** @param {Layout} layout */
 function timelineFacts({items, begin, end, isOpen}) {
   const count = items.filter((item) => item.kind === "agent" && !isLap(item.bar)).length;
   const until = isOpen ? Math.max(end, Date.now() / 1000) : end;
@@ -219,7 +246,11 @@ function timelineFacts({items, begin, end, isOpen}) {
 function makeBarList() {
   const node = el("ul", {class: "sr", role: "presentation"});
 
-  /** Show them; return the id of the selected one, if there is one. */
+  /** Show them; return the id of the selected one, if there is one.
+   *
+   * @param {Item[]} items
+   * @param {Item | undefined} selected
+   */
   function show(items, selected) {
     const at = selected ? items.indexOf(selected) : 0;
     const first = Math.max(0, at - LIST_AROUND);

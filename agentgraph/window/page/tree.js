@@ -2,8 +2,12 @@
 
 import {placesOf, standings} from "./activations.js";
 import {atNextFrame, el, icon, paced, toolButton} from "./elements.js";
+import {valueOf} from "./maps.js";
 import {KIND_WORDS, makePicture} from "./picture.js";
 import {STATE_WORDS, STATUS_MARKS} from "./states.js";
+
+/** @import {Changed, Places, Standings, State, Store, TreeActs} from "./page.d.ts" */
+/** @import {TreeNode} from "./shapes.d.ts" */
 
 const OPEN_AT_FIRST = 60; // places; a larger tree is closed below some depth
 const OPEN_AT_ONCE = 150; // places of a tree that is opened as a whole
@@ -19,21 +23,27 @@ const SIGNS = [
   ["fading bar", "runs"], ["grey band ⋯", "a wait that is left out"],
 ];
 
+/** @param {Store} store */
 export function makeTree(store) {
   const {state} = store;
+  /** @type {Places} */
   let places = new Map();
+  /** @type {TreeNode | null} */
   let built = null; // the tree of which the boxes are
   let zoom = 1;
   let isFitting = true;
+  /** @type {Map<string, boolean>} */
   const open = new Map(); // what people opened and closed: by the place's id
   let depthOpen = Infinity;
   let elapsing = 0; // the timer while something runs
+  /** @type {Set<string>} */
   let unchosen = new Set(); // the places that a switch has not chosen: they are closed
 
   const turns = el("select", {class: "turn-picker", "aria-label": "Turn", hidden: true});
+  /** @type {TreeActs} */
   const acts = {
-    placeOf: (id) => places.get(id),
-    isOpen: (id) => open.get(id) ?? (places.get(id).depth < depthOpen && !unchosen.has(id)),
+    placeOf: (id) => valueOf(places, id),
+    isOpen: (id) => open.get(id) ?? (acts.placeOf(id).depth < depthOpen && !unchosen.has(id)),
     setOpen: (id, isOpen) => open.set(id, isOpen),
     toggled: () => fitSoon(),
     select: (bar) => store.select(bar.id),
@@ -73,14 +83,15 @@ export function makeTree(store) {
   const fitSoon = atNextFrame(() => isFitting && fit());
   new ResizeObserver(fitSoon).observe(scroller);
 
+  /** @param {number} wanted */
   function setZoom(wanted) {
     isFitting = false;
     zoom = Math.min(Math.max(wanted, SMALLEST), LARGEST);
-    picture.node.style.zoom = zoom;
+    picture.node.style.zoom = String(zoom);
   }
 
   function fit() {
-    picture.node.style.zoom = 1;
+    picture.node.style.zoom = "1";
     const {clientWidth, clientHeight} = scroller;
     if (!clientWidth || !clientHeight) return;
     const {scrollWidth, scrollHeight} = scroller;
@@ -94,6 +105,7 @@ export function makeTree(store) {
     return places.size <= OPEN_AT_ONCE ? Infinity : depthOpen + 1;
   }
 
+  /** @param {number} depth */
   function openAll(depth) {
     open.clear();
     depthOpen = depth;
@@ -106,7 +118,7 @@ export function makeTree(store) {
     if (!tree) return;
     places = placesOf(tree);
     built = tree;
-    picture.build(places.get(tree.id));
+    picture.build(acts.placeOf(tree.id));
     const kinds = [...new Set([...places.values()].map((place) => place.node.kind))];
     legend.replaceChildren(...kinds.map((kind) => {
       const entry = el("li", {}, icon(kind), ` ${kind}: ${KIND_WORDS[kind] ?? kind}`);
@@ -117,6 +129,7 @@ export function makeTree(store) {
   }
 
   function firstDepth() {
+    /** @param {number} depth */
     const countTo = (depth) => [...places.values()].filter((place) => place.depth <= depth).length;
     return [8, 7, 6, 5, 4, 3, 2].find((depth) => countTo(depth) <= OPEN_AT_FIRST) ?? 1;
   }
@@ -129,12 +142,12 @@ export function makeTree(store) {
       build();
     }
     const bars = [...state.bars.values()].sort((a, b) => a.began - b.began);
-    const last = bars.length ? bars.reduce((most, bar) => Math.max(most, bar.turn ?? 0), 0) : 0;
+    const last = bars.reduce((most, bar) => Math.max(most, bar.turn), 0);
     showTurns(last);
     const turn = state.turn === -1 ? null : state.turn ?? last;
     const found = standings(places, bars, {turn, picks: state.picks});
     closeUnchosen(found);
-    const selectedPlace = state.bars.get(state.selected)?.place;
+    const selectedPlace = state.bars.get(state.selected ?? "")?.place;
     const {saying, picks} = state;
     const showPicture = () => picture.show(found, {selectedPlace, saying, picks});
     showPicture();
@@ -143,15 +156,17 @@ export function makeTree(store) {
     if (isRunning && state.isConnected) elapsing = setInterval(showElapsed, ELAPSED, showPicture);
   });
 
+  /** @param {() => void} showPicture */
   function showElapsed(showPicture) {
     if (!node.isConnected) clearInterval(elapsing);
     else if (document.visibilityState !== "hidden") showPicture();
   }
 
+  /** @param {Standings} found */
   function closeUnchosen(found) {
     const now = new Set();
     for (const {node: place} of places.values()) {
-      const idle = place.children.filter((each) => found.get(each.id).state === "idle");
+      const idle = place.children.filter((each) => found.get(each.id)?.state === "idle");
       const hasChosen = place.kind === "switch" && idle.length < place.children.length;
       if (hasChosen) for (const each of idle) now.add(each.id);
     }
@@ -161,6 +176,7 @@ export function makeTree(store) {
     fitSoon();
   }
 
+  /** @param {number} last */
   function showTurns(last) {
     turns.hidden = last < 1;
     if (turns.children.length !== last + 2) {
@@ -177,6 +193,10 @@ export function makeTree(store) {
   const KEYS = ["about", "bars", "turn", "picks", "selected", "texts"];
   return {
     node,
+    /**
+     * @param {State} _
+     * @param {Changed} changed
+     */
     update(_, changed) {
       if (KEYS.some((key) => changed.has(key))) show();
       if (changed.has("threadId")) scroller.scrollTo(0, 0);

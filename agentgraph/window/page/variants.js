@@ -3,19 +3,37 @@
 import {el, longText, settings, shortText} from "./elements.js";
 import {actionButton, putEntries, tokensText} from "./entries.js";
 
+/** @import {Backend, Store} from "./page.d.ts" */
+/** @import {Spot, Thread} from "./shapes.d.ts" */
+
 const SECONDS_RUNNING = 1; // between two looks
 const SECONDS_AT_REST = 4;
 const MOST_GROUPS = 20; // that this browser keeps
 const KEPT = "variants"; // the setting with them
 
-/** Make the list of variants: {node, add, show, related}; `compare(threadId)` compares with one. */
+/** @typedef {{point: Spot, threads: {[name: string]: string}}} KeptGroup */
+/** @typedef {KeptGroup & {stands: {[name: string]: Thread}}} Group */
+/** @typedef {[name: string, Thread["status"]?, last?: string, usage?: Thread["usage"]]} Stand */
+
+/** Make the list of variants: {node, add, show, related}; `compare(threadId)` compares with one.
+ *
+ * @param {Store} store
+ * @param {Backend} backend
+ * @param {(threadId: string) => void} compare
+ */
 export function makeVariants(store, backend, compare) {
   const node = el("div", {class: "variant-groups"});
-  // each is {point, threads: {name: id}, stands: {name: thread}}
-  const groups = settings.get(KEPT, []).map((each) => ({...each, stands: {}}));
+  /** @type {KeptGroup[]} */
+  const kept = settings.get(KEPT, []);
+  /** @type {Group[]} */
+  const groups = kept.map((each) => ({...each, stands: {}}));
   let timer = 0;
 
-  /** Show the threads of variants of what came after a point of a thread. */
+  /** Show the threads of variants of what came after a point of a thread.
+   *
+   * @param {Spot} point
+   * @param {KeptGroup["threads"]} threads
+   */
   async function add(point, threads) {
     groups.unshift({point, threads, stands: {}});
     groups.splice(MOST_GROUPS);
@@ -25,7 +43,10 @@ export function makeVariants(store, backend, compare) {
     node.scrollIntoView({block: "nearest"});
   }
 
-  /** Return the threads that a thread came from, or that came from it, the latest first. */
+  /** Return the threads that a thread came from, or that came from it, the latest first.
+   *
+   * @param {string | null} threadId
+   */
   function related(threadId) {
     return groupsOf(threadId).flatMap(({point, threads}) => {
       const all = [point.thread_id, ...Object.values(threads)];
@@ -33,12 +54,17 @@ export function makeVariants(store, backend, compare) {
     });
   }
 
+  /** @param {string | null} threadId */
   function groupsOf(threadId) {
     return groups.filter((each) => isIn(each, threadId));
   }
 
+  /**
+   * @param {KeptGroup} group
+   * @param {string | null} threadId
+   */
   function isIn({point, threads}, threadId) {
-    return point.thread_id === threadId || Object.values(threads).includes(threadId);
+    return [point.thread_id, ...Object.values(threads)].some((each) => each === threadId);
   }
 
   async function look() {
@@ -65,8 +91,10 @@ export function makeVariants(store, backend, compare) {
   }
 
   function draw() {
+    /** @type {[string, Stand[], () => HTMLElement][]} */
     const entries = groupsOf(store.state.threadId).map((group) => {
       const {point, threads} = group;
+      /** @type {Stand[]} */
       const stands = Object.keys(threads)
         .filter((name) => group.stands[name]?.status !== "new") // it was deleted
         .map((name) => {
@@ -79,6 +107,11 @@ export function makeVariants(store, backend, compare) {
     putEntries(node, entries.filter(([, stands]) => stands.length));
   }
 
+  /**
+   * @param {Spot} point
+   * @param {KeptGroup["threads"]} threads
+   * @param {Stand[]} stands
+   */
   function groupView(point, threads, stands) {
     const columns = stands.map(([name, status = "…", last = "", usage]) => {
       const id = threads[name];
@@ -112,7 +145,11 @@ export function makeVariants(store, backend, compare) {
     );
   }
 
-  /** Compare the open thread with a variant; a variant itself with the thread that it came from. */
+  /** Compare the open thread with a variant; a variant itself with the thread that it came from.
+   *
+   * @param {Spot} point
+   * @param {string} id
+   */
   function compareTo(point, id) {
     compare(id === store.state.threadId ? point.thread_id : id);
   }

@@ -2,6 +2,8 @@
 
 import {firstAt, layOut, makeAxis} from "./rows.js";
 
+/** @import {Axis, View} from "./page.d.ts" */
+
 export const ROW = 22; // pixels of a row
 export const RULER = 24; // pixels of what is above the rows
 
@@ -13,13 +15,19 @@ const NEAR = 3; // pixels by which a click may miss
 const MARKED = new Set(["failed", "asks"]); // bars that are never too short for their mark
 const MARK_ROOM = 14; // pixels of such a bar, at least
 
-/** Make the view; `widthOf()` is the width of the canvas. */
+/** Make the view; `widthOf()` is the width of the canvas.
+ *
+ * @param {() => number} widthOf
+ */
 export function makeView(widthOf) {
-  let axis = null;
-  let length = 1; // of the axis, now
   const now = () => Date.now() / 1000;
+  const nothing = layOut([]);
+  /** @type {Axis} */
+  let axis = makeAxis(nothing, false, now());
+  let length = 1; // of the axis, now
+  /** @type {View} */
   const view = {
-    layout: layOut([]),
+    layout: nothing,
     mode: "fit", // or "follow", or "free"
     isShort: false, // whether long waits are left out
     left: 0, // the unit at the left of the canvas
@@ -42,15 +50,16 @@ export function makeView(widthOf) {
     itemAt,
     show,
   };
-  axis = makeAxis(view.layout, false, now());
 
   const fitting = () => (widthOf() - MARGIN - END_MARGIN) / length;
 
+  /** @type {View["setBars"]} */
   function setBars(bars) {
     view.layout = layOut(bars);
     axis = makeAxis(view.layout, view.isShort, now());
   }
 
+  /** @type {View["setShort"]} */
   function setShort(isShort) {
     const middle = view.toTime(widthOf() / 2);
     view.isShort = isShort;
@@ -70,7 +79,10 @@ export function makeView(widthOf) {
     }
   }
 
-  /** Show all larger by a factor; what is at a place of the canvas stays there. */
+  /** Show all larger by a factor; what is at a place of the canvas stays there.
+   *
+   * @type {View["zoom"]}
+   */
   function zoom(factor, x = widthOf() / 2) {
     const at = view.left + x / view.scale;
     const most = Math.max(widthOf() / Math.max(SHORTEST, length / 5e6), fitting());
@@ -79,12 +91,16 @@ export function makeView(widthOf) {
     if (view.mode === "fit") view.mode = "free";
   }
 
+  /** @type {View["pan"]} */
   function pan(pixels) {
     view.left += pixels / view.scale;
     view.mode = "free";
   }
 
-  /** Return where a bar ends, in pixels: what runs ends now, what waits or was killed with the axis. */
+  /** Return where a bar ends, in pixels: what runs ends now, what waits or was killed with the axis.
+   *
+   * @type {View["endOf"]}
+   */
   function endOf(item) {
     const from = view.toX(item.began);
     const least = MARKED.has(item.state) ? from + MARK_ROOM : from;
@@ -93,7 +109,10 @@ export function makeView(widthOf) {
     return Math.max((length - view.left) * view.scale, least);
   }
 
-  /** Return the item at a place of the canvas, or the nearest one; null if there is none. */
+  /** Return the item at a place of the canvas, or the nearest one; null if there is none.
+   *
+   * @type {View["itemAt"]}
+   */
   function itemAt(x, y, top) {
     const items = y < RULER ? undefined : view.layout.rows[Math.floor((y - RULER + top) / ROW)];
     if (!items) return null;
@@ -109,7 +128,10 @@ export function makeView(widthOf) {
     return best;
   }
 
-  /** Move so that the beginning of an item can be seen. */
+  /** Move so that the beginning of an item can be seen.
+   *
+   * @type {View["show"]}
+   */
   function show(item) {
     if (view.mode === "fit") return;
     const x = view.toX(item.began);

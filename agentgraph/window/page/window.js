@@ -13,6 +13,9 @@ import {makeThreads} from "./threads.js";
 import {makeTimeline} from "./timeline.js";
 import {makeTree} from "./tree.js";
 
+/** @import {Backend, Changed, State, Store} from "./page.d.ts" */
+/** @import {About, Thread} from "./shapes.d.ts" */
+
 const KEY_HELP = [
   ["?", "this help"],
   ["/", "search the threads"],
@@ -29,10 +32,20 @@ const KEY_HELP = [
   ["Esc", "close the help; select nothing"],
 ];
 
+/**
+ * What is opened: a thread, an older line of it, and the id of a bar.
+ *
+ * @typedef {{thread?: string | null, line?: string | null, at?: string | null}} Opened
+ * @typedef {Opened & {title?: string}} Shown
+ */
+
 /** Show the window in an element: {store, close}.
  *
- * @param place what to open: {thread, line, at, note}; `note` is called with what is shown, as
- *   {thread, line, at, title}
+ * `note` is called with what is shown.
+ *
+ * @param {HTMLElement} root
+ * @param {Backend} backend
+ * @param {Opened & {note?: (shown: Shown) => void}} [place] what to open
  */
 export async function mount(root, backend, place = {}) {
   const {thread = null, line = null, at = null, note = () => {}} = place;
@@ -50,7 +63,12 @@ export async function mount(root, backend, place = {}) {
   return {store, close: shell.close};
 }
 
-/** Return what the tree is; wait for a server that does not answer yet, and say why one refuses. */
+/** Return what the tree is; wait for a server that does not answer yet, and say why one refuses.
+ *
+ * @param {HTMLElement} root
+ * @param {Backend} backend
+ * @returns {Promise<About>}
+ */
 async function firstAnswer(root, backend) {
   for (;;) {
     try {
@@ -62,14 +80,20 @@ async function firstAnswer(root, backend) {
   }
 }
 
+/**
+ * @param {HTMLElement} root
+ * @param {Store} store
+ * @param {Backend} backend
+ * @param {(shown: Shown) => void} note
+ */
 function makeShell(root, store, backend, note) {
   const {state} = store;
-  const threads = makeThreads(store, backend);
+  const threads = makeThreads(store);
   const summary = makeSummary(store);
   const tree = makeTree(store);
   const timeline = makeTimeline(store);
   const side = makeSide(store, backend);
-  const head = makeHead(root, store, timeline);
+  const head = makeHead(root, timeline);
   const alerts = makeAlerts(store);
   const left = el("aside", {class: "left"}, threads.node);
   const middle = el("main", {class: "middle"}, summary.node, tree.node);
@@ -85,10 +109,12 @@ function makeShell(root, store, backend, note) {
   const newRun = () => {
     store.open(null);
     side.show("actions");
-    side.place("actions").querySelector(".message").focus();
+    /** @type {HTMLElement | null} */ (side.place("actions").querySelector(".message"))?.focus();
   };
   root.addEventListener("newrun", newRun);
-  root.addEventListener("showtab", (event) => side.show(event.detail));
+  root.addEventListener("showtab", (event) => {
+    side.show(/** @type {CustomEvent<string>} */ (event).detail);
+  });
   root.addEventListener("openbar", () => {
     side.show("detail");
     side.focus("detail");
@@ -109,6 +135,11 @@ function makeShell(root, store, backend, note) {
   };
 }
 
+/**
+ * @param {State} state
+ * @param {Changed} changed
+ * @param {(shown: Shown) => void} note
+ */
 function tellPlace(state, changed, note) {
   if (!["threadId", "line", "selected", "about"].some((key) => changed.has(key))) return;
   const {threadId, line, selected, about} = state;
@@ -118,6 +149,10 @@ function tellPlace(state, changed, note) {
 
 // at the right
 
+/**
+ * @param {Store} store
+ * @param {Backend} backend
+ */
 function makeSide(store, backend) {
   const detail = makeDetail(store, backend);
   const questions = makeQuestions(store, backend);
@@ -132,13 +167,17 @@ function makeSide(store, backend) {
   const panels = [detail, questions, actions, machine];
   let waiting = 0;
 
+  /**
+   * @param {State} state
+   * @param {Changed} changed
+   */
   function showWhatMatters(state, changed) {
     if (changed.has("threadId")) waiting = 0;
     if (changed.has("threadId") && !state.threadId) tabs.show("actions");
     if (changed.has("selected") && state.selected && tabs.shown !== "machine") tabs.show("detail");
     if (changed.has("wantsAgain")) tabs.show("machine");
     if (!changed.has("thread")) return;
-    const now = state.thread?.pending?.length ?? 0;
+    const now = state.thread?.pending.length ?? 0;
     tabs.badge("questions", now ? String(now) : "");
     if (now > waiting && !state.selected) tabs.show("questions");
     waiting = now;
@@ -146,6 +185,10 @@ function makeSide(store, backend) {
 
   return {
     ...tabs,
+    /**
+     * @param {State} state
+     * @param {Changed} changed
+     */
     update(state, changed) {
       showWhatMatters(state, changed);
       for (const panel of panels) panel.update(state, changed);
@@ -155,19 +198,25 @@ function makeSide(store, backend) {
 
 // above
 
-function makeHead(root, store, timeline) {
+/**
+ * @param {HTMLElement} root
+ * @param {{repaint: () => void}} timeline
+ */
+function makeHead(root, timeline) {
   const title = el("h1", {class: "title"});
   const name = el("bdi", {class: "head-thread"});
   const status = el("span", {class: "pill", role: "status"});
   const facts = el("span", {class: "head-facts quiet"});
   const readOnly = el("span", {class: "pill read-only"}, "read only");
   const connection = el("span", {class: "connection quiet", role: "status"});
+  /** @type {(side: string, label: string, text: string) => HTMLElement} */
   const toggle = (side, label, text) => {
     const button = toolButton(`toggle-${side}`, label, text, () => {
       const isHidden = !root.classList.contains(`without-${side}`);
       set(isHidden);
       settings.set(`without.${side}`, isHidden);
     });
+    /** @param {boolean} isHidden */
     const set = (isHidden) => {
       root.classList.toggle(`without-${side}`, isHidden);
       button.setAttribute("aria-pressed", String(!isHidden));
@@ -176,12 +225,13 @@ function makeHead(root, store, timeline) {
     return button;
   };
   const theme = toolButton("theme", "Dark or light (t)", "◐", () => toggleTheme());
-  const showHelp = () => root.querySelector(".help").showModal();
+  const showHelp = () => root.querySelector("dialog")?.showModal();
   const help = toolButton("help-button", "Keys (?)", "?", showHelp);
   const node = el("header", {class: "head"},
     toggle("left", "Threads", "☰"), title, name, status, readOnly, facts, el("span", {class: "spacer"}),
     connection, theme, help, toggle("right", "Details", "◨"));
 
+  /** @param {string | null} wanted */
   function setTheme(wanted) {
     if (wanted) root.dataset.theme = wanted;
     else delete root.dataset.theme;
@@ -196,10 +246,11 @@ function makeHead(root, store, timeline) {
     setTheme(isDark ? "light" : "dark");
   }
 
-  setTheme(settings.get("theme", null));
+  setTheme(settings.get("theme", /** @type {string | null} */ (null)));
   return {
     node,
     toggleTheme,
+    /** @param {State} state */
     update(state) {
       setText(title, shortText(state.about?.title ?? "", 60));
       setText(name, state.threadId ? shortText(state.threadId, 60) : "new run");
@@ -219,15 +270,17 @@ function makeHead(root, store, timeline) {
   };
 }
 
+/** @param {Thread} thread */
 function headFacts({turns, usage, lines}) {
-  const tokens = (usage?.input ?? 0) + (usage?.output ?? 0);
+  const tokens = (usage.input ?? 0) + (usage.output ?? 0);
   return [
-    turns?.length > 1 ? `${turns.length} turns` : "",
+    turns.length > 1 ? `${turns.length} turns` : "",
     tokens ? `${countText(tokens)} tokens` : "",
     lines > 1 ? `${lines} lines` : "",
   ].filter(Boolean).join(" · ");
 }
 
+/** @param {Store} store */
 function makeAlerts(store) {
   const text = el("span", {dir: "auto"});
   const close = el("button", {type: "button", "aria-label": "Close", class: "quiet-button"}, "✕");
@@ -236,6 +289,7 @@ function makeAlerts(store) {
   close.addEventListener("click", () => store.set({error: null}));
   return {
     node: el("div", {class: "alerts"}, lost, refused),
+    /** @param {State} state */
     update(state) {
       lost.hidden = state.isConnected;
       setText(lost, state.isConnected ? "" : state.lostText);
@@ -249,6 +303,7 @@ function makeAlerts(store) {
 
 function makeHelp() {
   const close = el("button", {type: "button", class: "primary"}, "Close");
+  /** @type {(entry: string[]) => HTMLElement[]} */
   const entry = ([keys, what]) => [el("dt", {}, el("kbd", {}, keys)), el("dd", {}, what)];
   const node = el("dialog", {class: "help", "aria-label": "Keys"},
     el("h2", {}, "Keys"), el("dl", {}, ...KEY_HELP.flatMap(entry)), close);
@@ -256,8 +311,20 @@ function makeHelp() {
   return node;
 }
 
+/**
+ * What keys act on.
+ *
+ * @typedef {{
+ *   store: Store, threads: ReturnType<typeof makeThreads>, timeline: ReturnType<typeof makeTimeline>,
+ *   side: ReturnType<typeof makeSide>, head: ReturnType<typeof makeHead>, help: HTMLDialogElement,
+ *   newRun: () => void,
+ * }} KeyActs
+ */
+
+/** @param {KeyActs} acts */
 function makeKeys({store, threads, timeline, side, head, help, newRun}) {
   const tabs = ["detail", "questions", "actions", "machine"];
+  /** @type {Record<string, () => void>} */
   const keys = {
     "?": () => (help.open ? help.close() : help.showModal()),
     "/": () => threads.search.select(),
@@ -273,10 +340,11 @@ function makeKeys({store, threads, timeline, side, head, help, newRun}) {
   tabs.forEach((name, number) => {
     keys[number + 1] = () => side.show(name);
   });
+  /** @param {KeyboardEvent} event */
   return (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (isTyping(event)) {
-      if (event.key === "Escape") event.target.blur();
+      if (event.key === "Escape") /** @type {HTMLElement} */ (event.target).blur();
       return;
     }
     const act = keys[event.key];
