@@ -37,13 +37,13 @@ test("a call is answered by its number, and refused with the kernel's words", as
   await assert.rejects(second, {message: "there is no thread 't'", kind: "UnknownThreadError"});
 });
 
-test("a follower hears the kinds of news that the window knows", (context) => {
+test("a follower hears all kinds of news, also that a thread cannot be read", (context) => {
   const {backend, model, hear} = opened(context);
   const heard = [];
   const leave = backend.follow("t", null, (kind, data) => heard.push([kind, data]));
   const [{view, follow}] = model.sent;
   const told = {thread: {status: "done"}, timeline: {upto: "7"}, text: {text: "Hum"}, quiet: {},
-    lost: {text: "gone", isForGood: false}};
+    failed: {error: "SaverError", detail: "it is damaged"}, lost: {text: "gone", isForGood: false}};
   for (const [kind, data] of Object.entries(told)) hear({view, follow, kind, data});
   const {quiet: _, ...news} = told;
   assert.deepEqual(heard, [["found", undefined], ...Object.entries(news)]);

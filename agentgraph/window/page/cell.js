@@ -213,7 +213,7 @@ export function cellBackend(model, tell = () => {}) {
  * @returns {kind is keyof News}
  */
 function isNews(kind) {
-  return kind !== "failed" && NEWS.some((each) => each === kind);
+  return NEWS.some((each) => each === kind);
 }
 
 /** Keeps keys from the notebook, whose keys cut cells and the like.
