@@ -25,10 +25,7 @@ _WANTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
-_INNER = (
-    *("sub_agents", "workers", "steps", "tools", "agent", "agents", "compensate"),
-    *("planner", "executor", "replanner", "otherwise"),
-)
+_INNER = tuple(dict.fromkeys(name for _, part in PARTS.values() for name in part.inner))
 """The fields that hold agents."""
 _SHOWN = 60
 """How many characters of a wrong value are shown."""

@@ -135,6 +135,7 @@ class Part(BaseModel):
     Attributes:
         builder: The function that builds it from its fields.
         asks: The fields that default to the model of the nearest agent around.
+        inner: The fields that hold agents, or lists of them.
     """
 
     model_config = ConfigDict(
@@ -142,6 +143,7 @@ class Part(BaseModel):
     )
     builder: ClassVar[Builder]
     asks: ClassVar[tuple[str, ...]] = ()
+    inner: ClassVar[tuple[str, ...]] = ()
 
 
 class Retry(Part):
@@ -190,6 +192,7 @@ class Reference(Part):
     """An agent made in Python."""
 
     builder = _given
+    inner = ("agents",)
     agent: AgentName
     """Its name among the agents that were given, or an allowed module:name."""
     agents: "list[AnyAgent]" = []  # type: ignore[valid-type]
@@ -270,7 +273,9 @@ FORMS: dict[object, object] = {
     agents.Timeout: Seconds | None,
     ToolTimeout: Seconds | dict[str, Seconds] | None,
 }
-"""For each type of a builder's parameter: what a file may have there. Words are the same in both."""
+"""For each type of a builder's parameter: what a file may have there. Words are the same in both.
+
+A form that holds agents is a text: the forms of agents are made below."""
 ABOUT: dict[object, str] = {
     "choose": "The name of the value that is the key of a case.",
     "over": "The name of the value that holds the list or the mapping of items.",
@@ -316,6 +321,11 @@ def _part(title: str, builder: Builder, **more: Any) -> type[Part]:
         fields["model"] = (ModelName | None, Field(None, description=about))
     made = create_model(title, __base__=Part, __module__=__name__, __doc__=_summary(builder), **fields)
     made.builder, made.asks = builder, tuple(asks)
+    made.inner = tuple(
+        name
+        for name, (form, _) in fields.items()
+        if isinstance(form, str) and parameters[name].annotation != _CASES
+    )
     return made
 
 
