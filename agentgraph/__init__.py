@@ -88,15 +88,9 @@ from agentgraph.reports.activation_calls import Asked, ToolRun
 from agentgraph.reports.activation_steps import Attempt
 from agentgraph.reports.activations import ActivationReport
 from agentgraph.reports.comparison import Difference, Side
-from agentgraph.reports.threads import (
-    Line,
-    Pending,
-    Result,
-    Thread,
-    ThreadSummary,
-    Turn,
-    Usage,
-)
+from agentgraph.reports.result import Result, Usage
+from agentgraph.reports.thread import Line, Pending, Thread, Turn
+from agentgraph.reports.thread_list import ThreadSummary
 from agentgraph.reports.timeline import Bar, Timeline
 from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
 from agentgraph.threads.live.following import Follow

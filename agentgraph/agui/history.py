@@ -7,7 +7,7 @@ from ag_ui.core import Message, RunAgentInput
 from agentgraph.agui.conversation import Conversation, Told
 from agentgraph.agui.messages import Messages
 from agentgraph.agui.plain import plain_text
-from agentgraph.reports.threads import Turn
+from agentgraph.reports.thread import Turn
 
 
 def history(turns: Iterable[Turn], run_input: RunAgentInput) -> list[Message]:

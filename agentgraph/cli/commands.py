@@ -40,7 +40,8 @@ from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.journal.pending import UNANSWERED
 from agentgraph.journal.savers.urls import is_database_url, without_password
 from agentgraph.journal.steps import Visit
-from agentgraph.reports.threads import Thread, Turn, Usage
+from agentgraph.reports.result import Usage
+from agentgraph.reports.thread import Thread, Turn
 from agentgraph.safe_repr import as_json as as_text
 from agentgraph.show.drawing import picture
 from agentgraph.show.lines import one_line, print_event, tree_lines, without_controls

@@ -24,7 +24,8 @@ from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
 from agentgraph.journal.savers.heads import changes_in_memory, changes_of, count_heads
 from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.threads import Line, Status, lines_of, status_at
+from agentgraph.reports.thread import Line, lines_of
+from agentgraph.reports.thread_list import Status, status_at
 from agentgraph.safe_repr import cut
 
 _TURNS = 20

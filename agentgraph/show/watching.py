@@ -10,7 +10,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.journal.pending import UNANSWERED
 from agentgraph.journal.replay import last_turn
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.threads import Result, result
+from agentgraph.reports.result import Result, result
 from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
 from agentgraph.threads.engine import Engine, RunOptions, beginning

@@ -25,19 +25,9 @@ from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.steps import Visit
 from agentgraph.reports.activations import ActivationReport, activation
 from agentgraph.reports.comparison import Difference, Lines, compared
-from agentgraph.reports.threads import (
-    Pending,
-    Result,
-    Status,
-    Thread,
-    ThreadSummary,
-    delete,
-    pending_on,
-    result,
-    status_of,
-    thread,
-    threads,
-)
+from agentgraph.reports.result import Result, result
+from agentgraph.reports.thread import Pending, Thread, pending_on, thread
+from agentgraph.reports.thread_list import Status, ThreadSummary, delete, status_of, threads
 from agentgraph.reports.timeline import Timeline, timeline
 from agentgraph.reports.visits import visits
 from agentgraph.safe_repr import shown

@@ -62,7 +62,7 @@ from agentgraph.journal.lines import (
 from agentgraph.journal.pending import pending
 from agentgraph.journal.saved import Saved, Written
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.threads import thread
+from agentgraph.reports.thread import thread
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.addresses import address, as_cursor
 from agentgraph.tree.places import Place, Tree

@@ -23,7 +23,7 @@ from agentgraph.journal.requests import (
     unread,
 )
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.threads import status_of
+from agentgraph.reports.thread_list import status_of
 from agentgraph.safe_repr import shown
 from agentgraph.threads.engine import Begin, Engine, NewTurn, RunOptions
 from agentgraph.threads.live.following import (

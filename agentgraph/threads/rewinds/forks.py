@@ -13,7 +13,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.steps import spots_in
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.threads import Result, result
+from agentgraph.reports.result import Result, result
 from agentgraph.safe_repr import as_json, cut, shown, shown_error
 from agentgraph.threads.engine import Engine, Resume, RunOptions
 from agentgraph.threads.rewinds.copies import check_new

@@ -1,0 +1,150 @@
+"""What `invoke` returns: the result of a run, with the tokens that it used."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from langchain_core.messages import BaseMessage
+from langchain_core.messages.ai import UsageMetadata, add_usage
+
+from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.graph.nodes.spending import Counts
+from agentgraph.graph.stamps import speaker_at
+from agentgraph.journal.pending import pending
+from agentgraph.journal.replay import last_answer
+from agentgraph.journal.spent import Spent, counts_at, spent_in
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.said import order_in_tree
+from agentgraph.tree.places import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens that models used, as they report them.
+
+    Attributes:
+        total: All of them, as LangChain's `UsageMetadata`: "input_tokens", "output_tokens",
+            "total_tokens", and details where the provider has them. All 0 if no model reported any.
+        by_agent: The same by the name of the agent; without agents that used none.
+    """
+
+    total: UsageMetadata
+    by_agent: Mapping[str, UsageMetadata]
+
+
+def usage_of(events: Iterable[AgentEvent]) -> Usage:
+    """Return the tokens of the messages in events; each message counts once."""
+    used = {each.id: each for each in events if not each.partial and each.usage}
+    total, by_agent = add_usage(None, None), dict[str, UsageMetadata]()
+    for event in used.values():
+        total = add_usage(total, event.usage)
+        by_agent[event.agent_name] = add_usage(by_agent.get(event.agent_name), event.usage)
+    return Usage(total, by_agent)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a turn, or of the part of it that ran.
+
+    >>> runner = Runner(sequential("report", [function_agent("writer", lambda ctx: "A draft."),
+    ...     human("boss", "Print it?")]))
+    >>> result = runner.invoke("Go.", thread_id="monday")
+    >>> result.status, result.text, [question.value for question in result.pending]
+    ('paused', 'A draft.', ['Print it?'])
+    >>> runner.invoke(thread_id="monday", answers="yes").status
+    'done'
+
+    Attributes:
+        thread_id: The thread.
+        events: The events, without chunks.
+        pending: The questions that wait for answers, in the order of the tree.
+        values: The values of the run, as plain data.
+        output: The answer of the last agent with an `output_schema` that ended in this turn, as an
+            object of its type; None if there is none. It is LangChain's `structured_response`, whoever
+            gave it: the model, a tool that ended the agent, or middleware.
+        counts: What the turn was counted to have spent of its limits; see `spent`.
+        error: The exception with which a variant of `fork_many` failed; `invoke` raises it instead.
+        is_stopped: Whether it ended before the turn did, as `Runner.stop` asked for.
+        order: The indexes of the events that are messages of agents, in the order of the tree.
+    """
+
+    thread_id: str
+    events: Sequence[AgentEvent] = field(repr=False)
+    pending: Sequence[Interrupt] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+    output: Any = None
+    counts: Counts = field(default_factory=dict, repr=False)
+    error: Any = None
+    is_stopped: bool = False
+    order: Sequence[int] = field(default=(), repr=False)
+
+    @property
+    def status(self) -> Literal["done", "paused", "failed", "stopped"]:
+        """Whether the turn is "done", "paused" because questions wait for answers, or "failed".
+
+        Or "stopped": `Runner.stop` ended the run, and a resume goes on.
+        """
+        if self.error or self.pending:
+            return "failed" if self.error else "paused"
+        return "stopped" if self.is_stopped else "done"
+
+    @property
+    def message(self) -> BaseMessage | None:
+        """The last message that an agent said; None if there was none.
+
+        Of branches, steps, items or calls that ran concurrently it is that of the last one as declared.
+        """
+        return next((each.message for each in self._said()), None)
+
+    @property
+    def text(self) -> str:
+        """The last text that an agent said, in the order of `message`; empty if there was none."""
+        return next((each.text for each in self._said() if each.text), "")
+
+    def _said(self) -> Iterator[AgentEvent]:
+        """Yield the events of messages of agents, the last first."""
+        return (self.events[index] for index in reversed(self.order))
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens that the messages of these events used."""
+        return usage_of(self.events)
+
+    @property
+    def spent(self) -> Spent:
+        """What the turn has spent so far, in all and by agent, also before a resume."""
+        return spent_in(self.counts, self.events)
+
+
+async def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Result:
+    """Return the result of a run that has ended, from its events and the thread's state."""
+    asked = any(event.kind == "interrupted" for event in events)
+    questions = await pending(saver) if asked else []
+    snapshot = await saver.state()
+    state, is_stopped = snapshot.values, bool(snapshot.next)
+    values, counts = state.get("values", {}), state.get("position", {}).get("spent", {})
+    if questions:
+        counts = await counts_at(saver, await saver.checkpoint())
+    output, schemas = None, _output_schemas(saver.tree)
+    if schemas and (answer := await last_answer(saver)):
+        from agentgraph.graph.chat.output import restored, wanted_by
+
+        output = restored(wanted_by(schemas.get(speaker_at(answer.address))), answer.data)
+    return Result(
+        saver.thread_id,
+        tuple(events),
+        tuple(questions),
+        values,
+        output,
+        counts,
+        is_stopped=is_stopped,
+        order=order_in_tree(saver.tree, events),
+    )
+
+
+def _output_schemas(tree: Tree) -> dict[str, object]:
+    """Return the `output_schema`s of a tree's agents, by name."""
+    chats = {place.name: place.chat for place in tree.places if place.chat is not None}
+    return {
+        name: agent.output_schema for name, agent in chats.items() if agent.output_schema is not None
+    }

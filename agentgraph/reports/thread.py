@@ -1,0 +1,235 @@
+"""What is on a thread: its turns, its history lines, its values, and what waits."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import Any, cast
+
+from langchain_core.messages import BaseMessage
+
+from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.graph.nodes.spending import Counts
+from agentgraph.graph.stamps import address_of
+from agentgraph.graph.state import Position, with_changes
+from agentgraph.graph.values import Reducers
+from agentgraph.journal.changed_trees import opened
+from agentgraph.journal.late_calls import LateCall, open_calls
+from agentgraph.journal.lines import address_at, ancestors, leading
+from agentgraph.journal.pending import pending, pending_at
+from agentgraph.journal.replay import events_of
+from agentgraph.journal.requests import waiting_on
+from agentgraph.journal.saved import Saved
+from agentgraph.journal.schema import REWOUND, Rewound
+from agentgraph.journal.spent import Spent, counts_at, spent_in
+from agentgraph.journal.story import Story
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.reports.result import Usage, usage_of
+from agentgraph.reports.thread_list import Status, status_at
+from agentgraph.tree.places import Tree
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of a thread: what the user said, and what the agents did.
+
+    Attributes:
+        number: The number of the turn, from 0.
+        messages: The messages of the user.
+        events: The events, as `Runner.events` yields them.
+        began: When it began, in seconds since 1970.
+        ended: The time of its last event; if it has none, when it began.
+        counts: What it was counted to have spent of its limits; see `spent`.
+    """
+
+    number: int
+    messages: Sequence[BaseMessage]
+    events: Sequence[AgentEvent] = field(repr=False)
+    began: float
+    ended: float
+    counts: Counts = field(default_factory=dict, repr=False)
+
+    @property
+    def spent(self) -> Spent:
+        """What it has spent, in all and by agent."""
+        return spent_in(self.counts, self.events)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a thread: what ran from its beginning to one of its heads.
+
+    Attributes:
+        head: The id of the checkpoint at its head, for `Runner.events(thread_id, line=head)`.
+        is_present: Whether it is the line with which the thread goes on.
+        parts_at: The address at which it parts from the present one; empty for that one.
+        turn: The turn in which it does; of the present line its last one.
+        time: When its head was saved, in seconds since 1970.
+    """
+
+    head: str
+    is_present: bool
+    parts_at: str
+    turn: int
+    time: float
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread, as its saver has it.
+
+    Attributes:
+        thread_id: The id.
+        status: "new" (the saver has no such thread), "running", "paused" (questions wait for answers),
+            "failed", "stopped" (it can be resumed, but nothing runs it), or "done".
+        values: The values of the run.
+        messages: The history.
+        turns: The turns, first to last.
+        pending: The questions that wait for answers, in the order of the tree.
+        lines: Its lines: the present one, then those that a rewind or a fork left, the last first.
+        queued: The messages that were sent to it, and that nothing has read: they begin the next turn.
+    """
+
+    thread_id: str
+    status: Status
+    values: Mapping[str, Any] = field(default_factory=dict)
+    messages: Sequence[BaseMessage] = field(default=(), repr=False)
+    turns: Sequence[Turn] = field(default=(), repr=False)
+    pending: Sequence[Interrupt] = ()
+    lines: Sequence[Line] = field(default=(), repr=False)
+    queued: Sequence[BaseMessage] = ()
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens that the messages of all turns used."""
+        return usage_of(event for turn in self.turns for event in turn.events)
+
+    @property
+    def spent(self) -> Spent:
+        """What all turns have spent, in all and by agent."""
+        return sum((turn.spent for turn in self.turns), Spent())
+
+    @property
+    def open_calls(self) -> list[LateCall]:
+        """The calls of `long_running` tools whose results have not come, in the order of the calls."""
+        return open_calls(self.turns)
+
+
+class Pending(list[Interrupt]):
+    """The questions that wait on a thread, in the order of the tree.
+
+    Attributes:
+        queued: The messages that were sent to it, and that nothing has read: they begin the next turn.
+    """
+
+    def __init__(self, questions: Iterable[Interrupt] = (), queued: Sequence[BaseMessage] = ()) -> None:
+        super().__init__(questions)
+        self.queued = queued
+
+
+async def pending_on(saver: ThreadSaver) -> Pending:
+    """Return what waits on a thread: its questions, and messages.
+
+    Raises:
+        ThreadError: As `pending` does.
+    """
+    questions = await pending(saver)
+    return Pending(questions, await waiting_on(saver))
+
+
+async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
+    """Return what is on a thread, with the input of a turn that has only begun.
+
+    Raises:
+        TreeChangedError: A tree of another shape ran the thread.
+    """
+    thread_id, is_running = saver.thread_id, await saver.is_under_way()
+    saved = await saver.checkpoint()
+    queued = tuple(await waiting_on(saver))
+    if saved is None:
+        return Thread(thread_id, "running" if is_running else "new", queued=queued)
+    await opened(saver, saved)
+    every = await saver.checkpoints()
+    story = Story(saver.tree, leading(every))
+    events = events_of(saver, story)
+    questions = await pending_at(saver, saved)
+    begun = saved.begun_input
+    state = (await saver.state("", saved.id if begun else None)).values
+    messages: list[BaseMessage] = state.get("messages", [])
+    values: Mapping[str, object] = state.get("values", {})
+    if begun is not None:
+        messages = with_changes(messages, begun["messages"])
+        values = reducers.merged(values, begun["values"])
+    turns = _turns(story, messages, events, await counts_at(saver, saved))
+    status: Status = "running" if is_running else status_at(saved, bool(questions))
+    lines = lines_of(saver.tree, [each for each in every if not each.namespace])
+    return Thread(thread_id, status, values, messages, turns, questions, lines, queued)
+
+
+def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
+    """Return the lines of a thread, given the checkpoints of the root, newest first."""
+    by_id = {saved.id: saved for saved in roots}
+    parents = {saved.parent_id for saved in roots}
+    present, *older = [each for each in by_id if each not in parents]
+    own = {each.parent_id: each for each in ancestors(present, by_id)}
+    lines = [Line(present, True, "", by_id[present].clock[0], by_id[present].time)]
+    for head in older:
+        first = next((each for each in ancestors(head, by_id) if each.parent_id in own), None)
+        if first is None:  # where it parts from the present one was deleted
+            continue
+        beside = own[first.parent_id]
+        notes = [note for each in (beside, first) for note in each.notes if note.kind == REWOUND]
+        at = cast(Rewound, notes[0].data)["at"] if notes else address_at(tree, first) or ""
+        turn = first.clock[0]
+        lines.append(Line(head, False, at, turn, by_id[head].time))
+    return lines
+
+
+def _turns(
+    story: Story,
+    messages: Sequence[BaseMessage],
+    events: Sequence[AgentEvent],
+    counts: Counts,
+) -> list[Turn]:
+    """Return the turns of a thread; a user's message that was replaced since appears as it is now.
+
+    Input that no node had read when the next turn began is part of that turn.
+
+    Args:
+        story: The story of the thread.
+        messages: Its history.
+        events: Its events.
+        counts: What its last turn has spent.
+    """
+    now = {message.id: message for message in messages}
+    done: dict[int, list[AgentEvent]] = defaultdict(list)
+    for event in events:
+        done[event.turn or 0].append(event)
+    turns: list[Turn] = []
+    line = [*story.roots.values()][::-1]
+    for saved, next_ in zip_longest(line, line[1:]):
+        turn_input = None if next_ and next_.begins_turn else _input(saved)
+        if turn_input is None:
+            continue
+        if turns:
+            turns[-1] = replace(turns[-1], counts=_spent_before(saved))
+        users = [now.get(each.id, each) for each in turn_input if address_of(each) is None]
+        number, began = len(turns), saved.time
+        ended = done[number][-1].time if done[number] else None
+        turns.append(Turn(number, users, done[number], began, ended or began))
+    return [*turns[:-1], *(replace(each, counts=counts) for each in turns[-1:])]
+
+
+def _spent_before(saved: Saved) -> Counts:
+    """Return what was spent in the turn before the one that begins after a checkpoint."""
+    position: Position | None = saved.checkpoint["channel_values"].get("position")
+    return position.get("spent", {}) if position else {}
+
+
+def _input(saved: Saved) -> list[BaseMessage] | None:
+    """Return the messages of the input after a checkpoint; None if no turn begins there."""
+    for writes in saved.writes.values():
+        if "outline" in (writes.get("position") or {}):
+            return list(writes.get("messages") or ())
+    begun = saved.begun_input
+    return None if begun is None else list(begun["messages"])

@@ -1,0 +1,125 @@
+"""The threads of a saver: their status, which there are, and how they are deleted."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from agentgraph.errors import (
+    AgentGraphError,
+    SaverError,
+    ThreadError,
+)
+from agentgraph.graph.internals import INTERRUPT
+from agentgraph.graph.stamps import number_of
+from agentgraph.journal.changed_trees import opened
+from agentgraph.journal.lines import known_thread
+from agentgraph.journal.pending import pending_at
+from agentgraph.journal.saved import Saved, error_in, is_stop
+from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.safe_repr import shown
+
+Status = Literal["new", "running", "paused", "failed", "stopped", "done"]
+
+
+@dataclass(frozen=True)
+class ThreadSummary:
+    """A thread in a list of threads.
+
+    Attributes:
+        thread_id: The id.
+        status: As in `Thread`.
+        updated: When its saver last stored a step of it, in seconds since 1970.
+    """
+
+    thread_id: str
+    status: Status
+    updated: float
+
+
+async def threads(
+    saver: ThreadSaver, status: Status | None, running: Mapping[str, float]
+) -> list[ThreadSummary]:
+    """Return the threads of a status, or all for None; those that began last first.
+
+    Args:
+        saver: Any thread of the saver.
+        status: The status.
+        running: When the runs of this process began, in seconds since 1970, by thread.
+
+    Raises:
+        AgentGraphError: There is no such status.
+    """
+    if status not in (None, *get_args(Status)):
+        known = ", ".join(map(repr, get_args(Status)))
+        raise AgentGraphError(f"status={shown(status)} is not a status of threads; use one of {known}")
+    saved = await saver.thread_ids()
+    summaries = [
+        ThreadSummary(thread_id, "running", began)
+        for thread_id, began in running.items()
+        if thread_id not in saved and status in (None, "running")
+    ]
+    for thread_id in saved:
+        each = await _summary(saver.of(thread_id))
+        if each is not None and status in (None, each.status):
+            summaries.append(each)
+    return summaries
+
+
+async def status_of(saver: ThreadSaver) -> Status:
+    """Return the status of a thread, whichever tree ran it."""
+    if await saver.checkpoint() is None:
+        return "running" if await saver.is_under_way() else "new"
+    summary = await _summary(saver)
+    return summary.status if summary else "new"
+
+
+async def _summary(saver: ThreadSaver) -> ThreadSummary | None:
+    """Return a thread in a list, whichever tree ran it; None if no tree did."""
+    is_running = await saver.is_under_way()
+    saved = await known_thread(saver)
+    if saved.position is None:
+        return None
+    try:
+        await opened(saver, saved)
+        asks = bool(await pending_at(saver, saved))
+    except ThreadError:  # another tree ran it, or it is a copy that was cut short
+        asks = any(INTERRUPT in writes for writes in saved.writes.values())
+    status: Status = "running" if is_running else status_at(saved, asks)
+    return ThreadSummary(saver.thread_id, status, saved.time)
+
+
+def status_at(saved: Saved, asks: bool) -> Status:
+    """Return the status of a thread that nothing runs, by its latest checkpoint.
+
+    Args:
+        saved: The checkpoint.
+        asks: Whether questions wait.
+    """
+    if saved.next_node is None:
+        return "done"
+    if _has_failed(saved):
+        return "failed"
+    return "paused" if asks else "stopped"
+
+
+def _has_failed(saved: Saved) -> bool:
+    """Return whether the last run of the step after a checkpoint failed, and not only one before it."""
+    numbers: dict[str, int] = {}
+    for note in saved.notes:
+        numbers[note.kind] = max(numbers.get(note.kind, 0), number_of(note))
+    if "resumed" in numbers:
+        return numbers.get("error", 0) > numbers["resumed"]
+    errors = filter(None, map(error_in, saved.writes.values()))
+    return "error" in numbers or not all(map(is_stop, errors))
+
+
+async def delete(saver: ThreadSaver) -> None:
+    """Delete a thread, also one that cannot be read.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread.
+    """
+    with suppress(SaverError):
+        await known_thread(saver)
+    await saver.delete()
