@@ -30,6 +30,7 @@ from agentgraph.graph.read_back import (
     check_savable,
     read_back,
 )
+from agentgraph.graph.strict import listing
 from agentgraph.graph.sync_async import Call
 from agentgraph.graph.task_ids import called_tasks
 from agentgraph.graph.values import Reducers
@@ -132,10 +133,12 @@ def list_checkpoints(saver: Saver, config: RunnableConfig | None, **bounds: Any)
     """Return the call that lists checkpoints: a saver's lock is held until its generator has ended."""
 
     def listed() -> list[CheckpointTuple]:
-        return [*saver.list(config, **bounds)]
+        with listing():
+            return [*saver.list(config, **bounds)]
 
     async def alisted() -> list[CheckpointTuple]:
-        return [each async for each in saver.alist(config, **bounds)]
+        with listing():
+            return [each async for each in saver.alist(config, **bounds)]
 
     return Call(listed, alisted)
 

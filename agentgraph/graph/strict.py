@@ -17,8 +17,11 @@ rules:
 
 import importlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
+from functools import cached_property, partial
 from typing import Any, NoReturn, cast
 
 import ormsgpack
@@ -92,6 +95,41 @@ def key_of(kind: type) -> Key:
 def is_safe(kind: object) -> bool:
     """Return whether LangGraph has a class among those that are always read."""
     return isinstance(kind, type) and key_of(kind) in SAFE_MSGPACK_TYPES
+
+
+class UnreadSnapshot(DeltaSnapshot):
+    """A snapshot of a whole channel in a list of checkpoints, read when its value is asked for.
+
+    Snapshots are most of what a long thread has saved: each has all messages before it. Who lists
+    checkpoints looks for what each step wrote, and seldom needs one.
+    """
+
+    _read: Callable[[], object]
+
+    @classmethod
+    def of(cls, serializer: "StrictSerializer", packed: bytes) -> "UnreadSnapshot":
+        """Return a snapshot that a serializer reads later."""
+        made = cls(None)
+        made._read = partial(serializer.loads_typed, ("msgpack", packed))
+        return made
+
+    @cached_property
+    def value(self) -> Any:
+        """The value of the channel."""
+        return self._read()
+
+
+_IN_LIST: ContextVar[bool] = ContextVar("in_list", default=False)
+
+
+@contextmanager
+def listing() -> Iterator[None]:
+    """List checkpoints in a `with` block: snapshots in them are read when they are asked for."""
+    token = _IN_LIST.set(True)
+    try:
+        yield
+    finally:
+        _IN_LIST.reset(token)
 
 
 class StrictSerializer(JsonPlusSerializer):
@@ -188,6 +226,8 @@ class StrictSerializer(JsonPlusSerializer):
 
     def _rebuilt(self, code: int, packed: bytes) -> object:
         """Return the object that ormsgpack has found."""
+        if code == EXT_DELTA_SNAPSHOT and _IN_LIST.get():
+            return UnreadSnapshot.of(self, packed)
         try:
             return self._object(code, self.loads_typed(("msgpack", packed)))
         except Exception as error:

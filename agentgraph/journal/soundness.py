@@ -19,7 +19,7 @@ from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import TAG, Position, ours
-from agentgraph.graph.strict import UnreadableError
+from agentgraph.graph.strict import UnreadableError, UnreadSnapshot
 from agentgraph.graph.values import Write
 from agentgraph.journal.saved import Saved, parts_of
 from agentgraph.journal.schema import NOTES
@@ -128,6 +128,8 @@ def _check_channel(channel: str, value: Any) -> None:
         case "position" if value is not None:
             _check(Position, value, "the position of an agent")
             _check_notes(value.get("told", ()))
+        case "messages" | "values" if isinstance(value, UnreadSnapshot):
+            pass  # who reads it later checks it
         case "messages":
             _check_messages(getattr(value, "value", value))
         case "values":

@@ -25,7 +25,7 @@ from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.graph.named_types import allowed_types, named_types
-from agentgraph.graph.strict import StrictSerializer, UnreadableError, key_of
+from agentgraph.graph.strict import StrictSerializer, UnreadableError, UnreadSnapshot, key_of, listing
 from agentgraph.testing import call, calls
 
 TREE = ag.sequential("s", [says("a"), ag.parallel("p", [asks("h"), says("b")])])
@@ -332,3 +332,27 @@ def test_types_are_found_wherever_a_hint_names_them() -> None:
     found = {key_of(kind)[1] for kind in named_types(hints).values()}
     assert found == {"Secret", "SecretStr", "Page", "Shape", "Colour", "Size"}
     assert allowed_types([Shape]).keys() == {(__name__, name) for name in ("Shape", "Colour", "Size")}
+
+
+def test_a_list_of_checkpoints_reads_their_snapshots_when_they_are_asked_for(tmp_path):
+    agent = ag.loop("talk", [ag.function_agent("a", lambda ctx: "More.")], max_iterations=150)
+    with ag.sqlite_saver(tmp_path / "runs.db") as saver:
+        runner = ag.Runner(agent, checkpointer=saver)
+        runner.invoke("Go.", thread_id="t")
+        with listing():
+            every = [*saver.list({"configurable": {"thread_id": "t"}})]
+        kept = [each.checkpoint["channel_values"].get("messages") for each in every]
+        (snapshot, *_) = [each for each in kept if each is not None]
+        assert isinstance(snapshot, UnreadSnapshot)
+        assert "value" not in vars(snapshot)
+        assert [each.text for each in snapshot.value[:2]] == ["Go.", "More."]
+
+
+def test_a_thread_with_snapshots_is_copied_and_continues(tmp_path):
+    agent = ag.loop("talk", [ag.function_agent("a", lambda ctx: "More.")], max_iterations=150)
+    with ag.sqlite_saver(tmp_path / "runs.db") as saver:
+        runner = ag.Runner(agent, checkpointer=saver)
+        runner.invoke("Go.", thread_id="t")
+        runner.copy("t", "copy")
+        runner.invoke("On.", thread_id="copy")
+        assert [len(runner.thread(each).messages) for each in ("t", "copy")] == [151, 302]
