@@ -53,7 +53,7 @@ properties: .venv/ready  # the property tests on a hundred times as many trees, 
 	AGENTGRAPH_EXAMPLES=5000 $(BIN)/pytest -n 2 --hypothesis-profile=default \
 		tests/properties tests/threads/test_many_questions.py \
 		tests/threads/test_in_postgres.py tests/threads/test_many_processes.py
-	AGENTGRAPH_EXAMPLES=1000 $(BIN)/pytest -n 2 -m by_turns
+	AGENTGRAPH_EXAMPLES=1000 $(BIN)/pytest -n 2 -m by_turns --ignore=tests/crash --ignore=tests/properties
 
 crash: .venv/ready  # the crash campaigns in all ways: each site, value and event, sync, async, on disk
 	AGENTGRAPH_EXAMPLES=100000 $(BIN)/pytest -n 2 tests/crash

@@ -15,7 +15,7 @@ from helpers import Async, Disk, Drive, Sync, commands, forking
 from helpers.databases import Databases
 from helpers.forking import Forker
 from helpers.openai_server import OpenAIServer, serving
-from helpers.sampling import left_out
+from helpers.sampling import left_out, mark
 
 MEMORY, ROOM = Path("/dev/shm"), 2**30
 if (
@@ -100,6 +100,10 @@ def loopback_only() -> Iterator[None]:
         stay_on_loopback(patch.setattr)
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "guarded"), prepend=os.pathsep)
         yield
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    mark(item)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,7 +1,8 @@
 """Which ways of a test run in `make test`: one for each of its cases, and the ways take turns.
 
-A test with `@pytest.mark.by_turns("drive", "kept")` has ways: all that these parameters can be. With
-`AGENTGRAPH_EXAMPLES=1000`, as in `make properties`, each case runs in all of them.
+The ways of a test are all that some of its parameters can be: those named in `WAYS`, and those of a
+`@pytest.mark.by_turns("saver", "kept")`. With `AGENTGRAPH_EXAMPLES=1000`, as in `make properties`,
+each case runs in all of them.
 """
 
 import os
@@ -12,6 +13,17 @@ from pathlib import Path
 import pytest
 
 ALL_WAYS = int(os.environ.get("AGENTGRAPH_EXAMPLES", "0")) >= 1000
+WAYS = {"drive", "is_async", "thread_of", "told", "cache"}
+"""Parameters that say how a tree is run and where that is kept, and not what it does."""
+
+
+def mark(item: pytest.Item) -> None:
+    """Mark a test that has ways, so that `-m by_turns` chooses it."""
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        marked = item.get_closest_marker("by_turns")
+        ways = (WAYS | {*(marked.args if marked else ())}) & item.callspec.params.keys()
+        if ways:
+            item.add_marker(pytest.mark.by_turns(*ways), append=False)
 
 
 def left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
@@ -20,10 +32,10 @@ def left_out(items: Iterable[pytest.Item]) -> set[pytest.Item]:
         return set()
     files: dict[Path, dict[object, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
-        mark = item.get_closest_marker("by_turns")
-        if mark and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        marked = item.get_closest_marker("by_turns")
+        if marked and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             params = item.callspec.params.items()  # of one object each: some cannot be compared
-            case = tuple(sorted((name, id(of)) for name, of in params if name not in mark.args))
+            case = tuple(sorted((name, id(of)) for name, of in params if name not in marked.args))
             files[item.path][item.originalname, case].append(item)
     return {
         item
