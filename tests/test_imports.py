@@ -40,15 +40,18 @@ print([name for name in sys.modules if name.split(".")[0] in ("langgraph", "lang
 @cache
 def modules() -> dict[str, ast.Module]:
     """Return all modules of the package."""
-    return {
-        full(".".join(file.relative_to(PACKAGE).with_suffix("").parts)): ast.parse(file.read_text())
-        for file in PACKAGE.rglob("*.py")
-    }
+    return {name: ast.parse(file.read_text()) for name, file in FILES.items()}
 
 
 def full(name: str) -> str:
     """Return the name by which a module is imported; `__init__` is the package itself."""
     return f"agentgraph.{name}".removesuffix(".__init__")
+
+
+FILES = {
+    full(".".join(file.relative_to(PACKAGE).with_suffix("").parts)): file
+    for file in sorted(PACKAGE.rglob("*.py"))
+}
 
 
 def imports(module: ast.Module) -> Iterator[str]:
@@ -72,6 +75,7 @@ def without_type_checking(module: ast.Module) -> ast.Module:
     return Without().visit(ast.parse(ast.unparse(module)))
 
 
+@cache
 def own_imports() -> dict[str, set[str]]:
     """Return for each module the modules of this package that it imports, wherever in it."""
     known = modules()
@@ -89,10 +93,10 @@ def test_the_top_of_the_package_is_what_the_order_names():
     assert len(named - {"__pycache__", "__main__"}) <= 16
 
 
-@pytest.mark.parametrize(("name", "below"), sorted(own_imports().items()))
-def test_a_module_imports_only_from_its_folder_and_those_below(name, below):
+@pytest.mark.parametrize("name", FILES)
+def test_a_module_imports_only_from_its_folder_and_those_below(name):
     allowed = FOLDERS[FOLDERS.index(folder(name)) :]
-    assert [each for each in sorted(below) if folder(each) not in allowed] == []
+    assert [each for each in sorted(own_imports()[name]) if folder(each) not in allowed] == []
 
 
 def test_all_imports_are_absolute():
@@ -105,14 +109,14 @@ def test_no_imports_go_round_in_a_circle():
     assert set(order) == set(modules())
 
 
-@pytest.mark.parametrize("name", sorted(each for each in modules() if folder(each) in PURE))
+@pytest.mark.parametrize("name", [each for each in FILES if folder(each) in PURE])
 def test_what_users_build_and_how_it_is_laid_out_knows_nothing_of_langgraph(name):
     found = imports(without_type_checking(modules()[name]))
     assert [each for each in found if each.split(".")[0] in ("langgraph", "langchain")] == []
 
 
 def test_nor_does_anything_that_these_reach():
-    pure = sorted(each for each in modules() if folder(each) in PURE)
+    pure = sorted(each for each in FILES if folder(each) in PURE)
     command = [sys.executable, "-c", ALONE, *pure]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.stdout, run.stderr) == (f"{pure}\n[]\n", "")
@@ -156,9 +160,9 @@ def test_a_langgraph_that_lacks_such_a_part_is_named_with_what_to_install():
     assert last.endswith("or a newer agentgraph")
 
 
-@pytest.mark.parametrize(("name", "module"), sorted(modules().items()))
-def test_each_module_says_what_it_is_for(name, module):
-    first_line = (ast.get_docstring(module) or "").partition("\n")[0]
+@pytest.mark.parametrize("name", FILES)
+def test_each_module_says_what_it_is_for(name):
+    first_line = (ast.get_docstring(modules()[name]) or "").partition("\n")[0]
     assert first_line.endswith((".", ":"))
 
 
