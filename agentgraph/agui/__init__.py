@@ -42,8 +42,8 @@ except ImportError as error:
         "agentgraph.agui needs the package ag-ui-protocol: pip install 'agentgraph[agui]'"
     ) from error
 
+from agentgraph.agui.event_stream import EventStream, arun
 from agentgraph.agui.frontend_tools import frontend_tools
-from agentgraph.agui.running import EventStream, arun
 from agentgraph.agui.translation import events
 
 __all__ = ["EventStream", "arun", "events", "frontend_tools"]

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from agentgraph.agents.signals import Local
-from agentgraph.graph.typed import TypedHint, alike, make_typed_dict
+from agentgraph.graph.type_hints import TypedHint, alike, make_typed_dict
 from agentgraph.safe_repr import reason, shown
 
 if TYPE_CHECKING:

@@ -36,6 +36,7 @@ from agentgraph.agents.agents import Agent
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.copied_values import detached
 from agentgraph.graph.declared import given_fields
 from agentgraph.graph.guarded_saver import GuardedSaver, Order
 from agentgraph.graph.internals import (
@@ -54,14 +55,13 @@ from agentgraph.graph.known_messages import (
     without_overwrite,
 )
 from agentgraph.graph.lane_states import LaneStates
-from agentgraph.graph.leave import taken
+from agentgraph.graph.limit_answers import taken
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.callers import called
 from agentgraph.graph.nodes.concurrency import Room
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.spending import LEDGER, LIMITS, Ledger
 from agentgraph.graph.open_types import Cache, Graph
-from agentgraph.graph.own import detached
 from agentgraph.graph.saving import saved_input
 from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import LaneState

@@ -38,7 +38,7 @@ from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.signal_handlers import is_of_a_handler
-from agentgraph.graph.strict import UnreadableError
+from agentgraph.graph.strict_serializer import UnreadableError
 from agentgraph.safe_repr import reason
 
 _READS, _WRITES = ("get_tuple", "get_delta_channel_history"), ("put", "put_writes")

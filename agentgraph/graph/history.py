@@ -39,7 +39,7 @@ from agentgraph.agents.functions import is_awaitable, refuse
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.own import own_list
+from agentgraph.graph.copied_values import own_list
 from agentgraph.graph.stamps import (
     address_of,
     agent_of,

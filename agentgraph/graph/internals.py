@@ -3,7 +3,7 @@
 What a library keeps private may change with each version, so no other file imports it; only the base
 class of `Context` is in `agents/`, which knows nothing of this folder. If a name is gone, importing
 this file fails, and says which versions are known. The attributes of LangChain's tool nodes that are
-called are listed, and checked, in `chat/laid_flat.py`.
+called are listed, and checked, in `chat/flattened.py`.
 """
 
 from importlib.metadata import version

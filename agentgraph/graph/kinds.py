@@ -18,7 +18,7 @@ from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.leaf_lane import FirstNode, in_its_task
-from agentgraph.graph.nodes.running import RunningNode
+from agentgraph.graph.nodes.orchestrator import RunningNode
 from agentgraph.graph.nodes.swarm import SwarmNode
 from agentgraph.graph.nodes.switch import SwitchNode
 from agentgraph.graph.nodes.workflow import WorkflowNode

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.strict import Key, StrictSerializer, is_safe, key_of
+from agentgraph.graph.strict_serializer import Key, StrictSerializer, is_safe, key_of
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.places import Place, Tree

@@ -5,7 +5,7 @@ the next turn it passes on what the saver made of it: a list in the place of a t
 its private fields. So an agent that works before a question fails after it. The rules:
 
 - What a saver would give back is made at the write, by its own serializer, and takes the place of the
-  value. A declared type is restored (`typed.py`).
+  value. A declared type is restored (`type_hints.py`).
 - Containers may become plain: a tuple a list, a Counter a dict, an Enum that is a key its value.
 - An object must come back as an equal one of its class; else the write is refused.
 - Small plain data is returned as it is: each step writes some.

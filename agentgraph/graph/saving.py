@@ -30,13 +30,13 @@ from agentgraph.graph.read_back import (
     check_savable,
     read_back,
 )
-from agentgraph.graph.strict import listing
+from agentgraph.graph.strict_serializer import listing
 from agentgraph.graph.sync_async import Call
 from agentgraph.graph.task_ids import called_tasks
 from agentgraph.graph.values import Reducers
 from agentgraph.safe_repr import shown
 
-_SERIALIZERS = ("langgraph.checkpoint.serde", "agentgraph.graph.strict")
+_SERIALIZERS = ("langgraph.checkpoint.serde", "agentgraph.graph.strict_serializer")
 """The modules that turn values into bytes: LangGraph's, and that for files that we open."""
 
 

@@ -49,7 +49,7 @@ from typing_extensions import TypedDict
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import delta_reducer
 from agentgraph.graph.stored_values import ValuesChannel
-from agentgraph.graph.typed import make_typed_dict
+from agentgraph.graph.type_hints import make_typed_dict
 from agentgraph.graph.values import Reducers, Write, is_same
 from agentgraph.tree.changes import Outline
 

@@ -51,7 +51,7 @@ from agentgraph.graph.declared import (
 )
 from agentgraph.graph.internals import MISSING, ROOT, delta_reducer, overwrite_in
 from agentgraph.graph.open_types import Channel
-from agentgraph.graph.typed import make_typed_dict
+from agentgraph.graph.type_hints import make_typed_dict
 from agentgraph.safe_repr import shown, shown_error
 
 OVERWRITE = "__overwrite__"

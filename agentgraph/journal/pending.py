@@ -15,13 +15,13 @@ from agentgraph.agents.schemas import answer_fault, plain
 from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_note, question_of
+from agentgraph.graph.copied_values import detached
 from agentgraph.graph.failures import each_once, is_within
 from agentgraph.graph.graph_classes import Admitted
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
-from agentgraph.graph.leave import asked_in
+from agentgraph.graph.limit_answers import asked_in
 from agentgraph.graph.nodes.lane import namespace_of_attempt
 from agentgraph.graph.nodes.spending import LEAVE, Counts
-from agentgraph.graph.own import detached
 from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.state import Position

@@ -19,7 +19,7 @@ from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import STAMP
 from agentgraph.graph.state import TAG, Position, ours
-from agentgraph.graph.strict import UnreadableError, UnreadSnapshot
+from agentgraph.graph.strict_serializer import UnreadableError, UnreadSnapshot
 from agentgraph.graph.values import Write
 from agentgraph.journal.saved import Saved, parts_of
 from agentgraph.journal.schema import NOTES

@@ -39,7 +39,8 @@ from agentgraph.graph.sync_async import Call
 from agentgraph.safe_repr import reason, shown
 from agentgraph.testing.cassette_files import Entry, Question
 from agentgraph.testing.cassettes import Cassette, Mode, Place, is_complete
-from agentgraph.testing.played import (
+from agentgraph.testing.questions import model_question, secrets_of, tool_question
+from agentgraph.testing.recorded_replies import (
     HeardChunks,
     PlayedModel,
     chunk_as_json,
@@ -47,8 +48,7 @@ from agentgraph.testing.played import (
     compact,
     reply_from_json,
 )
-from agentgraph.testing.questions import model_question, secrets_of, tool_question
-from agentgraph.testing.returned import UnkeptError, is_of_run, returned_as_json, returned_from_json
+from agentgraph.testing.tool_results import UnkeptError, is_of_run, returned_as_json, returned_from_json
 
 T = TypeVar("T")
 R = TypeVar("R")

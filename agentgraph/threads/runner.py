@@ -17,7 +17,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.compiler import compile_tree
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.open_types import Cache, Saver
-from agentgraph.graph.strict import StrictSerializer
+from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.graph.values import declared
 from agentgraph.journal.pending import UNANSWERED
 from agentgraph.journal.replay import replayed

@@ -35,11 +35,11 @@ from agentgraph.agents.middleware import (
     mode_fault,
     tools_of,
 )
-from agentgraph.tree.asked import functions_asked
 from agentgraph.tree.changes import InnerGraph, Outline, fingerprint_of
 from agentgraph.tree.kinds import rules_of
 from agentgraph.tree.nodes import Nodes
 from agentgraph.tree.rules.row import Rules
+from agentgraph.tree.user_functions import functions_asked
 
 _MERMAID_WORDS = frozenset(
     {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}

@@ -23,7 +23,7 @@ from agentgraph.safe_repr import reason
 from agentgraph.window.calls import Window
 from agentgraph.window.guard import Guard, has_token
 from agentgraph.window.joined import PAGE, joined_modules
-from agentgraph.window.news import news
+from agentgraph.window.updates import news
 
 log = logging.getLogger("agentgraph")
 

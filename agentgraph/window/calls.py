@@ -18,9 +18,9 @@ from agentgraph.threads.rewinds.rewinding import Back
 from agentgraph.threads.runner import Runner
 from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked
+from agentgraph.window.background_runs import Runs
 from agentgraph.window.changes import Changes
 from agentgraph.window.reloading import Source
-from agentgraph.window.running import Runs
 from agentgraph.window.shapes import (
     activation_data,
     bar_data,

@@ -11,7 +11,7 @@ from agentgraph.threads.runner import Runner
 from agentgraph.window.calls import Window
 from agentgraph.window.cell_backend import CellBackend
 from agentgraph.window.joined import cell_module, joined_styles
-from agentgraph.window.still import HIDING, still
+from agentgraph.window.static_view import HIDING, still
 
 
 class Cell(anywidget.AnyWidget):

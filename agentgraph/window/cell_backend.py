@@ -31,7 +31,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.safe_repr import said
 from agentgraph.window.calls import Window
-from agentgraph.window.news import news
+from agentgraph.window.updates import news
 
 log = logging.getLogger("agentgraph")
 

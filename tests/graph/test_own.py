@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel, PrivateAttr, TypeAdapter
 
-from agentgraph.graph.own import OwnDict, OwnList, detached, own, own_list, private
+from agentgraph.graph.copied_values import OwnDict, OwnList, detached, own, own_list, private
 
 Pair = namedtuple("Pair", "first second")
 

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 from agentgraph.window.calls import CALLS, Window
-from agentgraph.window.news import news
+from agentgraph.window.updates import news
 
 THREAD = "t"
 GATE = threading.Event()

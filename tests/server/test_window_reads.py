@@ -12,7 +12,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
 from agentgraph.window.calls import Window
-from agentgraph.window.news import news
+from agentgraph.window.updates import news
 
 LONG, LONGER = 600, 1200
 

@@ -21,8 +21,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 import agentgraph as ag
 from agentgraph.window.calls import Window
 from agentgraph.window.cell_backend import CellBackend
-from agentgraph.window.news import SECONDS
-from agentgraph.window.still import ROWS, still
+from agentgraph.window.static_view import ROWS, still
+from agentgraph.window.updates import SECONDS
 
 PATIENCE = 60.0
 CELL = """

@@ -25,7 +25,13 @@ from typing_extensions import TypedDict
 
 import agentgraph as ag
 from agentgraph.graph.named_types import allowed_types, named_types
-from agentgraph.graph.strict import StrictSerializer, UnreadableError, UnreadSnapshot, key_of, listing
+from agentgraph.graph.strict_serializer import (
+    StrictSerializer,
+    UnreadableError,
+    UnreadSnapshot,
+    key_of,
+    listing,
+)
 from agentgraph.testing import call, calls
 
 TREE = ag.sequential("s", [says("a"), ag.parallel("p", [asks("h"), says("b")])])

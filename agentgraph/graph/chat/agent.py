@@ -30,7 +30,7 @@ from agentgraph.agents.tools import (
     without_tools,
 )
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.chat.laid_flat import laid_flat, wrap_inside
+from agentgraph.graph.chat.flattened import laid_flat, wrap_inside
 from agentgraph.graph.chat.middleware import Approval, Summarizing
 from agentgraph.graph.chat.models import Instructing, Models, UseStandIn
 from agentgraph.graph.chat.output import restored, saved_answer, wanted_by, write_value

@@ -55,6 +55,7 @@ from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.chat.calls import with_answers_refused, with_ids, without_calls
 from agentgraph.graph.chat.output import Wanted, wanted_by
 from agentgraph.graph.chat.step import Step
+from agentgraph.graph.copied_values import detached, own_list
 from agentgraph.graph.graph_classes import unstamped
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
@@ -63,7 +64,6 @@ from agentgraph.graph.nodes.context import ActivationContext
 from agentgraph.graph.nodes.replies import Replies, stream_handlers
 from agentgraph.graph.nodes.stopping import Contained, stoppable
 from agentgraph.graph.open_types import AnyRunnable
-from agentgraph.graph.own import detached, own_list
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.rules.chat import toolless

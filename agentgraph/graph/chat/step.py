@@ -40,12 +40,12 @@ from langgraph.types import Command, Overwrite
 from typing_extensions import TypedDict
 
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.copied_values import LEAVES, detached, own, own_list
 from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.history import paired
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.open_types import Channel
-from agentgraph.graph.own import LEAVES, detached, own, own_list
 from agentgraph.graph.state import Record, change_between, is_remove_all, with_id
 from agentgraph.graph.values import copied, first_values, is_same
 from agentgraph.safe_repr import shown

@@ -41,6 +41,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.calls import OpenCall, messages_with_calls
 from agentgraph.graph.chat.step import Step, values_in
+from agentgraph.graph.copied_values import detached
 from agentgraph.graph.effects import Giver, MessageChange
 from agentgraph.graph.failures import as_data, from_data
 from agentgraph.graph.foreign.handoffs import (
@@ -63,7 +64,6 @@ from agentgraph.graph.nodes.lane import CHANNEL, FormerAttempt, attempts_in, nam
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.tasks import request_of, task_of
 from agentgraph.graph.open_types import Saver
-from agentgraph.graph.own import detached
 from agentgraph.graph.read_back import UnsavableError
 from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.graph.state import Position, TaskResult

@@ -48,7 +48,7 @@ from agentgraph.agents.tools import (
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent, guarded, steers
 from agentgraph.graph.chat.calls import before_calls, last_message, open_calls
-from agentgraph.graph.chat.laid_flat import (
+from agentgraph.graph.chat.flattened import (
     arun_call,
     edited_calls,
     injected_fields,
@@ -59,6 +59,7 @@ from agentgraph.graph.chat.nodes import ChatNode
 from agentgraph.graph.chat.output import reply_of, write_value
 from agentgraph.graph.chat.step import Step, own_state
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
+from agentgraph.graph.copied_values import private
 from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.foreign.handoffs import PASSED_OVER
@@ -70,7 +71,7 @@ from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
-from agentgraph.graph.nodes.reports import Reporter
+from agentgraph.graph.nodes.reporter import Reporter
 from agentgraph.graph.nodes.schedule import (
     Schedule,
     TaskCall,
@@ -88,7 +89,6 @@ from agentgraph.graph.nodes.stopping import (
 )
 from agentgraph.graph.nodes.tasks import request_of
 from agentgraph.graph.nodes.view import View
-from agentgraph.graph.own import private
 from agentgraph.graph.state import ChatEnding, Progress, TaskResult
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls

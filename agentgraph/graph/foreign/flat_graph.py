@@ -24,6 +24,7 @@ from langchain_core.runnables.config import merge_configs
 from langgraph.graph import END
 from langgraph.types import Send
 
+from agentgraph.graph.copied_values import private
 from agentgraph.graph.internals import (
     DEFAULT_RECURSION_LIMIT,
     READ,
@@ -34,7 +35,6 @@ from agentgraph.graph.internals import (
     local_read,
 )
 from agentgraph.graph.open_types import Channel
-from agentgraph.graph.own import private
 
 Write = tuple[str, Any]
 """The name of a channel, and what was written to it."""

@@ -27,6 +27,7 @@ from agentgraph.agents.agents import GraphAgent, InnerNode
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWaysError
 from agentgraph.graph.chat.step import Channels, Step
+from agentgraph.graph.copied_values import private
 from agentgraph.graph.foreign.flat_graph import FlatGraph, Read, Write, following
 from agentgraph.graph.foreign.graph_node import graph_input, messages_among, open_results
 from agentgraph.graph.foreign.graph_replies import GraphReplies
@@ -42,7 +43,7 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import TalkNode
-from agentgraph.graph.nodes.reports import Reporter
+from agentgraph.graph.nodes.reporter import Reporter
 from agentgraph.graph.nodes.schedule import (
     Schedule,
     TaskCall,
@@ -50,7 +51,6 @@ from agentgraph.graph.nodes.schedule import (
     tasks_call,
 )
 from agentgraph.graph.nodes.stopping import Contained, inner_stop, is_cancelled
-from agentgraph.graph.own import private
 from agentgraph.graph.stamps import GRAPH_AGENT
 from agentgraph.graph.state import Position, Progress, TaskResult, with_id
 from agentgraph.graph.sync_async import Call

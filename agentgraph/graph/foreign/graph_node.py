@@ -36,6 +36,7 @@ from langgraph.types import StateSnapshot
 
 from agentgraph.agents.agents import Graph, GraphAgent
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.copied_values import private
 from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.foreign.graph_replies import GraphReplies
 from agentgraph.graph.foreign.handoffs import Handoff, end_by_command, handoff_of
@@ -64,8 +65,7 @@ from agentgraph.graph.nodes.function import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stopping import stoppable
-from agentgraph.graph.own import private
-from agentgraph.graph.saved_first import save_result
+from agentgraph.graph.result_saver import save_result
 from agentgraph.graph.saving import arose_in_saving, has_saver
 from agentgraph.graph.stamps import GRAPH_AGENT, address_of
 from agentgraph.graph.state import Position, TaskResult

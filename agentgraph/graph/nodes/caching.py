@@ -10,7 +10,7 @@ So LangGraph's cache and policy are used, in its form of namespaces and keys, an
   signals; then values. A hit gives each again by the same methods as a run, which stamp messages anew,
   and then the activation ends as usual: checks and `until` are called.
 - The key holds the outline of the tree, the names from the root to the agent, what its function or
-  graph is made of (`graph/contents.py`), and what the policy's `key_func` returns, or by default what
+  graph is made of (`graph/digests.py`), and what the policy's `key_func` returns, or by default what
   the agent is given. The default is not LangGraph's pickle, which differs for equal data if parts of it
   are one object. It has messages without ids and metadata.
 - Only an activation that ends is cached: not one that asks, now or before a resume, that fails, or that
@@ -29,7 +29,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
 from agentgraph.errors import AgentGraphError, InvalidOutputError
-from agentgraph.graph.contents import digest_of
+from agentgraph.graph.digests import digest_of
 from agentgraph.graph.internals import CACHE, CACHE_NS_WRITES, SCRATCHPAD, default_cache_key
 from agentgraph.graph.nodes.activation import Activation, CacheEntry
 from agentgraph.graph.nodes.asking import asked

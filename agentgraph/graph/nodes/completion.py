@@ -23,11 +23,11 @@ from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain_at
 from agentgraph.errors import CheckFailedError
+from agentgraph.graph.copied_values import detached
 from agentgraph.graph.failures import add_note
 from agentgraph.graph.nodes.asking import Answers, Unanswered
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
-from agentgraph.graph.own import detached
 from agentgraph.graph.saving import as_saved
 from agentgraph.graph.stamps import Entry, Note, address_of, stamped
 from agentgraph.graph.state import Border, Changes, Position, collected, keeping

@@ -25,12 +25,12 @@ from agentgraph.errors import (
     ReducerError,
     ValueConflictError,
 )
+from agentgraph.graph.copied_values import LEAVES, OwnDict, own, own_list
 from agentgraph.graph.history import PathReader, last_of_workers, unchanged, visible
 from agentgraph.graph.nodes.callers import AROUND
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import LEDGER, Bounds, Ledger
 from agentgraph.graph.open_types import Cache
-from agentgraph.graph.own import LEAVES, OwnDict, own, own_list
 from agentgraph.graph.stamps import address_of, agent_of
 from agentgraph.graph.state import (
     Changes,

@@ -17,9 +17,9 @@ from agentgraph.agents.kinds import output_keys, staying_keys
 from agentgraph.agents.prebuilt.plans import RESULTS
 from agentgraph.agents.templates import fill_input
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.copied_values import detached
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.history import unchanged
-from agentgraph.graph.marked import marked, unmarked
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked, look_up
 from agentgraph.graph.nodes.concurrency import AT_ONCE
@@ -29,8 +29,8 @@ from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of
 from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.nodes.view import View
-from agentgraph.graph.own import detached
 from agentgraph.graph.sync_async import Calls, run_calls
+from agentgraph.graph.tagged_containers import marked, unmarked
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import item_counter

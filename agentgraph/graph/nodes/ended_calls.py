@@ -8,7 +8,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.failures import as_data, each_once
-from agentgraph.graph.nodes.running_calls import CallPaused, RunCall, RunCalls
+from agentgraph.graph.nodes.run_calls import CallPaused, RunCall, RunCalls
 from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import is_in_call

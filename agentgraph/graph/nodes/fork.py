@@ -21,7 +21,7 @@ from agentgraph.graph.nodes.concurrency import BRANCHES
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, without_running
 from agentgraph.graph.nodes.metering import metered
-from agentgraph.graph.nodes.reports import Reporter
+from agentgraph.graph.nodes.reporter import Reporter
 from agentgraph.graph.nodes.schedule import (
     GatedTask,
     Schedule,

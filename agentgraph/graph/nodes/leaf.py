@@ -27,7 +27,7 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import keep
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.metering import metered
-from agentgraph.graph.nodes.reports import Reporter, ask
+from agentgraph.graph.nodes.reporter import Reporter, ask
 from agentgraph.graph.nodes.retries import retries_of
 from agentgraph.graph.state import LaneState, Question, Update
 from agentgraph.graph.sync_async import arun_calls, run_calls

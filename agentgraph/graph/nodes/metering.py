@@ -23,7 +23,7 @@ from agentgraph.agents.limits import Limits, Measure
 from agentgraph.errors import LimitError
 from agentgraph.graph.failures import mark_of_limited
 from agentgraph.graph.internals import SCRATCHPAD
-from agentgraph.graph.leave import KEY
+from agentgraph.graph.limit_answers import KEY
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.spending import RUN, Counts, Ledger, Loss, added, save_loss
 from agentgraph.graph.nodes.stopping import stopped_after
@@ -227,7 +227,7 @@ class Meter:
         """Return what asks a person for leave.
 
         It is not LangGraph's `interrupt`, which would take the answer to another question of the code
-        that it interrupts. Its answer does not come back here: see `leave.py`.
+        that it interrupts. Its answer does not come back here: see `limit_answers.py`.
         """
         configurable = get_config()["configurable"]
         answered = len(configurable[SCRATCHPAD].resume)

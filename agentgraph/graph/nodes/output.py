@@ -15,6 +15,7 @@ from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import Kept
+from agentgraph.graph.copied_values import detached
 from agentgraph.graph.effects import (
     Effect,
     Giver,
@@ -28,7 +29,6 @@ from agentgraph.graph.history import calls_of
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.replies import AUTOMATIC, Replies
 from agentgraph.graph.nodes.view import View
-from agentgraph.graph.own import detached
 from agentgraph.graph.saving import as_saved, check_names
 from agentgraph.graph.stamps import (
     PROVIDER_ID,

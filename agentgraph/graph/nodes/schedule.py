@@ -64,7 +64,7 @@ from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, ra
 from agentgraph.graph.internals import MISSING, SCRATCHPAD
 from agentgraph.graph.nodes.concurrency import AT_ONCE, Places, Room, room_in
 from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.graph.saved_first import ResultSaver, result_saver
+from agentgraph.graph.result_saver import ResultSaver, result_saver
 from agentgraph.graph.saving import saved_results
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 

@@ -16,9 +16,9 @@ from typing import cast
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
+from agentgraph.graph.copied_values import detached
 from agentgraph.graph.history import REQUEST
 from agentgraph.graph.nodes.context import RunState
-from agentgraph.graph.own import detached
 from agentgraph.graph.state import Position, Task, with_id
 from agentgraph.graph.values import Reducers, Write, is_same
 from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, way_to

@@ -21,7 +21,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from agentgraph.graph.named_types import allowed_types
-from agentgraph.graph.strict import StrictSerializer
+from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.journal.forked import OfProcess
 from agentgraph.journal.savers.postgres_database import (
     UNANSWERED_SECONDS,

@@ -19,7 +19,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from agentgraph.errors import SaverError
 from agentgraph.graph.guarded_saver import way_out
 from agentgraph.graph.named_types import allowed_types
-from agentgraph.graph.strict import StrictSerializer
+from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.journal.savers.file_locks import FileLocks
 from agentgraph.journal.savers.threaded import AsyncInThreads
 from agentgraph.safe_repr import reason

@@ -11,7 +11,7 @@ from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langgraph.prebuilt import ToolNode, ToolRuntime
 
 import agentgraph as ag
-from agentgraph.graph.chat.laid_flat import asking_by, check_shape, edited_calls, wrap_inside
+from agentgraph.graph.chat.flattened import asking_by, check_shape, edited_calls, wrap_inside
 
 
 def agent(tools: list[Any]) -> Any:

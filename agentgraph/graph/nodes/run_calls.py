@@ -19,6 +19,7 @@ from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.context import Reply
 from agentgraph.agents.kinds import output_keys
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.copied_values import own, own_list
 from agentgraph.graph.failures import as_data, from_data, is_fatal, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import REQUEST
@@ -30,9 +31,8 @@ from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text, v
 from agentgraph.graph.nodes.saved_calls import CallResult, SavedCalls, UnendedCall, number_of
 from agentgraph.graph.nodes.schedule import AnyFuture, watched
 from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
-from agentgraph.graph.own import own, own_list
 from agentgraph.graph.read_back import cannot_be_encoded
-from agentgraph.graph.saved_first import save_result
+from agentgraph.graph.result_saver import save_result
 from agentgraph.graph.state import TAG, with_id
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write

@@ -22,7 +22,7 @@ The rule:
 - Results are saved with the checkpoint of the step. An `Ask` begins a new one, so the position carries
   what the calls before it gave.
 
-`saved_calls.py` finds what is saved of a call, `running_calls.py` makes the calls, `ended_calls.py`
+`saved_calls.py` finds what is saved of a call, `run_calls.py` makes the calls, `ended_calls.py`
 ends them.
 """
 
@@ -36,7 +36,7 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.ended_calls import end_calls
 from agentgraph.graph.nodes.function import FunctionCall, FunctionNode
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.running_calls import RunCalls, called_lane
+from agentgraph.graph.nodes.run_calls import RunCalls, called_lane
 from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread
 from agentgraph.graph.sync_async import arun_calls, run_calls
 

@@ -10,7 +10,7 @@ from agentgraph.agents.signals import BreakLoop, Custom, Exit, SetValues, Transf
 from agentgraph.agents.tools import Answer, Content
 from agentgraph.events.json_forms import as_json, from_json, message_from_json
 from agentgraph.safe_repr import shown
-from agentgraph.testing.played import compact
+from agentgraph.testing.recorded_replies import compact
 
 _FIELDS: dict[type, tuple[str, ...]] = {
     Answer: ("text",),
