@@ -22,7 +22,6 @@ from collections.abc import (
     Sequence,
 )
 from functools import cached_property
-from time import time_ns
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -55,6 +54,7 @@ from agentgraph.graph.stamps import (
     home_at,
     moment_of,
     note_of,
+    now,
     speaker_at,
     stamp_in,
     transferred_in,
@@ -217,12 +217,12 @@ class Translator:
             foreign = self._tree.is_foreign(namespace)
             if kind == "messages":
                 chunk, metadata = data
-                own, moment = stamp_in(metadata)  # the models of tools have none
-                at = metadata.get(GRAPH_AGENT) if foreign else own
+                stamp = stamp_in(metadata)  # the models of tools have none
+                at = metadata.get(GRAPH_AGENT) if foreign else stamp and stamp.address
                 inner = metadata.get("lc_agent_name") if foreign else None
                 if inner and at and inner != speaker_at(at):
                     chunk = chunk.model_copy(update={"name": inner})
-                yield from self._chunk(at, chunk, moment or Moment(0, 0, ""))
+                yield from self._chunk(at, chunk, stamp.moment if stamp else Moment(0, 0, ""))
             elif kind == "updates" and not namespace:
                 yield from self._updates(data)
             elif kind == "custom" and not foreign:
@@ -281,7 +281,7 @@ class Translator:
 
     def _last_of(self, note: Note, step: str) -> Note:
         """Return a note of the end of the run, numbered after all earlier ones."""
-        number = max(self.last.number + 1, time_ns() // 1000)
+        number = max(self.last.number + 1, now())
         self.last = Moment(self.last.turn, number, step)
         self.failures.append(note._replace(moment=self.last))
         return self.failures[-1]
@@ -369,7 +369,7 @@ class Translator:
         if self._is_chat(at) and (chunk.id or "") not in self._begun.get(at, ()):
             yield from self._unfinished([at])  # its models are asked one at a time
         cursor = self._next_cursor(before.number)
-        moment = before._replace(number=time_ns() // 1000)
+        moment = before._replace(number=now())
         output = Output(message=chunk, partial=True)
         event = self._event(at, chunk.id or "", moment, cursor, output=output)
         if event.agent_name in self._voiding:
@@ -414,7 +414,7 @@ class Translator:
         """
         last, part = self._passing
         number = max(self.last.number, last, after)
-        part = max(part + 1 if number == last else 0, time_ns() // 1000 - number)
+        part = max(part + 1 if number == last else 0, now() - number)
         self._passing = (number, part)
         return cursor_of(number, part)
 
@@ -453,7 +453,7 @@ def told_in(written: Mapping[str, Any]) -> list[tuple[Moment, Entry]]:
         is_message = isinstance(each, BaseMessage)
         if is_message or (isinstance(each, Mapping) and "type" in each):
             message = each if is_message else as_message(each)
-            if (moment := stamp_in(message.response_metadata)[1]) is not None:
+            if (moment := moment_of(message)) is not None:
                 told.append((moment, message))
     if (written.get("position") or {}).get("told"):
         told += [(note.moment, note) for note in notes_in(written) if note.moment is not None]

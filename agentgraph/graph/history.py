@@ -47,7 +47,6 @@ from agentgraph.graph.stamps import (
     is_steered,
     speaker_of,
     stamp_in,
-    transferred_in,
 )
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import Cursor, parse_address, way_to
@@ -191,11 +190,12 @@ class PathReader:
     def _learned(self) -> Chains:
         chains, turn = Chains(), 0
         for message in self._messages:
-            moment = stamp_in(message.response_metadata)[1]
-            turn = moment.turn if moment else turn  # that of an unfinished call has none of its own
+            stamp = stamp_in(message.response_metadata)
+            if stamp and stamp.turn is not None:  # an unfinished call has none of its own
+                turn = stamp.turn
             self._turns[message.id] = turn
-            if names := transferred_in(message):
-                activation = parse_address(self._paths.tree, address_of(message) or "")
+            if stamp and (names := stamp.transfers):
+                activation = parse_address(self._paths.tree, stamp.address)
                 if activation is not None:
                     chains.completed(turn, activation[0], with_names(*activation, [names]))
         chains.completed(self._turn, self._place, self._cursor)

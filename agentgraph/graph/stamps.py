@@ -1,10 +1,15 @@
 """The stamp of what an agent emits: its address, and its moment, which orders a thread's events.
 
 A stamp is stored with every message, so it is a short list: `[address]` as long as the message is
-queued, `[address, turn, number, step, streamed]` once it is emitted; after a transfer also the names of
-the agents that were transferred to since the last message before it. A message has it in its
-`response_metadata`, a chunk in its metadata (with the moment before it), and a question in a remark of
-its JSON schema, which every server preserves. A note has the same items as fields.
+queued, the fields of `Stamp` in their order once it is emitted, without those at the end that say
+nothing. A message has it in its `response_metadata`, a chunk in its metadata (with the moment before
+it), and a question in a remark of its JSON schema, which every server preserves. A note has address and
+moment as fields.
+
+Times that give an order are whole microseconds since 1970, everywhere: in stamps, positions, results
+and cursors. Not nanoseconds: who edits a state in JavaScript (LangGraph Studio, the JavaScript SDK)
+sends its numbers back, and those above 2**53 rounded; microseconds stay below until the year 2255.
+`seconds` makes of them what people read.
 """
 
 import json
@@ -22,8 +27,6 @@ _A_SECOND = 1_000_000
 STAMP = "agentgraph"
 """The key of a stamp in metadata, and of our parts of LangGraph's `custom` stream."""
 STEERED = "steered"
-_EDITED = 6
-"""Where the stamp of a message that a rewind has edited says so."""
 """The key that marks a user's message that a run under way has read: it is an event, with a stamp."""
 PROVIDER_ID = "provider_message_id"
 """The key in a message's `response_metadata` of the id that it came with, where it got another one."""
@@ -31,8 +34,25 @@ ANSWERED = "answered"
 """The kind of the note that a chat agent has ended with a structured answer."""
 GRAPH_AGENT = "graph_agent_address"
 """Metadata key of model calls: the address of the graph agent around them, however deep inside."""
+ADDRESS = 0
+"""Where the address is in a stored stamp, the first field of `Stamp`."""
 _NAME = re.compile(r"[#({\[]")
 """Where the name of an agent ends in a part of an address."""
+
+
+def now() -> int:
+    """Return the time in microseconds since 1970."""
+    return time_ns() // 1000
+
+
+def seconds(number: float) -> float:
+    """Return the seconds of a time in microseconds, as reports and events have them."""
+    return number / _A_SECOND
+
+
+def number_at(time: float) -> int:
+    """Return the microseconds of a time in seconds, as LangGraph has them."""
+    return int(time * _A_SECOND)
 
 
 class Moment(NamedTuple):
@@ -55,12 +75,58 @@ class Moment(NamedTuple):
     @property
     def time(self) -> float:
         """The time in seconds since 1970."""
-        return self.number / _A_SECOND
+        return seconds(self.number)
 
 
-def now() -> int:
-    """Return the number that an entry gets that is emitted now, unless the thread has greater ones."""
-    return time_ns() // 1000
+class Stamp(NamedTuple):
+    """What the stamp of a message says.
+
+    Attributes:
+        address: The address at which it was said.
+        turn: The turn of the thread; None as long as it is queued.
+        number: The number of its moment.
+        step: The step that emitted it.
+        streamed: Whether it was written to the stream at once.
+        transfers: The names of the agents that were transferred to since the last message before it.
+        is_edited: Whether a rewind put it in the place of another message of an agent.
+    """
+
+    address: str
+    turn: int | None = None
+    number: int = 0
+    step: str = ""
+    streamed: bool = False
+    transfers: Sequence[str] = ()
+    is_edited: bool = False
+
+    @property
+    def moment(self) -> Moment:
+        """When it was emitted; of what is queued the beginning of all time."""
+        return Moment(self.turn or 0, self.number, self.step, self.streamed)
+
+
+def emitted_stamp(
+    address: str,
+    moment: tuple[int, int, str, bool],
+    transfers: Sequence[str] = (),
+    *,
+    is_edited: bool = False,
+) -> list[object]:
+    """Return the stamp of a message that is emitted as it is stored; see `Stamp`."""
+    if is_edited:
+        return [address, *moment, [*transfers], True]
+    return [address, *moment, transfers] if transfers else [address, *moment]
+
+
+_QUEUED = Stamp("")
+
+
+def stamp_in(metadata: Mapping[str, object]) -> Stamp | None:
+    """Return the stamp in the metadata of a message or chunk; None if it has none."""
+    stamp = metadata.get(STAMP)
+    if not (isinstance(stamp, list) and stamp):
+        return None
+    return tuple.__new__(Stamp, (*stamp, *_QUEUED[len(stamp) :]))  # `Stamp(...)` is a call in Python
 
 
 class Note(NamedTuple):
@@ -98,44 +164,39 @@ def note_of(plain: Sequence[Any]) -> Note:
 
 def answer_in(position: Mapping[str, Any]) -> list[object] | None:
     """Return the address and the structured answer in the notes of a position; None if none has one."""
-    answers = [note[3:1:-1] for note in position.get("told", ()) if note[1] == ANSWERED]
-    return [*answers[-1]] if answers else None
+    told = position.get("told")
+    answers = [note for note in map(note_of, told) if note.kind == ANSWERED] if told else ()
+    return [answers[-1].address, answers[-1].data] if answers else None
 
 
 def moment_of(entry: Entry) -> Moment | None:
     """Return the moment of a message or note; None if no agent emitted it."""
     if isinstance(entry, Note):
         return entry.moment
-    return stamp_in(entry.response_metadata)[1]
+    stamp = stamp_in(entry.response_metadata)
+    if stamp is None or stamp.turn is None:
+        return None
+    return Moment(stamp.turn, stamp.number, stamp.step, stamp.streamed)
 
 
-def stamp_in(metadata: Mapping[str, object]) -> tuple[str | None, Moment | None]:
-    """Return the address and the moment of the stamp in metadata, as far as it has them."""
-    stamp = metadata.get(STAMP)
-    if not (isinstance(stamp, list) and stamp):
-        return None, None
-    return stamp[0], Moment(*stamp[1:5]) if len(stamp) > 1 else None
-
-
-def transferred_in(message: BaseMessage) -> list[str]:
+def transferred_in(message: BaseMessage) -> Sequence[str]:
     """Return the names of the agents that were transferred to just before a message, as it says."""
-    stamp = message.response_metadata.get(STAMP)
-    return stamp[5] if isinstance(stamp, list) and len(stamp) > 5 else []
+    stamp = stamp_in(message.response_metadata)
+    return stamp.transfers if stamp else ()
 
 
 def edited_stamp(message: BaseMessage, number: int, step: str) -> list[object] | None:
     """Return the stamp of what takes the place of a message; None for a message of the user."""
-    stamp = message.response_metadata.get(STAMP)
-    if not isinstance(stamp, list):
+    if (stamp := stamp_in(message.response_metadata)) is None:
         return None
-    moment = moment_of(message)
-    return [stamp[0], moment.turn if moment else 0, number, step, False, transferred_in(message), True]
+    moment = Moment(stamp.turn or 0, number, step)
+    return emitted_stamp(stamp.address, moment, stamp.transfers, is_edited=True)
 
 
 def is_edited(message: BaseMessage) -> bool:
     """Return whether a rewind put a message in the place of another one of an agent."""
-    stamp = message.response_metadata.get(STAMP)
-    return isinstance(stamp, list) and len(stamp) > _EDITED
+    stamp = stamp_in(message.response_metadata)
+    return stamp is not None and stamp.is_edited
 
 
 def number_of(entry: Entry) -> int:
@@ -183,8 +244,8 @@ def renamed(message: M, new_id: str) -> M:
 
 def address_of(message: BaseMessage) -> str | None:
     """Return the address at which a message was said; None for the user's."""
-    stamp = message.response_metadata.get(STAMP)
-    return stamp[0] if isinstance(stamp, list) and stamp else None
+    stamp = message.response_metadata.get(STAMP)  # not parsed: a step asks it of a whole history
+    return stamp[ADDRESS] if isinstance(stamp, list) and stamp else None
 
 
 @lru_cache(maxsize=10_000)

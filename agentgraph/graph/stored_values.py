@@ -72,10 +72,10 @@ def without_copies(notes: Sequence[list[Any]], written: object) -> list[list[obj
     """
     writes = maps_in(written)
     return [
-        [note[0], note[1], [_saved(name, v, writes) for name, v in note[2].items()], *note[3:]]
-        if note[1] == _VALUES
-        else note
-        for note in notes
+        note._replace(data=[_saved(name, v, writes) for name, v in note.data.items()]).plain()
+        if note.kind == _VALUES
+        else plain
+        for plain, note in zip(notes, map(note_of, notes), strict=True)
     ]
 
 

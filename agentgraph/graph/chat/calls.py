@@ -80,10 +80,12 @@ def messages_with_calls(view: View) -> int:
     """Return how many messages with calls an activation has said before the step at hand."""
     turn, count = view.state.clock.turn, 0
     for message in reversed(view.written_here):
-        at, moment = stamp_in(message.response_metadata)
-        if moment is not None and moment.turn < turn:
+        stamp = stamp_in(message.response_metadata)
+        if stamp is None:
+            continue
+        if stamp.turn is not None and stamp.turn < turn:
             break
-        count += at == view.address and bool(calls_of(message))
+        count += stamp.address == view.address and bool(calls_of(message))
     return count
 
 

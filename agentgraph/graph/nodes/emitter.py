@@ -34,7 +34,16 @@ from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.internals import RUNTIME
 from agentgraph.graph.saving import as_saved
-from agentgraph.graph.stamps import STAMP, Entry, Moment, Note, address_of, number_of, step_name
+from agentgraph.graph.stamps import (
+    STAMP,
+    Entry,
+    Moment,
+    Note,
+    address_of,
+    emitted_stamp,
+    number_of,
+    step_name,
+)
 from agentgraph.graph.state import Question
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
@@ -260,10 +269,9 @@ class Emitter:
             entry_id, address, kind = entry.id, entry.address, entry.kind
             self.notes.append(entry)
         else:
-            address, entry_id, kind = entry.response_metadata[STAMP][0], str(entry.id), "message"
-            has_chain = self._transferred and address == self._address
-            chain = [self._transferred] if has_chain else []
-            entry.response_metadata[STAMP] = [address, *moment, *chain]
+            [address], entry_id, kind = entry.response_metadata[STAMP], str(entry.id), "message"
+            transfers = self._transferred if address == self._address else []
+            entry.response_metadata[STAMP] = emitted_stamp(address, moment, transfers)
         if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
             if mailbox := getattr(self._control, "mailbox", None):

@@ -18,7 +18,7 @@ from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.callers import Caller
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.tasks import with_tasks
-from agentgraph.graph.stamps import STAMP, address_of, stamp_in
+from agentgraph.graph.stamps import ADDRESS, STAMP, address_of, stamp_in
 from agentgraph.graph.state import LaneState, Progress, Record, Task
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, hops_at, without_attempts
 
@@ -155,10 +155,10 @@ class View:
         context = self.node_context
         names = () if context.hops_index is None else self.cursor[context.hops_index]
         for message in reversed(self.state.messages) if names else ():
-            at, moment = stamp_in(message.response_metadata)
-            if at is None or moment is None or moment.turn != self.state.clock.turn:
+            stamp = stamp_in(message.response_metadata)
+            if stamp is None or stamp.turn != self.state.clock.turn:
                 break
-            if (known := hops_at(context.tree, at, context.place, self.cursor)) is not None:
+            if (known := hops_at(context.tree, stamp.address, context.place, self.cursor)) is not None:
                 return cast(Sequence[str], names[known:])
         return cast(Sequence[str], names)
 
@@ -181,7 +181,7 @@ class View:
         inside = tuple(f"{each}/" for each in mine) if home.kind.is_laid_flat else ()
         count = 0
         for message in reversed(self.state.messages):
-            at = (message.response_metadata.get(STAMP) or [""])[0]
+            at = (message.response_metadata.get(STAMP) or [""])[ADDRESS]
             if at not in mine and not at.startswith(inside):
                 break
             count += 1
