@@ -248,6 +248,9 @@ class Position(TypedDict):
     """The fingerprint of the tree."""
     at: NotRequired[str]
     """The address of the activation that wrote this."""
+    began: NotRequired[int]
+    """When its step began, in microseconds, if a run resumed it; else it did as the step before ended.
+    What runs others goes on, and who asks a person waits meanwhile: they begin once."""
     told: NotRequired[list[list[object]]]
     """Its `Note`s, as plain data."""
     clock: NotRequired[list[int]]
@@ -564,6 +567,8 @@ class TaskResult(TypedDict):
     (what it asks of that agent)."""
     number: int
     """The number of the call, or of the message, in the activation."""
+    began: NotRequired[int]
+    """When the call or the node began, in microseconds."""
     state: NotRequired[list[dict[str, object]]]
     """The call's updates of the state of the agent's middleware."""
     writes: NotRequired[list[Any]]

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from agentgraph.graph.stamps import moment_of, time_in
+from agentgraph.graph.stamps import moment_of, seconds, time_in
 from agentgraph.journal.saved import COPIED, Saved
 from agentgraph.journal.states import State
 from agentgraph.journal.step_runs import StepRuns, errors_at
@@ -72,7 +72,7 @@ class _Judge:
             moments = [moment_of(each) for each in result.get("messages") or ()]
             finished = result.get("finished")
             times = [each.time for each in moments if each is not None]
-            ended = max([began, *([finished / 1e9] if isinstance(finished, int) else times)])
+            ended = max([began, *(times if finished is None else [seconds(finished)])])
             failed = result.get("failed")
             return Outcome(began, ended, State.FAILED if failed else State.DONE, str(failed or ""))
         note = runs.failure(spot.visit.address, spot.visit.time)

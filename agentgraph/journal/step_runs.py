@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from agentgraph.graph.stamps import Entry, Note, moment_of, number_of, time_in
+from agentgraph.graph.stamps import Entry, Note, moment_of, number_of, seconds, time_in
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.saved import COPIED, Saved, error_in, is_stop
 from agentgraph.journal.schema import ALL, DISCARDED, RECEIVED, RESUMED, REWOUND, STOPPED
@@ -161,7 +161,7 @@ def _signs(inside: Iterable[Saved], said: Iterable[Entry]) -> Iterator[float]:
         yield saved.time
         for result in saved.results.values():
             if isinstance(finished := result.get("finished"), int):
-                yield finished / 1e9
+                yield seconds(finished)
     for entry in said:
         if (moment := moment_of(entry)) is not None:
             yield moment.time

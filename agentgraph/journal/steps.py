@@ -12,7 +12,7 @@ from typing import NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
-from agentgraph.graph.stamps import step_name, time_in
+from agentgraph.graph.stamps import seconds, step_name
 from agentgraph.graph.state import Position
 from agentgraph.journal.changed_trees import places_kept
 from agentgraph.journal.lines import (
@@ -94,7 +94,7 @@ class Spot(NamedTuple):
     @property
     def order(self) -> tuple[str, bool, float]:
         """Sorts visits by when they began, as far as it is known."""
-        return str(self.saved.id), self.task is not None, self.visit.duration or 0.0
+        return str(self.saved.id), self.task is not None, self.visit.time
 
 
 def spots_in(tree: Tree, every: Iterable[Saved]) -> list[Spot]:
@@ -140,12 +140,11 @@ def _spots_at(
         return
     at = address(place, cursor)
     turn, began = root.clock[0], saved.time
-    ended = next_.first_time if next_ is not None else None
     step = step_name(saved.id, node)
     by_task = saved.writes.items()
     said = [each for task, writes in by_task if task != NO_TASK for each in _said_in(writes)]
     round_ = iteration(place, cursor)
-    duration = None if ended is None else max(ended - last_start(place, root, began, ended), 0.0)
+    duration = None if next_ is None else max(next_.first_time - last_start(saved, next_), 0.0)
     tokens = used_in(said)["total_tokens"]
     visit = Visit(at, place.home.name, node, turn, round_, step, began, duration, tokens)
     spot = Spot(visit, place, cursor, saved, root, next_)
@@ -154,15 +153,10 @@ def _spots_at(
         yield from _leaves_at(tree, spot, lanes)
 
 
-def last_start(place: Place, root: Saved, began: float, ended: float | None) -> float:
-    """Return when a step began for the last time: a run that resumed it began it anew.
-
-    What runs others goes on, and who asks a person waits meanwhile: they begin once.
-    """
-    if place.kind.is_fork or place.kind.runs_agents or place.kind.asks:
-        return began
-    resumed = (time_in(note) for note in root.notes if note.kind == "resumed")
-    return max((at for at in resumed if began < at and (ended is None or at < ended)), default=began)
+def last_start(saved: Saved, after: Saved) -> float:
+    """Return when the step between two checkpoints began, the last time that it did."""
+    position = after.checkpoint["channel_values"].get("position") or {}
+    return seconds(position["began"]) if "began" in position else saved.time
 
 
 def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]:
@@ -188,7 +182,8 @@ def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]
                 agent_name=place.home.name,
                 node=place.node,
                 iteration=iteration(place, cursor),
-                duration=None if finished is None else max(finished / 1e9 - around.time, 0.0),
+                time=around.time if "began" not in result else seconds(result["began"]),
+                duration=None if finished is None else seconds(finished - result["began"]),
                 tokens=used_in(_said_in(result))["total_tokens"],
             )
             yield Spot(visit, place, cursor, saved, root, outer.after, task)

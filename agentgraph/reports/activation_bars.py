@@ -20,6 +20,7 @@ from agentgraph.journal.saved import Saved, Written
 from agentgraph.journal.step_runs import Asked, StepRuns
 from agentgraph.journal.steps import Spot, used_in
 from agentgraph.journal.story import Story
+from agentgraph.reports.activation_calls import call_begins
 from agentgraph.reports.bars import (
     LONGEST,
     Bar,
@@ -130,9 +131,12 @@ class _Chart:
 
     def _part(self, spot: Spot) -> Part:
         """Return a step as far as it is known: when it began and ended, and its state."""
-        began = self._began.get((spot.visit.turn, spot.visit.address), 0.0)
-        came = outcome_of(self._story, spot, began)
-        return Part(came.began, came.ended, came.state.value, came.error)
+        known = self._began.get((spot.visit.turn, spot.visit.address), 0.0)
+        came = outcome_of(self._story, spot, known)
+        runs = self._story.runs_of(spot.root)
+        is_again = spot.task is not None and any(each.time < came.began for each in runs.resumptions)
+        began = spot.saved.time if is_again else came.began  # an attempt before may have failed
+        return Part(began, came.ended, came.state.value, came.error)
 
     def _split(self, spot: Spot, runs: StepRuns, part: Part, own: Bar, kind: BarKind) -> Part:
         """Return the last attempt of a step, and add bars of those before it that came to nothing.
@@ -153,7 +157,7 @@ class _Chart:
                 void = Part(began, ended, "void", str(failed.data) if failed else "")
                 self._add_void(spot, own, kind, number, void, inside)
             began = each.time
-        return part if has_asked else part._replace(began=began)
+        return part if has_asked else part._replace(began=max(began, spot.visit.time))
 
     def _add_void(
         self, spot: Spot, own: Bar, kind: BarKind, number: int, part: Part, inside: str | None
@@ -182,6 +186,7 @@ class _Chart:
         """Add the bars of the tool calls of a step."""
         calls, before = self._called(spot)
         results: dict[str, ToolMessage] = {}
+        began = call_begins(spot.saved)
         for where in (*spot.saved.results.values(), *spot.saved.writes.values()):
             for each in where.get("messages") or ():
                 if isinstance(each, ToolMessage) and address_of(each) == own.address:
@@ -191,10 +196,11 @@ class _Chart:
             this, name, result = part, names.get(call_id, ""), results.get(call_id)
             if result is not None:
                 moment, failed = moment_of(result), result.status == "error"
-                ended = max(moment.time, part.began) if moment else part.ended
+                begin = max(part.began, began.get(result.id, 0.0))
+                ended = max(moment.time, begin) if moment else part.ended
                 if part.ended is not None and ended is not None:
                     ended = min(ended, part.ended)
-                this = Part(part.began, ended, "failed" if failed else "done", str(result.text))
+                this = Part(begin, ended, "failed" if failed else "done", str(result.text))
                 name = name or str(result.name or "")
             bar_id = f"{spot.visit.step} call {number}"
             self._calls[(own.turn, own.address, before + number)] = bar_id

@@ -12,15 +12,15 @@ from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_of
 from agentgraph.graph.history import answers_in, call_id, calls_of
 from agentgraph.graph.internals import INTERRUPT, RESUME
-from agentgraph.graph.stamps import Entry, Note, moment_of
+from agentgraph.graph.stamps import Entry, Note, moment_of, seconds
 from agentgraph.graph.state import TAG
 from agentgraph.graph.task_ids import joined
+from agentgraph.journal.saved import Saved
 from agentgraph.journal.steps import Spot
 from agentgraph.reports.activation_steps import ActivationStatus, Found
 from agentgraph.tree.places import Tree
 
 ToolStatus = Literal["done", "failed", "waits"]
-_A_SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,9 @@ class Asked:
 def tool_runs(found: Found, said: Sequence[BaseMessage], status: ActivationStatus) -> list[ToolRun]:
     """Return the calls of tools in what a chat agent said, or the agents that a function ran."""
     runs: list[ToolRun] = []
+    began: dict[str | None, float] = {}
+    for spot in found.spots:
+        began |= call_begins(spot.saved)
     for index, results in answers_in(said).items():
         message = said[index]
         for call, at in zip(calls_of(message), results, strict=True):
@@ -77,11 +80,17 @@ def tool_runs(found: Found, said: Sequence[BaseMessage], status: ActivationStatu
                     id=call_id(call),
                     result=None if result is None else str(result.text),
                     status=_tool_status(result, status),
-                    began=_time(message),
+                    began=_time(message) if at is None else began.get(said[at].id, _time(message)),
                     ended=None if result is None else _time(result),
                 )
             )
     return [*runs, *_runs_in(found)]
+
+
+def call_begins(saved: Saved) -> dict[str | None, float]:
+    """Return when the calls of tools in a step began, by the ids of their messages."""
+    results = [each for each in saved.results.values() if each[TAG] == "tool"]
+    return {each.id: seconds(result["began"]) for result in results for each in result["messages"]}
 
 
 def _tool_status(result: ToolMessage | None, status: ActivationStatus) -> ToolStatus:
@@ -114,8 +123,8 @@ def _runs_in(found: Found) -> Iterator[ToolRun]:
             id=str(call),
             result=each.get("text"),
             status="done" if "text" in each else "failed" if is_over else "waits",
-            began=began / _A_SECOND if began else None,
-            ended=ended / _A_SECOND if ended else None,
+            began=seconds(began) if began else None,
+            ended=seconds(ended) if ended else None,
         )
 
 

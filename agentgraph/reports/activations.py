@@ -10,8 +10,9 @@ from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.stamps import Entry, Note, is_steered
+from agentgraph.graph.stamps import Entry, Note, is_steered, time_in
 from agentgraph.journal.changed_trees import read_thread
+from agentgraph.journal.schema import RESUMED
 from agentgraph.journal.steps import Spot, last_start, used_in
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_calls import Asked, ToolRun, questions_in, tool_runs
@@ -158,6 +159,19 @@ async def _saw(views: Views, found: Found, chosen: Spot) -> tuple[list[BaseMessa
     return seen.messages, seen.remarks
 
 
+def _began(spot: Spot) -> float:
+    """Return when a step began, the last time; one that has not ended as a run resumed it last."""
+    if spot.task is not None:
+        return spot.visit.time
+    if spot.after is not None:
+        return last_start(spot.saved, spot.after)
+    resumed = (time_in(note) for note in spot.root.notes if note.kind == RESUMED)
+    kind = spot.place.kind
+    begins_once = kind.is_fork or kind.runs_agents or kind.asks
+    began: float = spot.visit.time
+    return began if begins_once else max([began, *resumed])
+
+
 def _report(
     found: Found, entries: Sequence[Entry], status: ActivationStatus, error: str | None
 ) -> ActivationReport:
@@ -165,10 +179,7 @@ def _report(
     first, last = found.spots[0], found.ends[1]
     said = [e for e in entries if isinstance(e, BaseMessage) and not is_steered(e)]
     kept = said[-1:] if found.is_composite else said
-    until = None if first.after is None else first.after.first_time
-    began = first.visit.time
-    if not found.is_composite:
-        began = last_start(first.place, first.root, began, until)
+    began = first.visit.time if found.is_composite else _began(first)
     return ActivationReport(
         address=found.at,
         agent_name=found.place.home.name,

@@ -32,6 +32,7 @@ from agentgraph.graph.nodes.lane import LaneResult, last_text, task_in
 from agentgraph.graph.nodes.run_calls import request_to
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.nodes.workflow import WorkflowNode, after_step
+from agentgraph.graph.stamps import number_at
 from agentgraph.graph.state import TAG, LaneState, Position
 from agentgraph.graph.tagged_containers import unmarked
 from agentgraph.graph.values import Write
@@ -42,8 +43,6 @@ from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, number_of_item
 from agentgraph.tree.places import Place
-
-_A_SECOND = 1_000_000_000
 
 
 class Views:
@@ -244,7 +243,7 @@ class Views:
         first: Saved,
     ) -> RunState:
         carried = view.position.get("calls") or ()
-        began = first.first_time * _A_SECOND
+        began = number_at(first.first_time)
         seen = view.seen
         for each in (*carried, *fork.results.values()):
             if each[TAG] == "call" and each["ended"] <= began:

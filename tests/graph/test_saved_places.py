@@ -79,10 +79,10 @@ FIELDS: dict[str, dict[str, str]] = {
         "Update": "failure",
     },
     OURS: {
-        "Position": "next cursor tree at clock signal asked chat border spent outline text",
-        "LaneResult": "agentgraph signal finished position number needs text skipped stopped",
+        "Position": "next cursor tree at began clock signal asked chat border spent outline text",
+        "LaneResult": "agentgraph signal began finished position number needs text skipped stopped",
         "CallResult": "agentgraph number call agent began ended",
-        "TaskResult": "agentgraph position number",
+        "TaskResult": "agentgraph position number began",
         "Items": "agentgraph",
         "UnendedCall": "agentgraph call agent saved again given_up position",
         "Progress": "model_calls tool_calls misfits ending steps visits ended",

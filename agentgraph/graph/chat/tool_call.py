@@ -272,6 +272,7 @@ class RunningCall:
         self._messages: list[BaseMessage] = []
         self._void: list[str] = []
         self._sent: list[Write] = []
+        self.began = 0
         self.writes: list[Write] = []
         self.restart()
 
@@ -540,6 +541,7 @@ class RunningCall:
             position=position,
             acts=self._acts,
             number=self.opened.number,
+            began=self.began,
         )
         if self.updates:
             result["state"] = self.updates

@@ -89,6 +89,7 @@ from agentgraph.graph.nodes.stopping import (
 )
 from agentgraph.graph.nodes.tasks import request_of
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.stamps import now
 from agentgraph.graph.state import ChatEnding, Progress, TaskResult
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
@@ -137,6 +138,7 @@ class CallRunner:
     async def talk(self, running: RunningCall) -> TaskResult:
         """Run a call, and return its result."""
         activation, number = running.activation, running.opened.number
+        running.began = now()
         with Reporter(activation, number, running.emitter), self._in_scope(running):
             if activation.node_config["configurable"].get(RESUMING) and (
                 failed := await running.failed_before()

@@ -51,7 +51,7 @@ from agentgraph.graph.nodes.schedule import (
     tasks_call,
 )
 from agentgraph.graph.nodes.stopping import Contained, inner_stop, is_cancelled
-from agentgraph.graph.stamps import GRAPH_AGENT
+from agentgraph.graph.stamps import GRAPH_AGENT, now
 from agentgraph.graph.state import Position, Progress, TaskResult, with_id
 from agentgraph.graph.sync_async import Call
 from agentgraph.tree.places import Place
@@ -351,7 +351,7 @@ class InnerGraphNode(FlatNode):
         self, activation: Activation, step: Step, replies: GraphReplies, number: int, packet: object
     ) -> TaskResult:
         """Run the node for one packet, and return what it wrote as the result of the task."""
-        emitter = activation.output.new_emitter(is_concurrent=True)
+        emitter, began = activation.output.new_emitter(is_concurrent=True), now()
         with Reporter(activation, number, emitter):
             config = with_writer(get_config(), Writer(emitter, passes_ours=True))
             config = self._marked(activation, config, replies, number)
@@ -371,6 +371,7 @@ class InnerGraphNode(FlatNode):
             position=position,
             acts=acts,
             number=number,
+            began=began,
             writes=writes,
         )
 

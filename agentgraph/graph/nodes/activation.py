@@ -6,6 +6,7 @@ output and the next position of the lane.
 """
 
 from collections.abc import Sequence
+from time import time_ns
 from typing import Any, NamedTuple, cast
 
 from langchain_core.messages import RemoveMessage
@@ -92,6 +93,7 @@ class Activation:
             runs_trees: Whether the node runs a graph that may itself be a compiled tree.
         """
         self._control = config["configurable"][RUNTIME].control
+        self._began = time_ns() // 1000 if config["configurable"].get(RESUMING) else None
         self.mailbox: Mailbox | None = None
         if isinstance(self._control, Stop):
             self._control.begin_step(config)
@@ -296,15 +298,18 @@ class Activation:
             update["middleware"] = output.changes
         if output.untracked is not None:
             update["untracked"] = [self.view.home_address, output.untracked]
-        if failure is not None or self.view.tasks or "task" in self._ending:
+        is_passing = failure is not None or self._began is not None
+        if is_passing or self.view.tasks or "task" in self._ending:
             self._pass_on(update, written, failure)
         return update
 
     def _pass_on(self, update: Update, written: Sequence[Write], failure: BaseException | None) -> None:
-        """Write what the next step gets besides its position: its tasks, or a failure to raise."""
+        """Write what is rare: the tasks of the next step, a failure to raise there, a late begin."""
         if failure is not None:
             self._fail_next(update, failure)
         position = update["position"]
+        if self._began is not None:
+            self._keep_began(position, self._began)
         context, view = self.node_context, self.view
         tasks = lasting(context.tree, view.tasks, self.cursor, position, written, context.reducers)
         if "task" in self._ending and "border" not in position:
@@ -354,6 +359,12 @@ class Activation:
         if self.has_ended and "answered" in self.view.position:
             position["answered"] = self.view.position["answered"]
         return position, completion.failure
+
+    def _keep_began(self, position: Position, began: int) -> None:
+        """Save when a step that a run resumed began, unless it went on with what it had begun."""
+        kind = self.node_context.place.kind
+        if not (kind.is_fork or kind.runs_agents or kind.asks):
+            position["began"] = began
 
     def _keep_spent(self, position: Position, ledger: Ledger) -> None:
         """Write what the turn has spent into the position; in an inner lane: the lane alone."""

@@ -190,7 +190,7 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
         def run(fork: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
-            ended = None
+            ended, began = None, time.time_ns() // 1000
             try:
                 try:
                     if self.may_skip or job.if_begun:
@@ -205,13 +205,13 @@ class ForkNode(Runnable[LaneState, Update]):
                 if not _is_final(stop, fork, schedule):
                     raise
                 return self._stopped(fork, job)
-            return self._result(fork, job, schedule, number, *ended)
+            return self._result(fork, job, schedule, (number, began), *ended)
 
         return run
 
     def _arunner(self, lane: Lane) -> Callable[..., object]:
         async def run(fork: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
-            ended = None
+            ended, began = None, time.time_ns() // 1000
             try:
                 try:
                     if self.may_skip or job.if_begun:
@@ -226,7 +226,7 @@ class ForkNode(Runnable[LaneState, Update]):
                 if not _is_final(stop, fork, schedule):
                     raise
                 return self._stopped(fork, job)
-            return self._result(fork, job, schedule, number, *ended)
+            return self._result(fork, job, schedule, (number, began), *ended)
 
         return run
 
@@ -266,17 +266,27 @@ class ForkNode(Runnable[LaneState, Update]):
         fork: Activation,
         job: Job,
         schedule: Schedule,
-        number: int,
+        run: tuple[int, int],
         result: LaneResult,
         error: Exception | None,
     ) -> LaneResult:
-        """Return the result of a lane with its finish time, which is after those that it needed."""
+        """Return the result of a lane with its finish time, which is after those that it needed.
+
+        Args:
+            fork: The activation of the fork.
+            job: The job.
+            schedule: The schedule.
+            run: The number of the lane, and when it began.
+            result: What it gave.
+            error: How it failed.
+        """
         if error is not None:
             self._keep_failure(fork, job, result, error)
         elif "stopped" in result:
             return self._stopped(fork, job)
         before = [schedule.results[need]["finished"] + 1 for need in job.needs]
-        result["finished"], result["number"] = max([time.time_ns(), *before]), number
+        result["number"], result["began"] = run
+        result["finished"] = max([time.time_ns() // 1000, *before])
         if job.needs:
             result["needs"] = [*job.needs]
         return result

@@ -39,8 +39,10 @@ class LaneResult(TypedDict):
     values: list[Write]
     """Its writes, in order."""
     signal: Signal | None
+    began: NotRequired[int]
+    """When its task began, the last time that it did, in microseconds."""
     finished: NotRequired[int]
-    """Its finish time in nanoseconds, after the finish times of all lanes that it needed."""
+    """Its finish time in microseconds, after the finish times of all lanes that it needed."""
     failed: NotRequired[str]
     """How it failed, if its failure is a result."""
     position: NotRequired[Position]

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -33,6 +32,7 @@ from agentgraph.graph.nodes.schedule import AnyFuture, watched
 from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
 from agentgraph.graph.read_back import cannot_be_encoded
 from agentgraph.graph.result_saver import save_result
+from agentgraph.graph.stamps import now
 from agentgraph.graph.state import TAG, with_id
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Write
@@ -91,7 +91,7 @@ class RunCall:
         control: Stops the lane.
         future: Done when the lane has ended; None before the call begins.
         coroutine: What the function awaits, if it is a coroutine.
-        began: When it began, in nanoseconds.
+        began: When it began, in microseconds.
         failure: How it failed, once that is known.
         result: Its result, once that is known.
         is_reported: Whether its failure is an event already.
@@ -120,7 +120,7 @@ class RunCall:
         """Return what is saved of it while it has no result."""
         own = {"agentgraph": "unended", "call": self.call, "agent": self.agent, "request": self.request}
         given_up = {"given_up": True} if self.is_given_up else {}
-        return cast(UnendedCall, {**own, **given_up, "saved": time.time_ns(), **more})
+        return cast(UnendedCall, {**own, **given_up, "saved": now(), **more})
 
 
 class RunCalls:
@@ -312,7 +312,7 @@ class RunCalls:
             start = called.task if self._loop is None else called.atask
             with self._lock:
                 self._numbers.append(number_of(each.call))
-                each.began = time.time_ns()
+                each.began = now()
                 each.future = self._context.copy().run(start, self._ran, each, self._sees(each))
                 if isinstance(each.future, asyncio.Future):
                     watched(each.future)
@@ -393,7 +393,7 @@ class RunCalls:
             said=[each for each in result["messages"] if not isinstance(each, RemoveMessage)],
             data=value_of(result, reducers, frozenset(output_keys(place.agent))),
             began=each.began,
-            ended=time.time_ns(),
+            ended=now(),
         )
         if "answered" in result:
             came["answered"] = result["answered"]

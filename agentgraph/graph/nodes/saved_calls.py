@@ -40,7 +40,7 @@ class CallResult(TypedDict):
     answered: NotRequired[list[Any]]
     """The structured answer: the address of who gave it, and the answer."""
     began: int
-    """When the function made the call, in nanoseconds."""
+    """When the function made the call, in microseconds."""
     ended: int
 
 
@@ -54,7 +54,7 @@ class UnendedCall(TypedDict):
     failed: NotRequired[Mapping[str, object]]
     """The failure, as data."""
     saved: int
-    """When, in nanoseconds: of several the last one counts."""
+    """When, in microseconds: of several the last one counts."""
     again: NotRequired[bool]
     """Whether the function ended by the failure, so that the call runs again."""
     given_up: NotRequired[bool]

@@ -30,7 +30,7 @@ from agentgraph.graph.nodes.lane import task_in
 from agentgraph.graph.nodes.saved_calls import KEYED
 from agentgraph.graph.nodes.saved_calls import number_of as number_of_call
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
-from agentgraph.graph.stamps import Note
+from agentgraph.graph.stamps import Note, number_at
 from agentgraph.graph.state import TAG, Position, ours
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
 from agentgraph.journal.lines import address_at, is_foreign
@@ -58,7 +58,6 @@ _BESIDE = {NOTES, ATTEMPTS, LOSSES, ASKED}
 """The channels of what is saved beside tasks, under ids that LangGraph does not know."""
 _MORE = 64
 """How far the call numbers of a node's tasks are looked for, beyond four times their count."""
-_A_SECOND = 1_000_000_000
 
 PendingWrite = tuple[str, str, object]
 """A task, a channel and a value."""
@@ -440,13 +439,13 @@ class CopiedStep:
         is_beside = writes.keys() <= _BESIDE or _is_unended(writes.get(RETURN))
         return task not in (self._own, NO_TASK) and not is_beside
 
-    def _about(self, task: str) -> tuple[str, Place | None, float, int | None]:
+    def _about(self, task: str) -> tuple[str, Place | None, int, int | None]:
         """Return the address and the place of a task's lane, when it began, and its likely number."""
         tree, came = self._line.tree, ours(self._by_task.get(task, {}).get(RETURN))
-        began = float(came.get("began", 0))
+        began = int(came.get("began", 0))
         if names := self._lanes.get(task):
             first = self._line.lanes[min(names, key=_attempt)][0]
-            began = first.first_time * _A_SECOND  # a lane that runs again began when it did first
+            began = number_at(first.first_time)  # a lane that runs again began when it did first
             name = parts_of(first.namespace)[-1].partition(":")[0]
             place = next(each for each in tree.lanes(self._place) if each.node == name)
             cursor = as_cursor(_first_position(first)["cursor"])[: len(place.counts)]

@@ -24,7 +24,7 @@ class Called(NamedTuple):
         number: Its call number.
         at: The address of the lane that it ran; empty if it ran none.
         place: The place where that lane starts.
-        began: When the lane began, in nanoseconds; 0 if that is not known.
+        began: When the lane began, in microseconds; 0 if that is not known.
         result: What it returned; nothing if it has not ended.
     """
 
@@ -38,7 +38,7 @@ class Called(NamedTuple):
 
     @property
     def ended(self) -> float:
-        """When it ended, in nanoseconds; infinite if it has not."""
+        """When it ended, in microseconds; infinite if it has not."""
         return float(self.result.get("ended", self.result.get("finished", inf)))
 
 
