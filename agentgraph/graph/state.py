@@ -215,6 +215,15 @@ class ChatEnding(TypedDict, total=False):
     """Whether its last message is its output."""
 
 
+class SavedAnswer(TypedDict):
+    """A structured answer, as it is saved while the activation runs."""
+
+    of: str
+    """The name of its type."""
+    data: object
+    """The answer as plain data."""
+
+
 class Border(TypedDict):
     """How an activation ended, while `until`, a check or a limit is still to be asked about it.
 

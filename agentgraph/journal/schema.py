@@ -1,41 +1,89 @@
-"""Every shape that a thread saves, each a typed class with named fields.
+"""Every shape that a thread saves: typed classes with named fields.
 
-Shapes that are written in `graph/` or belong to the tree are defined there, where they are written, and
-named here. What the runner saves besides is defined here: its notes, which say how runs went.
+Shapes that are written in `graph/`, or belong to the tree, are defined there, where they are written,
+and named here. What the runner saves besides is defined here. `soundness.py` checks by these tables
+what a saver returns.
 
-    what                                   where it is saved               shape
-    where a lane is                        channel `position`              Position
-    what the runner notes                  write of the null task          Note, `data` by its kind
+    channel                 shape                                    written by
+    position                Position                                 each node, as it ends
+    messages                messages, each with a Stamp              nodes
+    values                  the values of a run, or Writes           nodes
+    RETURN                  a Result, by its tag                     tasks that nodes run
+    INTERRUPT               questions, each with an Asker            LangGraph
+    ATTEMPTS, UNSAVED_CALLS FormerAttempt, UnsavedCall               calls of tools
+    LOSSES                  Loss                                     steps that fail or pause
+    NOTES                   Notes, whose data have a shape by kind   the runner
+    QUESTIONS               KeptQuestions                            a rewind
 
 Times that give an order are whole microseconds since 1970 (`graph/stamps.py: now`); `seconds` makes
-seconds of them, for people.
+seconds of them, for people. `FORMAT`, the version of all of it, begins the fingerprint of the tree in
+each position.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
+from langgraph.types import Interrupt
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from agentgraph.graph.stamps import Moment, Note
-from agentgraph.graph.state import Position
-from agentgraph.tree.changes import Outline
+from agentgraph.graph.internals import INTERRUPT, RETURN
+from agentgraph.graph.nodes.each import Items
+from agentgraph.graph.nodes.lane import (
+    ATTEMPTS,
+    UNSAVED_CALLS,
+    FormerAttempt,
+    LaneResult,
+    UnsavedCall,
+)
+from agentgraph.graph.nodes.saved_calls import CallResult, UnendedCall
+from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
+from agentgraph.graph.nodes.spending import Loss
+from agentgraph.graph.stamps import ANSWERED, Asker, Moment, Note, Stamp
+from agentgraph.graph.state import TAG, Position, Question, SavedAnswer, TaskResult
+from agentgraph.graph.values import Write
+from agentgraph.tree.changes import FORMAT, Outline
 
 __all__ = [
     "ALL",
+    "ATTEMPTS",
     "CHANGED",
+    "CHANNELS",
+    "DATA",
     "DISCARDED",
+    "FORMAT",
+    "LOSSES",
+    "MESSAGES",
     "NOTES",
+    "QUESTIONS",
     "RECEIVED",
     "RESUMED",
     "REWOUND",
     "STOPPED",
+    "UNSAVED_CALLS",
+    "VALUES",
+    "Asker",
+    "CallResult",
     "Discarded",
+    "FormerAttempt",
+    "Items",
+    "KeptQuestions",
+    "LaneResult",
+    "Loss",
     "Moment",
     "Note",
     "Outline",
     "Position",
     "Received",
+    "Result",
     "Rewound",
+    "SavedAnswer",
+    "Stamp",
     "StateCopy",
+    "TaskResult",
+    "UnendedCall",
+    "UnsavedCall",
+    "Write",
 ]
 
 NOTES = "agentgraph_notes"
@@ -100,3 +148,54 @@ class Rewound(TypedDict):
     """The address to which the thread went back."""
     states: list[StateCopy]
     """What is saved of the states of graphs after the commit."""
+
+
+QUESTIONS = "agentgraph_asked"
+"""The channel under which a rewind saves the questions of what it keeps."""
+
+
+class KeptQuestions(TypedDict):
+    """The questions that a task had asked before a rewind: their ids could not be computed any more."""
+
+    task: str
+    """The id of the task on the new line."""
+    ids: list[str]
+    """The ids, as notes have them."""
+
+
+Result = Annotated[LaneResult | CallResult | UnendedCall | Items | TaskResult, Field(discriminator=TAG)]
+"""What tasks save, told apart by its tag. Tasks that functions of users run save other things."""
+
+DATA: Mapping[str, Any] = {
+    "custom": Any,
+    "exit": None,
+    "break_loop": None,
+    "transfer_to": str,
+    "chosen": str,
+    "values": dict[str, Any] | list[list[Any]],
+    "interrupted": Question,
+    "discarded": list[str],
+    "error": str,
+    ANSWERED: SavedAnswer,
+    RESUMED: list[str],
+    RECEIVED: Received,
+    STOPPED: None,
+    DISCARDED: Discarded,
+    REWOUND: Rewound,
+    CHANGED: Outline,
+}
+"""The data of notes, by kind. Those of "values" may refer to what is saved beside the note."""
+
+MESSAGES, VALUES = "messages", "values"
+"""The channels of messages and values. Their lists, or snapshots of them, are checked one by one."""
+CHANNELS: Mapping[str, Any] = {
+    "position": Position,
+    INTERRUPT: list[Interrupt],
+    RETURN: Result,
+    NOTES: list[Note],
+    ATTEMPTS: FormerAttempt,
+    UNSAVED_CALLS: UnsavedCall,
+    LOSSES: Loss,
+    QUESTIONS: KeptQuestions,
+}
+"""The form of each value that a step has written under another channel, or that the state has there."""

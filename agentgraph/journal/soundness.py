@@ -1,28 +1,34 @@
 """Checks the form of what a saver returns, where it is read; all other code relies on it.
 
 What a saver stores may have been damaged, or written by somebody else. Unchecked, wrong data is met
-somewhere in a run, and looks like the failure of an agent.
+somewhere in a run, and looks like the failure of an agent. The forms are made of the shapes that
+`schema.py` lists, once. Then pydantic checks a checkpoint as a whole, without calls in Python for its
+values.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from traceback import walk_tb
-from typing import Annotated, Any, NotRequired, TypeAlias
+from types import UnionType
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, Union, get_args, get_origin
 
 from langchain_core.messages import BaseMessage
+from langgraph.constants import START
 from langgraph.types import Interrupt
-from pydantic import Field, TypeAdapter, ValidationError
-from typing_extensions import TypedDict, TypeIs
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator, core_schema
+from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.signal_handlers import is_of_a_handler
-from agentgraph.graph.stamps import STAMP
-from agentgraph.graph.state import TAG, Position, ours
+from agentgraph.graph.stamps import STAMP, Moment, Note, Stamp
+from agentgraph.graph.state import Position
 from agentgraph.graph.strict_serializer import UnreadableError, UnreadSnapshot
-from agentgraph.graph.values import Write
 from agentgraph.journal.saved import Saved, parts_of
-from agentgraph.journal.schema import NOTES
+from agentgraph.journal.schema import CHANNELS, DATA, FORMAT, MESSAGES, NOTES, VALUES, Outline
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.places import Tree
 
@@ -33,18 +39,9 @@ _Versions: TypeAlias = Annotated[
     Field(union_mode="left_to_right"),
 ]
 """Versions that can be compared: all begin with a number, are numbers, or other texts."""
-_Pair: TypeAlias = Annotated[Sequence[int], Field(min_length=2, max_length=2)]
-_Moment: TypeAlias = tuple[str, int, int, str, bool]
-_Stamp: TypeAlias = (
-    tuple[str]
-    | _Moment
-    | tuple[str, int, int, str, bool, list[str]]
-    | tuple[str, int, int, str, bool, list[str], bool]
-)
+_Pair: TypeAlias = Annotated[tuple[int, int], Field(strict=False)]
 _Map: TypeAlias = dict[str, Any]
-_List: TypeAlias = list[Any]
-_Note: TypeAlias = tuple[str, str, Any, str, _List]
-_RESULTS = {"lane", "tool", "node", "message"}
+_Write: TypeAlias = Annotated[tuple[str, str, Any], Field(strict=False)]
 
 
 class _Checkpoint(TypedDict):
@@ -68,6 +65,30 @@ class _Metadata(TypedDict):
     counters_since_delta_snapshot: NotRequired[dict[str, _Pair]]
 
 
+class _Parts(TypedDict):
+    """What a saver returns of a checkpoint."""
+
+    checkpoint: _Checkpoint
+    metadata: _Metadata
+    writes: list[_Write] | None
+
+
+_NAMES: Mapping[str, str] = {
+    "checkpoint": "a checkpoint",
+    "metadata": "the metadata of a checkpoint",
+    "writes": "what a step wrote",
+    "versions": "the versions of the channels of a checkpoint",
+    "position": "the position of an agent",
+    MESSAGES: "a message",
+    VALUES: "the values of a run",
+    INTERRUPT: "a question",
+    RETURN: "the result of a task",
+    NOTES: "a note of a run",
+}
+"""What errors call the parts of a checkpoint, and the channels."""
+_KIND = Note._fields.index("kind")
+_OTHER_FORMAT = "continue it with the version of agentgraph that saved it, or start a new thread"
+
 SENSELESS = (AssertionError, AttributeError, LookupError, TypeError, ValueError, NotImplementedError)
 """What is raised where one part of a thread does not fit another."""
 
@@ -88,99 +109,208 @@ def is_met_by_langgraph(error: BaseException) -> bool:
     return isinstance(error, SENSELESS) and module.startswith(("langgraph.", "langchain_core."))
 
 
-@cache
-def _adapter(form: Any) -> TypeAdapter[object]:
-    return TypeAdapter(form)
-
-
 def check_sound(tree: Tree, saved: Saved) -> None:
     """Check the form of a checkpoint, with its writes.
 
     Raises:
         UnreadableError: It is malformed.
     """
-    _check(_Checkpoint, saved.checkpoint, "a checkpoint")
-    _check(_Metadata, saved.metadata, "the metadata of a checkpoint")
-    versions = [saved.checkpoint["channel_versions"], *saved.checkpoint["versions_seen"].values()]
-    _check(_Versions, versions, "the versions of the channels of a checkpoint")
+    parts, versions, channels = _validators()
+    checkpoint, writes = saved.checkpoint, saved.pending_writes
     try:
-        datetime.fromisoformat(saved.checkpoint["ts"])
+        parts.validate_python(
+            [{"checkpoint": checkpoint, "metadata": saved.metadata, "writes": writes}]
+        )
+        every = [checkpoint["channel_versions"], *checkpoint["versions_seen"].values()]
+        versions.validate_python([{"versions": every}])
+        datetime.fromisoformat(checkpoint["ts"])
+        if not (saved.namespace and tree.is_foreign(parts_of(saved.namespace))):
+            channels.validate_python([_by_channel(saved)])
+    except ValidationError as error:
+        raise _fault(error) from error
     except ValueError as error:
         if is_of_a_handler(error):
             raise
         raise UnreadableError(f"malformed: the time of a checkpoint ({error})") from error
-    if not tree.is_foreign(parts_of(saved.namespace)):
-        for channel, value in [*saved.checkpoint["channel_values"].items(), *_writes(saved)]:
-            _check_channel(channel, value)
 
 
-def _writes(saved: Saved) -> Iterator[tuple[str, object]]:
-    for task, channel, value in saved.pending_writes or ():
-        _check(str, task, "the id of a task")
-        _check(str, channel, "the name of a channel")
-        yield channel, value
+def _by_channel(saved: Saved) -> dict[str, list[Any]]:
+    """Return what is checked of the state and the writes of a step, by channel."""
+    state, found = saved.checkpoint["channel_values"], dict[str, list[Any]]()
+    written = [(channel, value) for _, channel, value in saved.pending_writes or ()]
+    for channel, value in [*state.items(), *written]:
+        if isinstance(value, UnreadSnapshot):
+            continue  # who reads it later checks it
+        if channel in (MESSAGES, VALUES):
+            several = getattr(value, "value", value)  # of a snapshot
+            value = several if isinstance(several, list | tuple) else [several]
+            found[channel] = [*found.get(channel, ()), *value]
+        elif channel == "position":
+            is_partial = value is None or (isinstance(value, dict) and value.keys() == {"settled"})
+            found[channel] = [*found.get(channel, ()), *([] if is_partial else [value])]
+        elif channel in CHANNELS and channel != RETURN:
+            each = [*value] if isinstance(value, tuple) else value
+            found[channel] = [*found.get(channel, ()), each]
+    begun = state.get(START)
+    if isinstance(begun, dict) and begun.get("position"):
+        found["position"] = [*found.get("position", ()), begun["position"]]
+    found[RETURN] = [*saved.results.values()]
+    for position in found.get("position", ()):
+        if isinstance(position, dict) and isinstance(calls := position.get("calls"), list):
+            found[RETURN] += calls
+    return found
 
 
-def _check_channel(channel: str, value: Any) -> None:
-    match channel:
-        case "position" if isinstance(value, dict) and value.keys() == {"settled"}:
-            pass  # it only adds settled values
-        case "position" if value is not None:
-            _check(Position, value, "the position of an agent")
-            _check_notes(value.get("told", ()))
-        case "messages" | "values" if isinstance(value, UnreadSnapshot):
-            pass  # who reads it later checks it
-        case "messages":
-            _check_messages(getattr(value, "value", value))
-        case "values":
-            written = getattr(value, "value", value)
-            for each in written if _is_list(written) else [written]:
-                _check(_Map, each, "the values of a run")
-        case _ if channel == INTERRUPT:
-            _check(tuple[Interrupt, ...], _tuple(value), "a question")
-            _check(list[str], [each.id for each in value], "the id of a question")
-        case _ if channel == RETURN and ours(value).get(TAG) in _RESULTS:
-            _check(str | None, value.get("signal"), "how a lane ended")
-            _check(list[Write], value["values"], "the values that a lane wrote")
-            for name in ("messages", "position"):
-                _check_channel(name, value.get(name))
-        case _ if channel == NOTES:
-            _check(_List, value, "the notes of a run")
-            _check_notes(value)
+def _fault(error: ValidationError) -> UnreadableError:
+    """Return the error for what does not fit a form: it names the field."""
+    errors = error.errors(include_url=False)
+    first = next((each for each in errors if not _is_of_another_kind(each["loc"], errors)), errors[0])
+    _, part, *rest = first["loc"]
+    if part in CHANNELS or part in (MESSAGES, VALUES):
+        rest = rest[1:]  # without its number among those under the channel
+    if first["type"] == "string_pattern_mismatch" and rest[-1:] == ["tree"]:
+        return UnreadableError(
+            f"saved in another form than this version of agentgraph reads, which is {FORMAT}",
+            _OTHER_FORMAT,
+        )
+    name, at = _NAMES.get(str(part), f"the channel {part!r}"), ".".join(map(str, rest))
+    return UnreadableError(
+        f"malformed: {name} ({at and f'{at}: '}{first['msg']}, got {shown(first['input'], 100)})"
+    )
 
 
-def _is_list(value: object) -> TypeIs[list[object] | tuple[object, ...]]:
-    return isinstance(value, list | tuple)
+def _is_of_another_kind(at: Sequence[int | str], errors: Sequence[ErrorDetails]) -> bool:
+    """Return whether an error is that of a note which is tried as one of another kind than its own."""
+    others = [each["loc"] for each in errors if each["type"] == "literal_error"]
+    return any(at[: len(each) - 1] == each[:-1] for each in others if each[-1] == _KIND)
 
 
-def _check_messages(messages: object) -> None:
-    for each in messages if _is_list(messages) else [messages]:
-        if not isinstance(each, BaseMessage):
-            _check(_Map | str | _List | tuple[Any, ...] | None, each, "a message")
+@dataclass(frozen=True, eq=False)
+class _Items:
+    """The form of a list whose items have meanings by their places.
+
+    Attributes:
+        forms: The forms of the items of each list that there may be, by a name for errors; by their
+            lengths if these tell the lists apart.
+    """
+
+    forms: Mapping[Any, Sequence[Any]]
+
+    def __get_pydantic_core_schema__(self, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the list."""
+        choices: dict[Any, CoreSchema] = {
+            name: core_schema.tuple_schema(
+                [handler.generate_schema(each) for each in forms], strict=False
+            )
+            for name, forms in self.forms.items()
+        }
+        if all(isinstance(name, int) for name in choices):
+            every: CoreSchema = core_schema.tagged_union_schema(choices, len)
         else:
-            _check(_Stamp | None, _tuple(each.response_metadata.get(STAMP)), "the stamp of a message")
+            every = core_schema.union_schema([(each, name) for name, each in choices.items()])
+        return core_schema.chain_schema([core_schema.list_schema(), every])
 
 
-def _check_notes(notes: Iterable[Any]) -> None:
-    for note in notes:
-        _check(_Note, _tuple(note), "a note")
-        _check(tuple[str] | _Moment, (note[3], *note[4]), "the time of an event")
+@dataclass(frozen=True, eq=False)
+class _Attributes:
+    """The form of an object with some attributes.
+
+    Attributes:
+        forms: The forms of the attributes.
+        kind: The class of the object, if it is checked.
+    """
+
+    forms: Mapping[str, Any]
+    kind: type | None = None
+
+    def __get_pydantic_core_schema__(self, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the object."""
+        forms = self.forms.items()
+        fields = {name: core_schema.model_field(handler.generate_schema(form)) for name, form in forms}
+        own: CoreSchema = core_schema.model_fields_schema(fields, from_attributes=True)
+        if self.kind is None:
+            return own
+        return core_schema.chain_schema([core_schema.is_instance_schema(self.kind), own])
 
 
-def _tuple(value: object) -> object:
-    return tuple(value) if _is_list(value) else value
+def _first_fields(shape: type, *counts: int) -> Any:
+    """Return the form of a list of the first fields of a named tuple, as many as one of some counts."""
+    types = [_form(each) for each in get_type_hints(shape).values()]
+    return Annotated[Any, _Items({count: types[:count] for count in counts})]
 
 
-def _check(form: object, value: object, what: str) -> None:
-    try:
-        _adapter(form).validate_python(value, strict=True)
-    except ValidationError as error:
-        causes = [each.get("ctx", {}).get("error") for each in error.errors(include_url=False)]
-        for cause in causes:
-            if isinstance(cause, Exception) and is_of_a_handler(cause):
-                raise cause from None
-        first = error.errors(include_url=False, include_input=False)[0]
-        at = ".".join(map(str, first["loc"]))
-        raise UnreadableError(
-            f"malformed: {what} ({at and f'{at}: '}{first['msg']}, got {shown(value, 100)})"
-        ) from error
+def _note() -> Any:
+    """Return the form of a note, whose data depend on its kind."""
+    types = {name: _form(each) for name, each in get_type_hints(Note).items()}
+    types["moment"] = _first_fields(Moment, 0, 4)
+    by_kind = {
+        kind: [*{**types, "kind": Literal[kind], "data": _form(data)}.values()]
+        for kind, data in DATA.items()
+    }
+    return Annotated[Any, _Items(by_kind)]
+
+
+@cache
+def _message() -> Any:
+    """Return the form of a message: its stamp is sound, if it has one."""
+    stamp = _first_fields(Stamp, 1, 5, 6, 7) | None
+    metadata = TypedDict("metadata", {STAMP: stamp}, total=False)  # type: ignore[misc]
+    return Annotated[Any, _Attributes({"response_metadata": metadata})]
+
+
+def _form(shape: Any) -> Any:
+    """Return the form in which a shape is stored, for pydantic."""
+    if shape is BaseMessage:
+        return _message()
+    if shape is Interrupt:
+        return Annotated[Any, _Attributes({"id": str}, Interrupt)]
+    if shape is Note:
+        return _note()
+    if is_typeddict(shape) and shape is not Outline:
+        hints = get_type_hints(shape, include_extras=True).items()
+        forms = {name: _form(_OF_FIELDS.get((shape, name), each)) for name, each in hints}
+        return TypedDict(shape.__name__, forms, total=shape.__total__)  # type: ignore[operator]
+    origin, inner = get_origin(shape), get_args(shape)
+    if origin in (None, Literal):
+        return shape
+    if origin is Annotated:
+        return Annotated[(_form(inner[0]), *shape.__metadata__)]
+    own = tuple(map(_form, inner))
+    if origin in (Union, UnionType):
+        return reduce(or_, own)
+    return _STORED.get(origin, origin)[own if len(own) > 1 else own[0]]
+
+
+def _list_of(form: Any) -> Any:
+    return list[form]
+
+
+_STORED: Mapping[Any, Any] = {Mapping: dict, Sequence: list}
+"""What savers give back for an abstract type."""
+_OF_FIELDS: Mapping[tuple[Any, str], Any] = {
+    (Position, "told"): NotRequired[list[Note]],
+    (Position, "calls"): NotRequired[list[dict[str, Any]]],
+    (Position, "tree"): Annotated[str, Field(pattern=rf"^({FORMAT}\.|$)")],
+}
+"""The forms of fields whose types, in a lower folder, cannot say all."""
+
+
+@cache
+def _validators() -> tuple[SchemaValidator, SchemaValidator, SchemaValidator]:
+    """Return what checks a checkpoint, its versions, and its channels."""
+    message: Any = dict[str, Any] | str | list[Any] | tuple[Any, ...] | None | _message()
+    channels = {name: _list_of(_form(shape)) for name, shape in CHANNELS.items()}
+    channels[MESSAGES] = _list_of(Annotated[message, Field(union_mode="left_to_right")])
+    channels[VALUES] = list[dict[str, Any]]
+    return (
+        _validator(_Parts),
+        _validator(TypedDict("versions", {"versions": _Versions})),  # type: ignore[operator]
+        _validator(TypedDict("channels", channels, total=False)),  # type: ignore[operator]
+    )
+
+
+def _validator(form: Any) -> SchemaValidator:
+    """Return what checks lists of a form: without the calls in Python of an adapter."""
+    validator = TypeAdapter(_list_of(form), config=ConfigDict(strict=True)).validator
+    assert isinstance(validator, SchemaValidator)
+    return validator

@@ -69,9 +69,14 @@ def lines_of(outline: Outline, indent: str = "") -> Iterator[str]:
         yield from lines_of(each, f"{indent}  ")
 
 
+FORMAT = "2"
+"""The version of the form in which threads are saved: to be raised when a saved shape changes."""
+
+
 def fingerprint_of(outline: Outline) -> str:
-    """Return a hash of an outline: eight characters."""
-    return hashlib.sha256(json.dumps(outline, sort_keys=True).encode()).hexdigest()[:8]
+    """Return a hash of an outline, eight characters, after the version of the form of what is saved."""
+    digest = hashlib.sha256(json.dumps(outline, sort_keys=True).encode()).hexdigest()
+    return f"{FORMAT}.{digest[:8]}"
 
 
 def names_in(outline: Outline) -> set[str]:

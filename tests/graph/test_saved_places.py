@@ -74,6 +74,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "ErrorData": "classes args attributes said failures",
         "LaneResult": "failed",
         "UnendedCall": "failed",
+        "UnsavedCall": "failed",
         "FormerAttempt": "failed came",
         "LaneState": "failure",
         "Update": "failure",
@@ -96,11 +97,13 @@ FIELDS: dict[str, dict[str, str]] = {
         "Update": "position",
         "Loss": "spent begun",
         "Discarded": "cursor ids is_final",
+        "KeptQuestions": "task ids",
+        "UnsavedCall": "number",
         "StateCopy": "namespace of id parent parents",
         "Rewound": "ids again since at states",
     },
 }
-NOT_SAVED = {"Chosen", "_State", "RunArguments", "_Checkpoint", "_Metadata"}
+NOT_SAVED = {"Chosen", "_State", "RunArguments", "_Checkpoint", "_Metadata", "_Parts"}
 """Forms of calls, and of what savers return."""
 SAVING: dict[str, str] = {
     "graph.chat.tool_call.Attempts._keep": FAILURES,

@@ -33,7 +33,6 @@ from agentgraph.graph.chat.models import (
     unfit,
 )
 from agentgraph.graph.chat.output import (
-    SavedAnswer,
     Wanted,
     saved_answer,
     with_json_answer,
@@ -47,7 +46,7 @@ from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.nodes.swarm import active_of, enter_active
 from agentgraph.graph.saving import serializer_of
 from agentgraph.graph.stamps import address_of, renamed
-from agentgraph.graph.state import ChatEnding, with_id
+from agentgraph.graph.state import ChatEnding, SavedAnswer, with_id
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address

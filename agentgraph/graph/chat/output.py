@@ -18,7 +18,6 @@ from langchain.agents.structured_output import (
     ToolStrategy,
 )
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolCall, ToolMessage
-from typing_extensions import TypedDict
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.context import Reply
@@ -39,20 +38,12 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.lane import LaneResult, last_text, value_of
 from agentgraph.graph.stamps import ANSWERED
+from agentgraph.graph.state import SavedAnswer
 from agentgraph.tree.addresses import parse_address
 from agentgraph.tree.places import Place, Tree
 
 Strategy = ResponseFormat[Any]
 """A strategy of LangChain for answers that fit a schema."""
-
-
-class SavedAnswer(TypedDict):
-    """An answer, as it is saved while the activation runs."""
-
-    of: str
-    """The name of its type."""
-    data: object
-    """The answer as plain data."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,14 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.callers import Caller, attempt_of_run
 from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.nodes.emitter import Emitter
-from agentgraph.graph.nodes.lane import CHANNEL, FormerAttempt, attempts_in, namespace_of_attempt
+from agentgraph.graph.nodes.lane import (
+    ATTEMPTS,
+    UNSAVED_CALLS,
+    FormerAttempt,
+    UnsavedCall,
+    attempts_in,
+    namespace_of_attempt,
+)
 from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.tasks import request_of, task_of
 from agentgraph.graph.open_types import Saver
@@ -75,8 +82,6 @@ from agentgraph.tree.addresses import is_in_call, parse_address
 
 UNSAVED = "$agentgraph_unsaved"
 """The key in what replaces an artifact that cannot be saved; its value is the type of that."""
-_FAILED = "agentgraph_unsaved"
-"""The channel of a call whose saved result is a failure: what the tool gave cannot be saved."""
 
 
 class Attempts:
@@ -219,7 +224,7 @@ class Attempts:
             ended["came"] = self.came
         else:
             ended["failed"] = as_data(self._failure)
-        return [(CHANNEL, ended)], str(uuid5(NAMESPACE_URL, namespace))
+        return [(ATTEMPTS, ended)], str(uuid5(NAMESPACE_URL, namespace))
 
 
 class RunningCall:
@@ -503,15 +508,15 @@ class RunningCall:
         read = saver.get_tuple, saver.aget_tuple
         saved = await Call(*read, (step_config(self.activation.config),))
         for _, channel, value in (saved.pending_writes if saved else None) or ():
-            if channel == _FAILED and value["number"] == self.opened.number:
+            if channel == UNSAVED_CALLS and value["number"] == self.opened.number:
                 return from_data(value["failed"])
         return None
 
     async def keep_failure(self, error: Exception) -> None:
         """Save a failure as the result of the call, so that the tool does not run again."""
         if (saver := saver_of(self.activation.config)) is not None:
-            failed = {"number": self.opened.number, "failed": as_data(error)}
-            arguments = (step_config(self.activation.config), [(_FAILED, failed)], str(uuid4()))
+            failed = UnsavedCall(number=self.opened.number, failed=as_data(error))
+            arguments = (step_config(self.activation.config), [(UNSAVED_CALLS, failed)], str(uuid4()))
             await Call(saver.put_writes, saver.aput_writes, arguments)
 
     def _owned(self, message: BaseMessage, seen: BaseMessage | None) -> BaseMessage:

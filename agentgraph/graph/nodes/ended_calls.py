@@ -13,6 +13,9 @@ from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import is_in_call
 
+_NOWHERE = Position(next=None, cursor=[], tree="")
+"""The position of a call that is reported already."""
+
 
 async def end_calls(runs: RunCalls, error: BaseException | None) -> None:
     """End the calls of a function, after all of them have ended.
@@ -145,5 +148,5 @@ def _carry(runs: RunCalls) -> None:
         if each.result is not None:
             kept[each.call] = each.result
         elif each.failure is not None:
-            kept[each.call] = each.unended(failed=as_data(each.failure), position={})
+            kept[each.call] = each.unended(failed=as_data(each.failure), position=_NOWHERE)
     runs.activation.carry_calls([*kept.values()])

@@ -211,7 +211,7 @@ def result_of(state: Mapping[str, Any]) -> LaneResult:
     return result
 
 
-CHANNEL = "agentgraph_attempt"
+ATTEMPTS = "agentgraph_attempt"
 """The channel of the pending writes that hold attempts."""
 
 
@@ -234,10 +234,23 @@ class FormerAttempt(TypedDict):
     """Otherwise its failure, as data."""
 
 
+UNSAVED_CALLS = "agentgraph_unsaved"
+"""The channel of `UnsavedCall`s."""
+
+
+class UnsavedCall(TypedDict):
+    """The failure of a call of which the tool gave something that cannot be saved: its saved result."""
+
+    number: int
+    """The number of the call."""
+    failed: ErrorData
+    """The failure, as data."""
+
+
 def attempts_in(saved: CheckpointTuple | None) -> list[FormerAttempt]:
     """Return the attempts saved with a checkpoint; those of each call in order."""
     writes = (saved.pending_writes if saved else None) or ()
-    attempts: list[FormerAttempt] = [value for _, channel, value in writes if channel == CHANNEL]
+    attempts: list[FormerAttempt] = [value for _, channel, value in writes if channel == ATTEMPTS]
     return sorted(attempts, key=lambda each: each["attempt"])
 
 

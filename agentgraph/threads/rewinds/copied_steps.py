@@ -25,8 +25,7 @@ from agentgraph.graph.internals import (
     RETURN,
     recast_checkpoint_ns,
 )
-from agentgraph.graph.nodes.lane import CHANNEL as ATTEMPTS
-from agentgraph.graph.nodes.lane import task_in
+from agentgraph.graph.nodes.lane import ATTEMPTS, task_in
 from agentgraph.graph.nodes.saved_calls import KEYED
 from agentgraph.graph.nodes.saved_calls import number_of as number_of_call
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
@@ -35,7 +34,7 @@ from agentgraph.graph.state import TAG, Position, ours
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
 from agentgraph.journal.lines import address_at, is_foreign
 from agentgraph.journal.saved import COPIED, NO_TASK, Saved, keeps_state, parts_of
-from agentgraph.journal.schema import NOTES
+from agentgraph.journal.schema import NOTES, QUESTIONS, KeptQuestions
 from agentgraph.journal.steps import Spot, is_at_or_in
 from agentgraph.journal.thread_config import config_of
 from agentgraph.threads.rewinds.siblings import Called, Siblings, kept_beside
@@ -52,9 +51,7 @@ from agentgraph.tree.position import start
 
 _STOPPED = (INTERRUPT, ERROR)
 """The channels that say how a step stopped that is to go on."""
-ASKED = "agentgraph_asked"
-"""The channel of the ids of the questions that a kept call had asked, as notes have them."""
-_BESIDE = {NOTES, ATTEMPTS, LOSSES, ASKED}
+_BESIDE = {NOTES, ATTEMPTS, LOSSES, QUESTIONS}
 """The channels of what is saved beside tasks, under ids that LangGraph does not know."""
 _MORE = 64
 """How far the call numbers of a node's tasks are looked for, beyond four times their count."""
@@ -295,7 +292,7 @@ class CopiedStep:
         kept = [
             self._moved(task, channel, value)
             for task, channel, value in self._saved.pending_writes or ()
-            if channel != ASKED
+            if channel != QUESTIONS
             and (is_over or not (channel in _STOPPED or (runs_graph and channel == RETURN)))
         ]  # a graph that is under way begins its step anew
         return [*kept, *self._asked_by(self._called)]
@@ -304,7 +301,7 @@ class CopiedStep:
         self, task: str, channel: str, value: Any, kept: Set[str], lanes: Set[str], target: Called
     ) -> bool:
         """Return whether a write of a step on the way is kept."""
-        if channel in (NOTES, LOSSES, ASKED):
+        if channel in (NOTES, LOSSES, QUESTIONS):
             return False
         if channel == ATTEMPTS:
             return bool(value["namespace"] in lanes)
@@ -317,15 +314,15 @@ class CopiedStep:
         """Yield what is saved of the questions of tasks, whose ids another line could not compute."""
         for task in kept:
             if asked := self._questions(task):
-                yield str(uuid4()), ASKED, {"task": self._ids[task], "ids": sorted(asked)}
+                yield str(uuid4()), QUESTIONS, KeptQuestions(task=self._ids[task], ids=sorted(asked))
 
     def _questions(self, task: str) -> set[str]:
         """Return the ids of the questions that a task has asked, as notes have them."""
         asked = {
             each
             for writes in self._by_task.values()
-            if ASKED in writes and writes[ASKED]["task"] == task
-            for each in writes[ASKED]["ids"]
+            if QUESTIONS in writes and writes[QUESTIONS]["task"] == task
+            for each in writes[QUESTIONS]["ids"]
         }
         writes, within = self._by_task.get(task, {}), f"{self._called[task].name}:{task}"
         if RESUME in writes or INTERRUPT in writes:
