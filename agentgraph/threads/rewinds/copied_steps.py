@@ -432,9 +432,10 @@ class CopiedStep:
         raise LangGraphChangedError(version("langgraph"), self._node)
 
     def _is_task(self, task: str, writes: Mapping[str, object]) -> bool:
-        """Return whether writes are those of a task that the node called."""
+        """Return whether writes are those of a task that the node called, and no user's function."""
+        is_users = RETURN in writes and not ours(writes[RETURN])
         is_beside = writes.keys() <= _BESIDE or _is_unended(writes.get(RETURN))
-        return task not in (self._own, NO_TASK) and not is_beside
+        return task not in (self._own, NO_TASK) and not (is_beside or is_users)
 
     def _about(self, task: str) -> tuple[str, Place | None, int, int | None]:
         """Return the address and the place of a task's lane, when it began, and its likely number."""
