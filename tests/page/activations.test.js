@@ -4,7 +4,7 @@ import {test} from "node:test";
 import {
   addressParts, callOf, countAt, isAround, lastPart, pathOf, pathsOf, placesOf, standings, worstState,
 } from "../../agentgraph/window/page/activations.js";
-import {bar, node} from "./bars.js";
+import {bar, node} from "./trees.js";
 
 const TREE = node("report", "sequential", [
   node("refine", "loop", [node("writer"), node("critic")]),

@@ -7,7 +7,7 @@ import {limitHit} from "../../agentgraph/window/page/limits.js";
 import {activationBar, lookAt, lookedAt, selectTarget} from "../../agentgraph/window/page/looking.js";
 import {valueOf} from "../../agentgraph/window/page/maps.js";
 import {stagesOf} from "../../agentgraph/window/page/stages.js";
-import {bar, node, stateOf} from "./bars.js";
+import {bar, knownBars, node, stateOf} from "./trees.js";
 
 const AGENT = bar("s/a", 0, 1, {turn: 2});
 const TOOL = bar("s/a", 0, 1, {id: "tool", kind: "tool", inside: AGENT.id});
@@ -42,7 +42,7 @@ test("an activation is selected once its bar is there, the innermost of those th
   lookAt(store, {threadId: "t", address: "s/a", turn: 2});
   assert.deepEqual(lookedAt(store.state), {thread_id: "t", at: "s/a", turn: 2});
   assert.equal(store.state.selected, null);
-  store.state.bars = new Map([AGENT, bar("s/a", 5, 6, {id: "other turn"})].map((each) => [each.id, each]));
+  store.state.bars = knownBars([AGENT, bar("s/a", 5, 6, {id: "other turn"})]);
   selectTarget(store);
   assert.deepEqual([store.state.selected, store.state.target, store.opened], [AGENT.id, null, []]);
 });

@@ -3,7 +3,7 @@ import {test} from "node:test";
 
 import {firstAt, isMostlyWaits, layOut, makeAxis} from "../../agentgraph/window/page/rows.js";
 import {makeView, RULER, ROW} from "../../agentgraph/window/page/view.js";
-import {bar} from "./bars.js";
+import {bar} from "./trees.js";
 
 const rowsOf = (bars) => layOut(bars).rows.map((row) => row.map((item) => item.bar.id));
 
@@ -82,4 +82,22 @@ test("a view that zooms keeps what is at a place there, and no longer fits all",
   assert.equal(view.mode, "free");
   view.show(view.layout.items[0]);
   assert.ok(view.toX(0) >= 0);
+});
+
+test("items are in the order in which they began, what encloses others first", () => {
+  const bars = [bar("b", 2, 3), bar("s/a", 0, 1, {inside: "s"}), bar("s", 0, 3)];
+  assert.deepEqual(layOut(bars).items.map((item) => item.bar.id), ["s", "s/a", "b"]);
+});
+
+test("a view that is moved, or leaves out waits, keeps to what it shows", () => {
+  const view = makeView(() => 240);
+  view.setBars([bar("a", 0, 10), bar("b", 110, 120)]);
+  view.settle();
+  view.pan(20);
+  assert.equal(view.mode, "free");
+  assert.equal(Math.round(view.toX(0)), 12 - 20);
+  const middle = view.toTime(120);
+  view.setShort(true);
+  assert.equal(view.waits.length, 1);
+  assert.ok(Math.abs(view.toTime(120) - middle) < 1e-6);
 });

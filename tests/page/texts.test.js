@@ -6,7 +6,7 @@ import {lineDiff, valueChanges} from "../../agentgraph/window/page/diff.js";
 import {countText, durationText, shortText, timeText} from "../../agentgraph/window/page/elements.js";
 import {asText, readObject, tokensText} from "../../agentgraph/window/page/entries.js";
 import {isLap, labelOf, optionText} from "../../agentgraph/window/page/labels.js";
-import {bar} from "./bars.js";
+import {bar} from "./trees.js";
 
 test("durations are read as people say them", () => {
   const seconds = [0, 0.0994, 0.0996, 3.44, 59.96, 125, 3600, 172800, null, undefined, NaN, -1];

@@ -3,7 +3,8 @@
 // A panel is made by `makeSomething(store, backend)` and is {node, update(state, changed)}: `node` is
 // its element, `update` is called with the state and the Set of keys that have changed.
 
-import {pathOf, pathsOf} from "./activations.js";
+import {pathsOf} from "./activations.js";
+import {dropOldest, mergeBars, placeBars} from "./bars.js";
 
 /** @import {Backend, Bar, Hear, Heard, Panel, State, Store} from "./page.d.ts" */
 /** @import {News, Thread, Timeline} from "./shapes.d.ts" */
@@ -11,7 +12,6 @@ import {pathOf, pathsOf} from "./activations.js";
 /** @typedef {{[K in keyof Heard]: (data: Heard[K]) => void}} Listeners */
 
 const MOST_BARS = 50000; // older ones are asked for again
-const MOST_TEXT = 2000; // characters of a bar that are kept; one activation is read whole
 const MOST_SAID = 20000; // the last characters of what an agent is saying
 const LISTED_FIRST = 50;
 const LISTED_MORE = 100;
@@ -41,7 +41,10 @@ export function makeStore(backend) {
   /** @param {Partial<State>} changes */
   function set(changes) {
     Object.assign(state, changes);
-    if (changes.about) placeBars();
+    if (changes.about) {
+      paths = pathsOf(changes.about.tree);
+      placeBars(state.bars.values(), paths);
+    }
     const changed = new Set(Object.keys(changes));
     for (const panel of panels) panel.update(state, changed);
   }
@@ -83,48 +86,24 @@ export function makeStore(backend) {
     set({texts: state.texts});
   }
 
-  /**
-   * What `continues` is added to what is known; anything else takes its place.
-   *
-   * @param {Timeline & {gone?: string[]}} timeline
-   */
-  function hearBars({bars, continues, is_whole: isWhole, gone = []}) {
-    if (!continues) state.bars.clear();
-    for (const id of gone) state.bars.delete(id);
+  /** @param {Timeline & {gone?: string[]}} timeline */
+  function hearBars(timeline) {
+    const {bars, is_whole: isWhole} = timeline;
+    mergeBars(state.bars, timeline);
+    placeBars(bars, paths);
     const said = state.texts.size;
-    for (const bar of bars) hearBar(bar);
+    for (const bar of bars) if (bar.state !== "running") forgetText(bar);
     /** @type {Partial<State>} */
     const changes = {bars: state.bars};
     if (isWhole !== undefined) changes.isWhole = isWhole;
-    if (state.bars.size > MOST_BARS) {
-      dropOldest();
-      changes.isWhole = false;
-    }
+    if (dropOldest(state.bars, MOST_BARS)) changes.isWhole = false;
     if (state.texts.size < said) changes.texts = state.texts;
     set(changes);
   }
 
   /** @param {Bar} bar */
-  function hearBar(bar) {
-    const known = state.bars.get(bar.id);
-    const isRetry = known && known.ended !== null && bar.began >= known.ended;
-    if (known && !isRetry) bar.began = Math.min(bar.began, known.began);
-    if (bar.text.length > MOST_TEXT) bar.text = `${bar.text.slice(0, MOST_TEXT)}…`;
-    bar.place ??= paths.get(pathOf(bar.address)) ?? null;
-    state.bars.set(bar.id, bar);
-    const hasEnded = bar.state !== "running" && state.texts.delete(bar.address);
-    if (hasEnded) state.saying.delete(bar.place ?? "");
-  }
-
-  // The bar of a lap has no place of its own: it is at that of its loop.
-  function placeBars() {
-    paths = pathsOf(state.about?.tree);
-    for (const bar of state.bars.values()) bar.place ??= paths.get(pathOf(bar.address)) ?? null;
-  }
-
-  function dropOldest() {
-    const bars = [...state.bars.values()].sort((a, b) => a.began - b.began);
-    for (const bar of bars.slice(0, bars.length - MOST_BARS)) state.bars.delete(bar.id);
+  function forgetText(bar) {
+    if (state.texts.delete(bar.address)) state.saying.delete(bar.place ?? "");
   }
 
   async function refreshAbout() {

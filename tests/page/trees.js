@@ -16,9 +16,13 @@ export function bar(address, began, ended, more = {}) {
   };
 }
 
+export function knownBars(bars) {
+  return new Map(bars.map((each) => [each.id, each]));
+}
+
 export function stateOf(bars, more = {}) {
   return {
     threadId: "t", line: null, selected: null, target: null,
-    bars: new Map(bars.map((each) => [each.id, each])), ...more,
+    bars: knownBars(bars), ...more,
   };
 }
