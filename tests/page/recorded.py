@@ -1,4 +1,4 @@
-"""Prints what a real window takes, answers and tells, as JSON: for tests of the page's JavaScript."""
+"""Prints arguments, answers and news of a real window as JSON, for tests of the page's JavaScript."""
 
 import asyncio
 import inspect

@@ -2,7 +2,8 @@
  * The JSON that the server sends and takes: `window/calls.py`, `window/updates.py` and `window/shapes.py`
  * make it. `tests/page/shapes.test.js` holds these types against what a server really sends.
  *
- * Times are seconds since 1970. `Data` is what a user's tree made: any JSON.
+ * Times are seconds since 1970. `Data` is what a user's tree made: any JSON. A value that JSON lacks is
+ * `{"$agentgraph": [tag, content]}`: see `events/json_forms.py`.
  */
 
 export type Data = any;
