@@ -188,6 +188,8 @@ if __name__ == "__main__":  # <folder of the threads> [open], or --for <a comman
         sys.exit(ended.returncode)
     if "open" in sys.argv[2:]:
         GATE.set()
-    with serving(runners_of(Path(sys.argv[1]) / "threads.db")) as address:
+    folder = Path(sys.argv[1])
+    with serving(runners_of(folder / "threads.db")) as address:
         print(address, flush=True)
-        sys.stdin.read()
+        while not (folder / "end").exists():
+            time.sleep(0.01)

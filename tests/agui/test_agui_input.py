@@ -1,10 +1,7 @@
 """What a run input asks for, over real HTTP: turns, answers, tools of browsers, refusals, kills."""
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ import httpx
 import pytest
 from ag_ui.core import RunAgentInput
 from agui_client import Client, Refused
+from helpers.commands import Commands, Running, wait_until
 
 import agentgraph as ag
 from agentgraph import agui
@@ -210,66 +208,56 @@ def test_a_client_that_leaves_in_mid_stream_goes_on_with_its_next_request(client
     assert slow.lines == ["user: Go.", "first: First.", "waits: One, two."]
 
 
-def started(folder: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
+def started(program: Commands, *more: str) -> tuple[Running, str]:
     """Start a server in a process of its own, and return its address."""
-    file = Path(agui_server.__file__)
-    process = subprocess.Popen(
-        [sys.executable, file, folder, *more],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, os.environ["PYTHONPATH"]])},
-    )
-    assert process.stdout
-    return process, process.stdout.readline().strip()
-
-
-def stopped(process: subprocess.Popen[str], sent: signal.Signals | None = None) -> None:
-    """End a server: by a signal, or by the end of its input."""
-    if sent is not None:
-        process.send_signal(sent)
-    process.communicate(timeout=30)
+    server = program.start(agui_server.__file__, str(program.folder), *more)
+    wait_until(lambda: server.out.endswith("\n"))
+    return server, server.out.strip()
 
 
 @pytest.mark.parametrize("text", ["", "More."])
-def test_after_a_kill_what_was_half_said_is_gone_from_the_client(tmp_path: Path, text: str) -> None:
+def test_after_a_kill_what_was_half_said_is_gone_from_the_client(program: Commands, text: str) -> None:
     """Without a new message the turn goes on; with one it is given up, and another begins."""
-    process, address = started(tmp_path)
+    server, address = started(program)
     slow = Client(f"{address}/waiting", "t")
     slow.messages.append(USER)
     running = slow.stream()
     while slow.lines[-1] != "waits: One, ":
         next(running)
-    stopped(process, signal.SIGKILL)
+    server.signal(signal.SIGKILL)
+    server.wait()
     with pytest.raises(httpx.RemoteProtocolError):
         list(running)
     assert slow.lines[-1] == "waits: One, "
-    process, address = started(tmp_path, "open")
+    server, address = started(program, "open")
     slow.url = f"{address}/waiting"
     if text:
         slow.say(text)
     else:
         slow.run()
-    stopped(process)
+    (program.folder / "end").touch()
+    assert server.wait().code == 0
     more = ["user: More.", "first: First."] if text else []  # a saved reply that is told again is last
     assert slow.lines == ["user: Go.", *more, "first: First.", "waits: One, two."]
     void = [e["value"]["ids"] for e in slow.events if e.get("name") == "agentgraph.discarded"]
     assert len(void) == 1
 
 
-def test_a_call_of_a_tool_of_the_front_end_outlives_a_kill(tmp_path: Path) -> None:
-    process, address = started(tmp_path)
+def test_a_call_of_a_tool_of_the_front_end_outlives_a_kill(program: Commands) -> None:
+    server, address = started(program)
     tools = [{"name": each, "description": each} for each in ("set_color", "look")]
     ui = Client(f"{address}/frontend", "t", tools)
     ui.say("Go.")
     ui.result("c1", "red now")
     ui.run()
-    stopped(process, signal.SIGKILL)
-    process, address = started(tmp_path)
+    server.signal(signal.SIGKILL)
+    server.wait()
+    server, address = started(program)
     ui.url = f"{address}/frontend"
     ui.result("c2", "a page")
     ui.run(tools=[])
-    stopped(process)
+    (program.folder / "end").touch()
+    assert server.wait().code == 0
     assert ui.lines[-1] == "ui: Done. red now sunny in Rome a page"
 
 

@@ -12,6 +12,7 @@ PROGRAM = Path(__file__).with_name("wide_process.py")
 COUNT, KILLS = (1000, [250, 250, 100]) if EXAMPLES else (100, [80])
 
 
+@pytest.mark.by_turns("mode")
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_at_most_as_many_leaves_run_again_as_run_at_once(

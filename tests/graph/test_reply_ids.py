@@ -56,6 +56,7 @@ def test_replies_under_one_id_are_all_kept(drive: Drive, kind: str, place: str, 
         assert len([each for each in history if each.type == "ai"]) == count
 
 
+@pytest.mark.by_turns("stream")
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("kind", LEAVES)
@@ -136,6 +137,7 @@ CALLING: dict[str, Callable[[str], ag.Agent]] = {
 }
 
 
+@pytest.mark.by_turns("stream")
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("where", ["root", "branch"])
 @pytest.mark.parametrize("kind", CALLING)

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 ALL_WAYS = int(os.environ.get("AGENTGRAPH_EXAMPLES", "0")) >= 1000
-WAYS = {"drive", "is_async", "thread_of", "told", "cache"}
+WAYS = {
+    *("cache", "drive", "is_async", "is_on_disk", "runner", "runner_of"),
+    *("started", "thread_of", "threads", "told", "watch"),
+}
 """Parameters that say how a tree is run and where that is kept, and not what it does."""
 
 

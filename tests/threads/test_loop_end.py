@@ -96,6 +96,7 @@ async def wait_beside(run: Any, told: list[ag.AgentEvent], count: int) -> None:
 WAYS = {"dropped": leave, "held": hold, "read by another task": wait_beside}
 
 
+@pytest.mark.by_turns("way")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

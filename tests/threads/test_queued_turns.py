@@ -18,6 +18,8 @@ from agentgraph.graph.sync_async import run_calls
 from agentgraph.journal.requests import is_waited_for, requests
 from agentgraph.testing import ScriptedChatModel
 
+pytestmark = pytest.mark.by_turns("saver")
+
 
 @pytest.fixture(params=["memory", "file"])
 def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:

@@ -35,6 +35,8 @@ from agentgraph.journal.requests import requests
 from agentgraph.testing import ScriptedChatModel, call, calls
 from agentgraph.threads.live.under_way import UnderWay
 
+pytestmark = pytest.mark.by_turns("saver", "kept", "mode")
+
 KEPT = pytest.mark.parametrize("kept", ["memory", "file"])
 
 

@@ -125,6 +125,7 @@ STACKS = st.lists(
 )
 
 
+@pytest.mark.by_turns("way")
 @pytest.mark.parametrize("way", [Sync, Async])
 @pytest.mark.parametrize("lane", ["root", "branch"])
 @settings(max_examples=30, deadline=None)
