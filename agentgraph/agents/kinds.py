@@ -89,7 +89,7 @@ class Kind:
         calls_model: Whether it is a chat agent.
         asks: Whether it always asks a person.
         runs_graph: Whether it runs a foreign graph.
-        is_laid_flat: Whether it is a foreign graph whose nodes are nodes of the lane.
+        is_flattened: Whether it is a foreign graph whose nodes are nodes of the lane.
         is_inner: Whether it is such a node, which runs any number of times.
         runs_agents: Whether it is a function that runs agents.
         first_wins: Whether the first sub-agent that succeeds ends the others and discards their work.
@@ -118,7 +118,7 @@ class Kind:
     calls_model: bool = False
     asks: bool = False
     runs_graph: bool = False
-    is_laid_flat: bool = False
+    is_flattened: bool = False
     is_inner: bool = False
     runs_agents: bool = False
     first_wins: bool = False
@@ -138,7 +138,7 @@ class Kind:
     @property
     def encloses(self) -> bool:
         """Whether what is inside it runs in its lane, as long as it runs itself."""
-        return not self.is_node or self.is_laid_flat or self.chooses
+        return not self.is_node or self.is_flattened or self.chooses
 
 
 def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:  # noqa: C901 (a row for each kind)
@@ -232,7 +232,7 @@ _GRAPH = Kind(
     runs_graph=True,
     capabilities=lambda _: Capabilities(transfer=True),
 )
-_FLAT = replace(_GRAPH, runs_graph=False, is_laid_flat=True)
+_FLAT = replace(_GRAPH, runs_graph=False, is_flattened=True)
 _NODE = Kind(
     "node",
     is_inner=True,
@@ -326,7 +326,7 @@ def active_key(agent: Leaf | Composite | InnerNode, name: str | None = None) -> 
 
 def inner_nodes(agent: Leaf | Composite | InnerNode) -> tuple[InnerNode, ...]:
     """Return the nodes of the graph of an agent; empty if it is not laid flat."""
-    if not kind_of(agent).is_laid_flat:
+    if not kind_of(agent).is_flattened:
         return ()
     nodes = getattr(cast(GraphAgent, agent).graph, "nodes", {})
     return tuple(

@@ -31,7 +31,7 @@ REASONING = "-reasoning"
 
 
 @dataclass
-class ToldCall:
+class SentCall:
     """A tool call as it was told: its name, and the pieces of its arguments."""
 
     id: str
@@ -45,7 +45,7 @@ class ToldCall:
 
 
 @dataclass
-class Told:
+class SentMessage:
     """A message of an agent as it was told.
 
     Attributes:
@@ -64,7 +64,7 @@ class Told:
     name: str | None
     metadata: dict[str, dict[str, object]]
     pieces: list[str] = field(default_factory=list)
-    calls: dict[str, ToldCall] = field(default_factory=dict)
+    calls: dict[str, SentCall] = field(default_factory=dict)
     answers: str = ""
     content: str | list[ContentPart] = ""
 
@@ -114,15 +114,15 @@ class Conversation:
     """
 
     def __init__(self, messages: Iterable[Message]) -> None:
-        self._messages: dict[str, Message | Told] = {each.id: each for each in messages}
+        self._messages: dict[str, Message | SentMessage] = {each.id: each for each in messages}
 
     def __contains__(self, message_id: str) -> bool:
         return message_id in self._messages
 
-    def add(self, told: Told) -> Told:
+    def add(self, sent: SentMessage) -> SentMessage:
         """Add a message, or replace the one with its id."""
-        self._messages[told.id] = told
-        return told
+        self._messages[sent.id] = sent
+        return sent
 
     def keep(self, message: Message) -> None:
         """Add a message of the client, or replace the one with its id."""
@@ -143,22 +143,22 @@ class Conversation:
         several = (f"{own}-{n}" if n else own for n in count())
         return next(each for each in several if each not in before)
 
-    def told_call(self, label: str, address: str) -> str:
+    def sent_call(self, label: str, address: str) -> str:
         """Return the id under which the last call with a provider's id was told at an address.
 
         Args:
             label: The id that the provider gave it.
             address: The address of the agent; of a graph laid flat, of one of its nodes.
         """
-        return next(iter(self._told_at(label, address)), label)
+        return next(iter(self._sent_at(label, address)), label)
 
     def open_call(self, label: str, address: str) -> str | None:
         """Return that of the last one without a result; None if all have one, as clients bring them."""
-        told = self._told_at(label, address)
+        sent = self._sent_at(label, address)
         answered = {*map(_answered_by, self._messages.values())}
-        return next((each for each in told if each not in answered), None if told else label)
+        return next((each for each in sent if each not in answered), None if sent else label)
 
-    def _told_at(self, label: str, address: str) -> list[str]:
+    def _sent_at(self, label: str, address: str) -> list[str]:
         """Return the ids under which calls were told: of the last message with such calls first."""
         around = address.rpartition("/")[0]
         exact, beside = list[str](), list[str]()
@@ -170,7 +170,7 @@ class Conversation:
                 (exact if at == address else beside).extend(ids)
         return exact or beside
 
-    def remove(self, void: AbstractSet[str]) -> bool:
+    def remove(self, discarded: AbstractSet[str]) -> bool:
         """Remove the messages whose id or step is void, and return whether there were any.
 
         The step of a message that an earlier run told is in its metadata, which clients send back. The
@@ -179,18 +179,18 @@ class Conversation:
         gone = [
             (key, each)
             for key, each in self._messages.items()
-            if not void.isdisjoint(_names(key, each)) and not _is_blank(each)
+            if not discarded.isdisjoint(_names(key, each)) and not _is_blank(each)
         ]
         for key, each in gone:
             if each.role == "reasoning":
-                self._messages[key] = Told(key, "reasoning", None, each.metadata or {})
+                self._messages[key] = SentMessage(key, "reasoning", None, each.metadata or {})
             else:
                 del self._messages[key]
         return bool(gone)
 
     def snapshot(self) -> list[Message]:
         """Return all messages, each result of a tool after the message that called it."""
-        messages = [m.message() if isinstance(m, Told) else m for m in self._messages.values()]
+        messages = [m.message() if isinstance(m, SentMessage) else m for m in self._messages.values()]
         owners = {call.id: m.id for m in messages for call in _calls(m)}
         results: dict[str, list[Message]] = {}
         for each in messages:
@@ -205,28 +205,28 @@ class Conversation:
         ]
 
 
-def _is_blank(message: Message | Told) -> bool:
+def _is_blank(message: Message | SentMessage) -> bool:
     """Return whether a message is reasoning without its text."""
-    if isinstance(message, Told):
+    if isinstance(message, SentMessage):
         return message.role == "reasoning" and not message.text
     return isinstance(message, ReasoningMessage) and not message.content
 
 
-def _call_ids(message: Message | Told) -> Collection[str]:
-    return message.calls if isinstance(message, Told) else [call.id for call in _calls(message)]
+def _call_ids(message: Message | SentMessage) -> Collection[str]:
+    return message.calls if isinstance(message, SentMessage) else [call.id for call in _calls(message)]
 
 
-def _answered_by(message: Message | Told) -> str:
+def _answered_by(message: Message | SentMessage) -> str:
     """Return the id of the call whose result a message is; empty if it is none."""
-    if isinstance(message, Told):
+    if isinstance(message, SentMessage):
         return message.answers
     return message.tool_call_id if isinstance(message, ToolMessage) else ""
 
 
-def _address_of(message: Message | Told) -> str | None:
+def _address_of(message: Message | SentMessage) -> str | None:
     """Return where a message was said, as its metadata or that of its calls says."""
-    owners: list[Message | Told | ToolCall] = [message]
-    owners += [] if isinstance(message, Told) else _calls(message)
+    owners: list[Message | SentMessage | ToolCall] = [message]
+    owners += [] if isinstance(message, SentMessage) else _calls(message)
     for each in owners:
         ours = (each.metadata or {}).get(OURS)
         if isinstance(ours, dict) and isinstance(at := ours.get("address"), str):
@@ -238,11 +238,11 @@ def _calls(message: Message) -> Sequence[ToolCall]:
     return (message.tool_calls or ()) if isinstance(message, AssistantMessage) else ()
 
 
-def _names(key: str, message: Message | Told) -> Iterator[str]:
+def _names(key: str, message: Message | SentMessage) -> Iterator[str]:
     """Yield the id of a message, that of a message to whose reasoning it belongs, and its step."""
     yield key.removesuffix(REASONING)
-    owners: list[Message | Told | ToolCall] = [message]
-    if not isinstance(message, Told):
+    owners: list[Message | SentMessage | ToolCall] = [message]
+    if not isinstance(message, SentMessage):
         owners += _calls(message)
     for each in owners:
         ours = (each.metadata or {}).get(OURS)

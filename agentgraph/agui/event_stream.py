@@ -19,7 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from agentgraph.agents.limits import Limits
 from agentgraph.agui.frontend_tools import RUN_INPUT
 from agentgraph.agui.history import history
-from agentgraph.agui.inputs import Before, News, as_kept, before, news, values_of
+from agentgraph.agui.inputs import Before, NewInput, as_kept, before, new_input, values_of
 from agentgraph.agui.plain import shown_values
 from agentgraph.agui.translation import Translator
 from agentgraph.errors import AgentGraphError
@@ -141,7 +141,7 @@ async def _begin(
     if thread.is_running:  # refused, unless that run is about to end
         await (await runner.aresume(thread_id)).aclose()
         thread = await runner.engine.aread(before, thread_id)
-    new = news(run_input, thread, merged)
+    new = new_input(run_input, thread, merged)
     run_input = as_kept(run_input, thread)
     has_news = bool(new.answers or new.messages) or thread.is_new
     if not has_news:
@@ -154,11 +154,11 @@ async def _begin(
     follows = later if new.answers and new.messages else None
     translator = Translator(run_input, merged)
     first = [*translator.started(), *(() if has_news else (translator.snapshot(),))]
-    return _told(runner, translator, thread_id, first, run, follows)
+    return _translated(runner, translator, thread_id, first, run, follows)
 
 
 def _first_run(
-    runner: Runner, thread_id: str, thread: Before, new: News, options: Mapping[str, Any]
+    runner: Runner, thread_id: str, thread: Before, new: NewInput, options: Mapping[str, Any]
 ) -> AsyncRun | None:
     """Return the run that an input asks for; None if there is nothing to do."""
     if new.answers:
@@ -173,7 +173,7 @@ def _first_run(
     return None
 
 
-async def _told(
+async def _translated(
     runner: Runner,
     translator: Translator,
     thread_id: str,
@@ -182,20 +182,20 @@ async def _told(
     later: Callable[[], AsyncRun] | None,
 ) -> AsyncGenerator[BaseEvent, None]:
     """Yield the events of a run, and of a turn that begins after it if it leaves no questions."""
-    for told in first:
-        yield told
+    for sent in first:
+        yield sent
     try:
         while run is not None:
             async with run:
                 async for event in run:
-                    for told in translator.event(event):
-                        yield told
+                    for sent in translator.event(event):
+                        yield sent
             run = later() if later and not translator.asks else None
             later = None
         values = shown_values(await runner.engine.aread(values_of, thread_id))
     except Exception as error:
-        for told in translator.failed(error):
-            yield told
+        for sent in translator.failed(error):
+            yield sent
     else:
-        for told in translator.finished(values):
-            yield told
+        for sent in translator.finished(values):
+            yield sent

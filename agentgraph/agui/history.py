@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from ag_ui.core import Message, RunAgentInput
 
-from agentgraph.agui.conversation import Conversation, Told
+from agentgraph.agui.conversation import Conversation, SentMessage
 from agentgraph.agui.messages import Messages
 from agentgraph.agui.plain import plain_text
 from agentgraph.reports.thread import Turn
@@ -18,8 +18,8 @@ def history(turns: Iterable[Turn], run_input: RunAgentInput) -> list[Message]:
     for turn in turns:
         for said in turn.messages:
             if said.type == "human":
-                told = Told(str(said.id), "user", said.name, {}, [plain_text(said.text)])
-                conversation.keep(known.get(told.id) or told.message())
+                sent = SentMessage(str(said.id), "user", said.name, {}, [plain_text(said.text)])
+                conversation.keep(known.get(sent.id) or sent.message())
         for event in turn.events:
             if event.message is not None:
                 for _ in messages.whole(event, event.message):

@@ -83,7 +83,7 @@ async def values_of(saver: ThreadSaver) -> Mapping[str, object]:
 
 
 @dataclass(frozen=True)
-class News:
+class NewInput:
     """What a run input adds to a thread.
 
     Attributes:
@@ -99,7 +99,7 @@ class News:
     drops: bool
 
 
-def news(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]) -> News:
+def new_input(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]) -> NewInput:
     """Return what a run input adds to a thread.
 
     Args:
@@ -115,9 +115,9 @@ def news(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]) -> 
     messages = _new_messages(run_input, thread.messages.keys())
     by_id = {question.id: question for question in thread.questions}
     entries = _entries(run_input, by_id)
-    told = Conversation(run_input.messages)
+    sent = Conversation(run_input.messages)
     calls = {
-        told.told_call(call["id"], question.address): question.id
+        sent.sent_call(call["id"], question.address): question.id
         for question in thread.questions
         if (call := frontend_call(question.value))
     }
@@ -126,17 +126,17 @@ def news(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]) -> 
         for message in run_input.messages
         if isinstance(message, ToolMessage) and message.tool_call_id in calls
     }
-    given_up: list[Question] = []
+    dropped: list[Question] = []
     for key, entry in entries.items():
         answer = entry.payload if entry.status == "resolved" else cancelled(by_id[key])
         if entry.status == "cancelled" and answer is None:
-            given_up.append(by_id[key])
+            dropped.append(by_id[key])
         else:
             answers.setdefault(key, answer)
-    left = [q for q in thread.questions if q.id not in answers and q not in given_up]
+    left = [q for q in thread.questions if q.id not in answers and q not in dropped]
     only_calls = all(frontend_call(question.value) for question in left)
-    if given_up and (answers or not messages or not only_calls):
-        where = ", ".join(f"{question.address} ({question.id})" for question in given_up)
+    if dropped and (answers or not messages or not only_calls):
+        where = ", ".join(f"{question.address} ({question.id})" for question in dropped)
         raise InvalidAnswerError(
             f"thread {shown(run_input.thread_id)}: the question of {where} was cancelled, but it has "
             "no answer that means so; answer it, or cancel all questions together with the user's next "
@@ -144,7 +144,7 @@ def news(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]) -> 
             run_input.thread_id,
         )
     drops = bool(messages) and not answers and only_calls
-    return News(messages, _new_values(run_input, thread.values, merged), answers, drops)
+    return NewInput(messages, _new_values(run_input, thread.values, merged), answers, drops)
 
 
 def as_kept(run_input: RunAgentInput, thread: Before) -> RunAgentInput:

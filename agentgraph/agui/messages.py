@@ -42,7 +42,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from agentgraph.agui.conversation import OURS, REASONING, Conversation, Told, ToldCall
+from agentgraph.agui.conversation import OURS, REASONING, Conversation, SentCall, SentMessage
 from agentgraph.agui.plain import plain, plain_text
 from agentgraph.events.events import AgentEvent
 
@@ -60,14 +60,14 @@ _PARTS: dict[str, type[ImagePart | AudioPart | VideoPart | DocumentPart]] = {
 class _Open:
     """A message that is being told."""
 
-    def __init__(self, told: Told) -> None:
-        self.told = told
+    def __init__(self, sent: SentMessage) -> None:
+        self.sent = sent
         self.has_text = False
-        self.reasoning: Told | None = None
+        self.reasoning: SentMessage | None = None
         self.is_thinking = False
-        self.by_index: dict[object, ToldCall | None] = {}
-        self.last: ToldCall | None = None
-        self.calls: dict[str, ToldCall] = {}
+        self.by_index: dict[object, SentCall | None] = {}
+        self.last: SentCall | None = None
+        self.calls: dict[str, SentCall] = {}
 
 
 class Messages:
@@ -105,7 +105,7 @@ class Messages:
         for message_id in [*self._open]:
             yield from self._close(message_id)
 
-    def void(self, names: frozenset[str]) -> Events:
+    def discard(self, names: frozenset[str]) -> Events:
         """Take back the messages of which an id or a step is named."""
         if self._conversation.remove(names):
             for message_id in [key for key in self._open if key not in self._conversation]:
@@ -125,52 +125,52 @@ class Messages:
                 yield from self._think(event, thought)
         opened = self._of(event)
         calls = self._calls_of(event.id, message)
-        text, before = plain_text(message.text), opened.told.text
+        text, before = plain_text(message.text), opened.sent.text
         is_more = text.startswith(before) and text != before
         if is_more or not (opened.has_text or calls):
             yield from self._say(event, text[len(before) :])
         for call_id, name, arguments in calls:
             yield from self._call(event, call_id, name, arguments)
         yield from self._close(event.id)
-        if self._corrected(opened.told, text, calls):
+        if self._corrected(opened.sent, text, calls):
             yield self.snapshot()
         blocks = [each for each in _blocks(message) if each.get("type") in _PARTS]
         if blocks:
             value = {"message_id": event.id, "content": plain(blocks)}
             yield CustomEvent(name="agentgraph.content", value=value, metadata=metadata_of(event))
 
-    def _corrected(self, told: Told, text: str, calls: list[tuple[str, str, str]]) -> bool:
+    def _corrected(self, sent: SentMessage, text: str, calls: list[tuple[str, str, str]]) -> bool:
         """Put right what was told of a message, and return whether anything was wrong."""
-        right = {call_id: ToldCall(call_id, name, [args]) for call_id, name, args in calls}
-        is_same = told.text == text and told.calls.keys() == right.keys()
-        if is_same and all(_are_equal(told.calls[key], right[key]) for key in right):
+        right = {call_id: SentCall(call_id, name, [args]) for call_id, name, args in calls}
+        is_same = sent.text == text and sent.calls.keys() == right.keys()
+        if is_same and all(_are_equal(sent.calls[key], right[key]) for key in right):
             return False
-        told.pieces, told.calls = [text], right
+        sent.pieces, sent.calls = [text], right
         return True
 
     def _result(self, event: AgentEvent, message: ToolMessage) -> Events:
         answers = self._conversation.open_call(message.tool_call_id, event.address)
         if event.id in self._conversation or answers is None:
             return
-        told = Told(event.id, "tool", event.agent_name, metadata_of(event))
-        told.answers = answers
-        told.metadata[OURS]["status"] = message.status
-        told.content = _content(message)
-        self._conversation.add(told)
+        sent = SentMessage(event.id, "tool", event.agent_name, metadata_of(event))
+        sent.answers = answers
+        sent.metadata[OURS]["status"] = message.status
+        sent.content = _content(message)
+        self._conversation.add(sent)
         yield ToolCallResultEvent(
-            message_id=told.id,
-            tool_call_id=told.answers,
-            content=told.content,
+            message_id=sent.id,
+            tool_call_id=sent.answers,
+            content=sent.content,
             role="tool",
             timestamp=time_of(event),
-            metadata=told.metadata,
+            metadata=sent.metadata,
         )
 
     def _of(self, event: AgentEvent, role: str = "assistant") -> _Open:
         """Return the open message of an event; open it if it is new."""
         if event.id not in self._open:
-            told = Told(event.id, role, event.agent_name, metadata_of(event))
-            self._open[event.id] = _Open(self._conversation.add(told))
+            sent = SentMessage(event.id, role, event.agent_name, metadata_of(event))
+            self._open[event.id] = _Open(self._conversation.add(sent))
         return self._open[event.id]
 
     def _say(self, event: AgentEvent, text: str, role: str = "assistant") -> Events:
@@ -183,10 +183,10 @@ class Messages:
                 role="user" if role == "user" else "assistant",
                 name=event.agent_name,
                 timestamp=time_of(event),
-                metadata=opened.told.metadata,
+                metadata=opened.sent.metadata,
             )
         if text := plain_text(text):
-            opened.told.pieces.append(text)
+            opened.sent.pieces.append(text)
             yield TextMessageContentEvent(message_id=event.id, delta=text)
 
     def _think(self, event: AgentEvent, thought: str) -> Events:
@@ -195,10 +195,10 @@ class Messages:
         if not opened.is_thinking:
             opened.is_thinking = True
             yield ReasoningStartEvent(message_id=key, timestamp=time_of(event))
-            yield ReasoningMessageStartEvent(message_id=key, metadata=opened.told.metadata)
+            yield ReasoningMessageStartEvent(message_id=key, metadata=opened.sent.metadata)
             if opened.reasoning is None:
-                told = Told(key, "reasoning", event.agent_name, opened.told.metadata)
-                opened.reasoning = self._conversation.add(told)
+                sent = SentMessage(key, "reasoning", event.agent_name, opened.sent.metadata)
+                opened.reasoning = self._conversation.add(sent)
         if opened.reasoning is not None:
             opened.reasoning.pieces.append(plain_text(thought))
         yield ReasoningMessageContentEvent(message_id=key, delta=plain_text(thought))
@@ -241,26 +241,26 @@ class Messages:
     def _begin_call(self, event: AgentEvent, call_id: str, name: str) -> Events:
         yield from self._stop_thinking(event.id)
         opened = self._of(event)
-        opened.calls[call_id] = opened.told.calls[call_id] = ToldCall(call_id, name)
+        opened.calls[call_id] = opened.sent.calls[call_id] = SentCall(call_id, name)
         yield ToolCallStartEvent(
             tool_call_id=call_id,
             tool_call_name=name,
             parent_message_id=event.id,
             timestamp=time_of(event),
-            metadata=opened.told.metadata,
+            metadata=opened.sent.metadata,
         )
 
     def _calls_of(self, message_id: str, message: AIMessage) -> list[tuple[str, str, str]]:
         """Return the id under which each call of a message is told, its name and its arguments."""
         several: dict[str, tuple[str, str, str]] = {}
         for label, name, arguments in _calls(message_id, message):
-            told = self._conversation.call_id(message_id, label, several)
-            several[told] = told, name, arguments
+            sent = self._conversation.call_id(message_id, label, several)
+            several[sent] = sent, name, arguments
         return [*several.values()]
 
-    def told_call(self, label: str, address: str) -> str:
+    def sent_call(self, label: str, address: str) -> str:
         """Return the id under which the last call with a provider's id was told at an address."""
-        return self._conversation.told_call(label, address)
+        return self._conversation.sent_call(label, address)
 
     def _close(self, message_id: str) -> Events:
         yield from self._stop_thinking(message_id)
@@ -299,13 +299,13 @@ def _arguments(args: object) -> str:
     return plain_text(args) if isinstance(args, str) else json.dumps(plain(args or {}))
 
 
-def _are_equal(told: ToldCall, right: ToldCall) -> bool:
-    if told.name != right.name:
+def _are_equal(sent: SentCall, right: SentCall) -> bool:
+    if sent.name != right.name:
         return False
     try:
-        return bool(json.loads(told.arguments) == json.loads(right.arguments))
+        return bool(json.loads(sent.arguments) == json.loads(right.arguments))
     except ValueError:
-        return told.arguments == right.arguments
+        return sent.arguments == right.arguments
 
 
 def _blocks(message: BaseMessage) -> list[Mapping[str, object]]:

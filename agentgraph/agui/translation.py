@@ -76,7 +76,7 @@ class Translator:
     def event(self, event: AgentEvent) -> Iterator[BaseEvent]:
         """Yield what an agent event tells."""
         if event.kind == "discarded":
-            yield from self._voided(event)
+            yield from self._discarded(event)
             return
         is_reply = isinstance(event.message, AIMessage)
         yield from map(_finished, self._ended_by(event, is_reply))
@@ -104,7 +104,7 @@ class Translator:
             outcome = RunFinishedInterruptOutcome(interrupts=interrupts)
         elif self._asked:
             asked = [(question, frontend_call(question.value)) for _, question in self._asked.values()]
-            ids = [self._messages.told_call(call["id"], q.address) for q, call in asked if call]
+            ids = [self._messages.sent_call(call["id"], q.address) for q, call in asked if call]
             outcome = RunFinishedSuccessOutcome(pending_tool_call_ids=ids)
         yield RunFinishedEvent(
             thread_id=self._input.thread_id,
@@ -169,14 +169,14 @@ class Translator:
             yield StateDeltaEvent.model_validate(data)
         self._state = state if patch else self._state
 
-    def _voided(self, event: AgentEvent) -> Iterator[BaseEvent]:
+    def _discarded(self, event: AgentEvent) -> Iterator[BaseEvent]:
         names = frozenset(event.action.discarded if event.action else ())
         self._asked = {
             key: (asked, question)
             for key, (asked, question) in self._asked.items()
             if key not in names and asked.step not in names
         }
-        yield from self._messages.void(names)
+        yield from self._messages.discard(names)
         yield _custom(event, ids=sorted(map(plain_text, names)))
 
     def _ended_by(self, event: AgentEvent, is_reply: bool) -> list[str]:
@@ -189,8 +189,8 @@ class Translator:
     def _interrupt(self, event: AgentEvent, question: Question) -> Interrupt:
         interrupt = as_interrupt(question, self._calls.get(event.address, ()))
         if interrupt.tool_call_id:
-            told = self._messages.told_call(interrupt.tool_call_id, event.address)
-            interrupt = interrupt.model_copy(update={"tool_call_id": told})
+            sent = self._messages.sent_call(interrupt.tool_call_id, event.address)
+            interrupt = interrupt.model_copy(update={"tool_call_id": sent})
         return interrupt
 
     def _usage_of_run(self) -> list[TokenUsage] | None:
@@ -241,8 +241,8 @@ def events(
     merges is told as it was written, and the state is not told again at the end.
 
     >>> runner = Runner(function_agent("writer", lambda ctx: "A draft."))
-    >>> told = events(runner.query("Go."), RunAgentInput(thread_id="t", run_id="r", messages=[]))
-    >>> [event.type.value for event in told][1:4]
+    >>> sent = events(runner.query("Go."), RunAgentInput(thread_id="t", run_id="r", messages=[]))
+    >>> [event.type.value for event in sent][1:4]
     ['STEP_STARTED', 'TEXT_MESSAGE_START', 'TEXT_MESSAGE_CONTENT']
 
     Args:
@@ -256,10 +256,10 @@ def events(
     translator = Translator(run_input)
     if isinstance(agent_events, AsyncIterable):
         return _atold(agent_events, translator)
-    return _told(agent_events, translator)
+    return _translated(agent_events, translator)
 
 
-def _told(agent_events: Iterable[AgentEvent], translator: Translator) -> Iterator[BaseEvent]:
+def _translated(agent_events: Iterable[AgentEvent], translator: Translator) -> Iterator[BaseEvent]:
     yield from translator.started()
     try:
         for event in agent_events:
@@ -273,15 +273,15 @@ def _told(agent_events: Iterable[AgentEvent], translator: Translator) -> Iterato
 async def _atold(
     agent_events: AsyncIterable[AgentEvent], translator: Translator
 ) -> AsyncIterator[BaseEvent]:
-    for told in translator.started():
-        yield told
+    for sent in translator.started():
+        yield sent
     try:
         async for event in agent_events:
-            for told in translator.event(event):
-                yield told
+            for sent in translator.event(event):
+                yield sent
     except Exception as error:
-        for told in translator.failed(error):
-            yield told
+        for sent in translator.failed(error):
+            yield sent
     else:
-        for told in translator.finished():
-            yield told
+        for sent in translator.finished():
+            yield sent

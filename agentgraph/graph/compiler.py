@@ -314,7 +314,7 @@ class _LaneBuilder:
         else:
             is_end = each.may_leave and following == [END]  # LangGraph draws it where no edge is
             ways = _Drawn({} if is_end else {name: name for name in following})
-            builder.add_conditional_edges(node.name, _WAY_ON, ways)
+            builder.add_conditional_edges(node.name, _NEXT_NODE, ways)
 
     def _reads(self, builder: Builder, channels: tuple[str, ...]) -> type:
         """Return the state type with further channels, made once."""
@@ -353,7 +353,7 @@ class _Drawn(dict[object, str]):
         return self
 
 
-def _way_on(written: object, config: RunnableConfig) -> str:
+def _next_node(written: object, config: RunnableConfig) -> str:
     """Return where the written position leads; after an edit of other state, the stored position.
 
     Raises:
@@ -369,19 +369,19 @@ def _way_on(written: object, config: RunnableConfig) -> str:
     return cast(Position, position)["next"] or END
 
 
-class _WayOn(Runnable[object, str]):
+class _NextNode(Runnable[object, str]):
     """The function of conditional edges. LangGraph would trace a plain one, and inspect it for each."""
 
-    name = "_way_on"
+    name = "_next_node"
 
     def invoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> str:
-        return _way_on(input, config or {})
+        return _next_node(input, config or {})
 
     async def ainvoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> str:
-        return _way_on(input, config or {})
+        return _next_node(input, config or {})
 
 
-_WAY_ON = _WayOn()
+_NEXT_NODE = _NextNode()
 
 
 class TracedNode(Runnable[LaneState, object]):
@@ -400,7 +400,7 @@ class TracedNode(Runnable[LaneState, object]):
         self, input: LaneState, config: RunnableConfig | None = None, **options: object
     ) -> object:
         """Run the node."""
-        if config is None or (own := _unheard(config)) is None:
+        if config is None or (own := _unobserved(config)) is None:
             return self._traced.invoke(input, self._marked(input, config), **options)
         context = copy_context()
         context.run(var_child_runnable_config.set, own)
@@ -412,7 +412,7 @@ class TracedNode(Runnable[LaneState, object]):
         self, input: LaneState, config: RunnableConfig | None = None, **options: object
     ) -> object:
         """Run the node on the event loop."""
-        if config is None or (own := _unheard(config)) is None:
+        if config is None or (own := _unobserved(config)) is None:
             return await self._traced.ainvoke(input, self._marked(input, config), **options)
         context = copy_context()
         context.run(var_child_runnable_config.set, own)
@@ -443,7 +443,7 @@ class TracedNode(Runnable[LaneState, object]):
         return {**config, "metadata": {**config.get("metadata", {}), **own}}
 
 
-def _unheard(config: RunnableConfig) -> RunnableConfig | None:
+def _unobserved(config: RunnableConfig) -> RunnableConfig | None:
     """Return a node's config for what runs in it, whose runs are not named as the node's.
 
     None if a handler may hear of the node's run: LangGraph adds none to a manager.

@@ -55,7 +55,7 @@ from agentgraph.graph.known_messages import (
     without_overwrite,
 )
 from agentgraph.graph.lane_states import LaneStates
-from agentgraph.graph.limit_answers import taken
+from agentgraph.graph.limit_answers import take_limit_answers
 from agentgraph.graph.nodes.caching import namespace
 from agentgraph.graph.nodes.callers import called
 from agentgraph.graph.nodes.concurrency import Room
@@ -279,7 +279,7 @@ class RootGraph(OwnedGraph):
             whole = ensure_config(self.config, config)
             saver: Any = whole["configurable"].get(SAVER, self.checkpointer)
             ledger = whole["configurable"][LEDGER]
-            graph_input = await taken(saver, whole, graph_input, ledger)
+            graph_input = await take_limit_answers(saver, whole, graph_input, ledger)
         may_repeat, is_unsettled = _may_repeat(graph_input), self._is_unsettled(graph_input)
         if may_repeat or is_unsettled:
             state = await Call(self.get_state, self.aget_state, (config,))

@@ -89,7 +89,7 @@ def _function(
 def _graph(
     context: NodeContext, capabilities: Capabilities, lanes: Sequence[Lane]
 ) -> Iterable[LaneNode]:
-    if context.place.kind.is_laid_flat:
+    if context.place.kind.is_flattened:
         return _flat(context, capabilities, lanes)
     inner = cast(GraphAgent, context.place.agent).graph
     picture = inner if isinstance(inner, Pregel) else None

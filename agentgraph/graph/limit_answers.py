@@ -25,7 +25,7 @@ KEY = "limit"
 """The key of the JSON schema of a question that says which limit it is about."""
 
 
-class Asked(NamedTuple):
+class LimitQuestion(NamedTuple):
     """What a question about a limit is about.
 
     Attributes:
@@ -39,13 +39,13 @@ class Asked(NamedTuple):
     given: int
 
 
-def asked_in(schema: object) -> Asked | None:
+def limit_question_in(schema: object) -> LimitQuestion | None:
     """Return which limit a question is about, by its schema; None if it is about none."""
     about = (asker_of(schema).schema or {}).get(KEY)
-    return Asked(*about) if isinstance(about, list | tuple) and len(about) == 3 else None
+    return LimitQuestion(*about) if isinstance(about, list | tuple) and len(about) == 3 else None
 
 
-async def taken(
+async def take_limit_answers(
     saver: Saver, config: RunnableConfig, command: Command[str], ledger: Ledger
 ) -> Command[str] | None:
     """Take the answers about limits out of a command, and save the leave that they give.
@@ -65,10 +65,12 @@ async def taken(
         saver.get_tuple, saver.aget_tuple, ({"configurable": {"checkpoint_ns": "", **at}},)
     )
     questions = _questions(saved) if saved else {}
-    asked = {key: about for key, schema in questions.items() if (about := asked_in(schema))}
-    answers, rest = _divided(command.resume, asked, is_alone=len(questions) == 1)
+    limit_questions = {
+        key: about for key, schema in questions.items() if (about := limit_question_in(schema))
+    }
+    answers, rest = _split_answers(command.resume, limit_questions, is_alone=len(questions) == 1)
     for key, answer in answers.items():
-        name, measure, _ = asked[key]
+        name, measure, _ = limit_questions[key]
         if answer is True and saved is not None:
             leave = Loss(spent={name: {LEAVE + measure: 1}}, begun=[])
             await save_loss(saver, saved.config, leave)
@@ -84,13 +86,13 @@ def _questions(saved: CheckpointTuple) -> Mapping[str, object]:
     return {each.id: each.response_schema for questions in several for each in questions}
 
 
-def _divided(
-    resume: object, asked: Mapping[str, Asked], *, is_alone: bool
+def _split_answers(
+    resume: object, limit_questions: Mapping[str, LimitQuestion], *, is_alone: bool
 ) -> tuple[Mapping[str, object], object]:
     """Return the answers about limits, by the ids of their questions, and what is left."""
-    if isinstance(resume, Mapping) and not asked.keys().isdisjoint(resume):
-        rest = {key: answer for key, answer in resume.items() if key not in asked}
-        return {key: resume[key] for key in asked if key in resume}, rest or None
-    if asked and is_alone and not isinstance(resume, Mapping):
-        return dict.fromkeys(asked, resume), None
+    if isinstance(resume, Mapping) and not limit_questions.keys().isdisjoint(resume):
+        rest = {key: answer for key, answer in resume.items() if key not in limit_questions}
+        return {key: resume[key] for key in limit_questions if key in resume}, rest or None
+    if limit_questions and is_alone and not isinstance(resume, Mapping):
+        return dict.fromkeys(limit_questions, resume), None
     return {}, resume

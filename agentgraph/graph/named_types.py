@@ -127,10 +127,10 @@ def _hints_at(place: Place) -> Iterator[object]:
     if place.chat is not None:
         yield from (each.state_schema for each in place.chat.middleware)
         if place.chat.output_schema is not None:
-            from agentgraph.graph.chat.output import wanted_by
+            from agentgraph.graph.chat.output import answer_format_of
 
-            wanted = wanted_by(place.chat.output_schema)
-            yield from wanted.schemas.values() if wanted else ()
+            answer_format = answer_format_of(place.chat.output_schema)
+            yield from answer_format.schemas.values() if answer_format else ()
     if (graph := getattr(place.agent, "graph", None)) is not None:
         yield from _hints_of_graph(graph)
 

@@ -19,7 +19,7 @@ from agentgraph.graph.copied_values import detached
 from agentgraph.graph.failures import each_once, is_within
 from agentgraph.graph.graph_classes import Admitted
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
-from agentgraph.graph.limit_answers import asked_in
+from agentgraph.graph.limit_answers import limit_question_in
 from agentgraph.graph.nodes.lane import namespace_of_attempt
 from agentgraph.graph.nodes.spending import LEAVE, Counts
 from agentgraph.graph.read_back import UnsavableError, read_back
@@ -184,7 +184,7 @@ async def resumption(
     saves = {
         key: asked[key].answered(answer)
         for key, answer in named.items()
-        if key in asked and asked_in(asked[key].schema) is None
+        if key in asked and limit_question_in(asked[key].schema) is None
     }
     return Resumption(
         Command(resume=named, update=update), {key: save for key, save in saves.items() if save}
@@ -275,7 +275,7 @@ async def _pending_questions(saver: ThreadSaver, saved: Saved) -> PendingQuestio
 async def _questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
     """Return the questions that were asked in the step after a checkpoint of the root."""
     asked = await _asked_in(saver, "", saved)
-    if any(map(asked_in, (each.schema for each in asked))):
+    if any(map(limit_question_in, (each.schema for each in asked))):
         asked = _without_leave(asked, await counts_at(saver, saved))
     questions = [question_of(saver.tree, question_note(each.question)) for each in asked]
     return PendingQuestions(questions, asked={each.id: each for each in asked})
@@ -283,7 +283,7 @@ async def _questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
 
 def _without_leave(asked: Sequence[Asked], counts: Counts) -> list[Asked]:
     """Return questions without those about limits for which leave was given since."""
-    about = ((each, asked_in(each.schema)) for each in asked)
+    about = ((each, limit_question_in(each.schema)) for each in asked)
     return [
         each
         for each, limit in about

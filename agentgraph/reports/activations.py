@@ -150,7 +150,7 @@ async def _has_head(saver: ThreadSaver, found: Found) -> bool:
 
 async def _saw(views: Views, found: Found, chosen: Spot) -> tuple[list[BaseMessage], list[str]]:
     """Return what an activation saw, and what of it cannot be told."""
-    if found.is_composite and not found.place.kind.is_laid_flat:
+    if found.is_composite and not found.place.kind.is_flattened:
         return [], []
     asked = [e for e in found.spots if e.visit.node == found.place.node]
     wanted = [e for e in asked if e.visit.step == chosen.visit.step]

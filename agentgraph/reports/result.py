@@ -127,9 +127,9 @@ async def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Result:
         counts = await counts_at(saver, await saver.checkpoint())
     output, schemas = None, _output_schemas(saver.tree)
     if schemas and (answer := await last_answer(saver)):
-        from agentgraph.graph.chat.output import restored, wanted_by
+        from agentgraph.graph.chat.output import answer_format_of, restored
 
-        output = restored(wanted_by(schemas.get(speaker_at(answer.address))), answer.data)
+        output = restored(answer_format_of(schemas.get(speaker_at(answer.address))), answer.data)
     return Result(
         saver.thread_id,
         tuple(events),

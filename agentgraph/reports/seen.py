@@ -49,7 +49,7 @@ def seen_by(view: View, spot: Spot) -> Seen:
     place = view.node_context.place
     if place.chat is not None:
         return _seen_by_model(view, spot, place.chat)
-    if place.home.kind.is_laid_flat:
+    if place.home.kind.is_flattened:
         return Seen([], ["a node of a graph that is laid flat sees the state of its graph"])
     agent: Any = place.agent
     if not hasattr(agent, "history"):
@@ -83,10 +83,10 @@ def _seen_by_model(view: View, spot: Spot, agent: ChatAgent) -> Seen:
     except MissingValueError as error:
         remarks.append(f"the instruction was not filled: {error}")
     seen = [*([system] if system else []), *messages]
-    wanted = built.wanted
+    answer_format = built.answer_format
     is_toolless = isinstance(agent.model, Runnable) and not takes_tools(agent.model)
-    if wanted is not None and (is_toolless or not built.takes_node):
-        seen = with_system(seen, wanted.instruction())
+    if answer_format is not None and (is_toolless or not built.takes_node):
+        seen = with_system(seen, answer_format.instruction())
     hook: object = agent.model_input
     if isinstance(hook, Reminder):
         seen, hook = [*replace(hook, inner=None)(context, seen)], hook.inner

@@ -267,7 +267,7 @@ class Activity:
             return
         self._counted.add(event.id)
         for place in way_to(speaker):
-            if place is speaker or not place.kind.is_leaf or place.kind.is_laid_flat:
+            if place is speaker or not place.kind.is_leaf or place.kind.is_flattened:
                 self._records[place].tokens_in += usage.get("input_tokens", 0)
                 self._records[place].tokens_out += usage.get("output_tokens", 0)
 

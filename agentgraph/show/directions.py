@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from agentgraph.show.kinds import LOOKS
-from agentgraph.show.sketch import Line, Part, Sketch
+from agentgraph.show.sketch import Line, Sketch, SketchNode
 
 Direction = Literal["LR", "TD"]
 
@@ -31,10 +31,10 @@ def direction_of(sketch: Sketch, labels: Mapping[str, str]) -> Direction:
     ranks, boxes measured by what is in them. It fits up to 960 pixels. If it fits in neither direction,
     the narrower one is taken.
 
-    >>> from agentgraph.show.sketch import Line, Part, Sketch
+    >>> from agentgraph.show.sketch import Line, SketchNode, Sketch
     >>> from agentgraph.show.drawn_kinds import Drawn
     >>> def chain(length):
-    ...     parts = [Part(f"agent{i}", "", Drawn("chat")) for i in range(length)]
+    ...     parts = [SketchNode(f"agent{i}", "", Drawn("chat")) for i in range(length)]
     ...     lines = [Line(a.key, b.key, False) for a, b in zip(parts, parts[1:])]
     ...     return Sketch(tuple(parts), tuple(lines))
     >>> labels = {f"agent{i}": "writer" for i in range(9)}
@@ -53,7 +53,7 @@ def direction_of(sketch: Sketch, labels: Mapping[str, str]) -> Direction:
 
 
 def _size(
-    parts: Sequence[Part], lines: Sequence[Line], labels: Mapping[str, str], is_wide: bool
+    parts: Sequence[SketchNode], lines: Sequence[Line], labels: Mapping[str, str], is_wide: bool
 ) -> _Size:
     """Return the size of parts that are laid out together."""
     sizes = {part.key: _part_size(part, lines, labels, is_wide) for part in parts}
@@ -71,7 +71,9 @@ def _size(
     return _Size(along + _GAP * (len(ranks) - 1) + said, max(across, default=0))
 
 
-def _part_size(part: Part, lines: Sequence[Line], labels: Mapping[str, str], is_wide: bool) -> _Size:
+def _part_size(
+    part: SketchNode, lines: Sequence[Line], labels: Mapping[str, str], is_wide: bool
+) -> _Size:
     rows = labels[part.key].split("\n")
     look = LOOKS[part.drawn.kind]
     width: float = max(map(len, rows)) * _CHARACTER + look.padding

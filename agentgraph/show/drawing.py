@@ -23,7 +23,7 @@ from agentgraph.show.lines import tree_lines
 from agentgraph.show.looks import BOX, LINE, LOOP, LOOP_CLASS, PALE
 from agentgraph.show.pages import as_page, as_svg, can_render
 from agentgraph.show.run_figures import Figures, figures_of, idle_parts
-from agentgraph.show.sketch import Part, Sketch, sketch
+from agentgraph.show.sketch import Sketch, SketchNode, sketch
 from agentgraph.tree.places import is_drawable
 
 _DRAWN_ENDS = {START: '(("start"))', END: '((("end")))'}
@@ -162,7 +162,7 @@ def drawings(graph: Graph, *, visits: Iterable[Visit] | None = None) -> dict[str
     return picture(graph, visits=visits)._repr_mimebundle_()
 
 
-def _label(part: Part, figures: Mapping[str, Figures]) -> str:
+def _label(part: SketchNode, figures: Mapping[str, Figures]) -> str:
     """Return the label of a part: its name, and its figures, in a line of their own in a node."""
     name = cut(part.label, _LONGEST_LABEL)
     if (its := figures.get(part.drawn.node)) is None:
@@ -188,7 +188,7 @@ def _lines(
 
 
 def _part_lines(
-    part: Part, labels: Mapping[str, str], direction: str, anchors: Mapping[str, str]
+    part: SketchNode, labels: Mapping[str, str], direction: str, anchors: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the lines of a part.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agentgraph.journal.steps import Visit
 from agentgraph.show.looks import ENDS
-from agentgraph.show.sketch import Part, Sketch
+from agentgraph.show.sketch import Sketch, SketchNode
 
 _UNITS = (("h", 3600, 7200), ("min", 60, 120), ("s", 1, 0.1))
 """Units with their seconds, and from how many seconds on a time is told in them."""
@@ -79,7 +79,7 @@ def idle_parts(sketch: Sketch, ran: Collection[str]) -> frozenset[str]:
         ran: The names of the nodes that ran.
     """
 
-    def idle(part: Part, around: bool) -> Iterator[str]:
+    def idle(part: SketchNode, around: bool) -> Iterator[str]:
         if part.drawn.kind == ENDS:
             return
         is_idle = part.drawn.node not in ran if part.drawn.node else around

@@ -23,7 +23,7 @@ _ENDS = {START: "start", END: "end"}
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SketchNode:
     """A node, or a box with what is in it.
 
     Attributes:
@@ -36,9 +36,9 @@ class Part:
     key: str
     label: str
     drawn: Drawn
-    inside: tuple["Part", ...] = ()
+    inside: tuple["SketchNode", ...] = ()
 
-    def all(self) -> Iterator["Part"]:
+    def all(self) -> Iterator["SketchNode"]:
         """Yield the part, and all parts inside it."""
         yield self
         for part in self.inside:
@@ -74,11 +74,11 @@ class Sketch:
         anchors: For the key of a node in a box the key of a node before the box: `_anchors` says why.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[SketchNode, ...]
     lines: tuple[Line, ...]
     anchors: Mapping[str, str] = field(default_factory=dict)
 
-    def all(self) -> Iterator[Part]:
+    def all(self) -> Iterator[SketchNode]:
         """Yield all parts, each before what is inside it."""
         for part in self.parts:
             yield from part.all()
@@ -119,7 +119,7 @@ def _is_round(ends: Ends, drawn: Mapping[str, Drawn]) -> bool:
 
 def _parts(
     nodes: Mapping[str, Node], box: str, drawn: Mapping[str, Drawn], titles: Mapping[str, str]
-) -> Iterator[Part]:
+) -> Iterator[SketchNode]:
     """Yield the nodes and boxes inside a box.
 
     A box with a title has one box in it, which is left out.
@@ -131,7 +131,7 @@ def _parts(
             continue
         done.add(name)
         if not colon:
-            yield Part(key, _ENDS.get(key) or _label(key, node), drawn[key])
+            yield SketchNode(key, _ENDS.get(key) or _label(key, node), drawn[key])
             continue
         inner, what = f"{box}{name}:", drawn[box + name]
         look = LOOKS[what.kind]
@@ -139,10 +139,10 @@ def _parts(
         only = _only_box(nodes, inner) if inner in titles else inner
         inside = tuple(_parts(nodes, only, drawn, titles))
         label = f"{_short(name)}: {title}" if title else _short(name)
-        yield Part(box + name, label, what, inside)
+        yield SketchNode(box + name, label, what, inside)
 
 
-def _without_box(part: Part, linked: Container[str]) -> Part:
+def _without_box(part: SketchNode, linked: Container[str]) -> SketchNode:
     """Return a part in which a lane is drawn without a box if it is one node without edges."""
     inside = tuple(_without_box(each, linked) for each in part.inside)
     if part.drawn.kind == LANE and len(inside) == 1:

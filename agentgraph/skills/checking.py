@@ -11,7 +11,7 @@ from agentgraph.agents.kinds import agents_inside
 from agentgraph.errors import InvalidAgentError
 from agentgraph.skills.reading import Document, Fault, Path
 from agentgraph.skills.references import AnyModel, References, alike
-from agentgraph.skills.schema import AGENT, ALTERNATIVES, KINDS, PARTS, Part, skill
+from agentgraph.skills.schema import AGENT, ALTERNATIVES, KINDS, PARTS, FileMapping, skill
 from agentgraph.tree.validation import validate
 
 _WANTED = {
@@ -31,7 +31,7 @@ _SHOWN = 60
 """How many characters of a wrong value are shown."""
 
 
-def checked(document: Document, references: References) -> tuple[Part | None, tuple[Fault, ...]]:
+def checked(document: Document, references: References) -> tuple[FileMapping | None, tuple[Fault, ...]]:
     """Return a document as a part in which names are replaced by objects, and its faults.
 
     A part whose text has a fault gets no further one.
@@ -79,12 +79,12 @@ def _text(error: ErrorDetails, path: Path) -> str:
     return f"{_named(path)} should be {wanted}, and is {_shown(value)}; {_way_out(kind, value)}"
 
 
-def _part_at(location: Sequence[str | int]) -> tuple[str, type[Part]]:
+def _part_at(location: Sequence[str | int]) -> tuple[str, type[FileMapping]]:
     """Return the name and model of the innermost part on a location."""
     return next(PARTS[str(word)] for word in reversed(location) if word in PARTS)
 
 
-def _unknown_field(name: str, title: str, part: type[Part]) -> str:
+def _unknown_field(name: str, title: str, part: type[FileMapping]) -> str:
     fields = [field.alias or name for name, field in part.model_fields.items()]
     return f"{title} has no field {name!r}{alike(name, fields)}; it has: {', '.join(fields)}"
 
@@ -160,7 +160,7 @@ Origins = list[tuple[Agent, Path]]
 """The agents that were made or given, inner ones first, each with its path in the file."""
 
 
-def built(part: Part, document: Document) -> tuple[Agent, tuple[Fault, ...]]:
+def built(part: FileMapping, document: Document) -> tuple[Agent, tuple[Fault, ...]]:
     """Return the agent of a file, and all faults of its tree, each at the line of its agent.
 
     Conflicts between values are found when the agent is compiled, because only then their
@@ -185,15 +185,15 @@ def _built(form: object, origins: Origins, path: Path, model: object) -> Any:
     if isinstance(form, list):
         return [_built(each, origins, (*path, i), model) for i, each in enumerate(form)]
     if isinstance(form, dict):
-        parts = {key: each for key, each in form.items() if isinstance(each, Part)}
+        parts = {key: each for key, each in form.items() if isinstance(each, FileMapping)}
         return {**form, **{k: _built(each, origins, (*path, k), model) for k, each in parts.items()}}
-    agent = _made(form, origins, path, model) if isinstance(form, Part) else form
+    agent = _made(form, origins, path, model) if isinstance(form, FileMapping) else form
     if isinstance(agent, Agent):
         origins.append((agent, path))
     return agent
 
 
-def _made(part: Part, origins: Origins, path: Path, model: object) -> object:
+def _made(part: FileMapping, origins: Origins, path: Path, model: object) -> object:
     own = getattr(part, "model", None)
     model = model if own is None else own
     fields = dict.fromkeys(part.asks, model)

@@ -129,7 +129,7 @@ _WORDS = {"skip": SKIP, "break_loop": BreakLoop(), "exit": Exit()}
 CaseWord = Annotated[Literal["skip", "break_loop", "exit"], AfterValidator(_WORDS.__getitem__)]
 
 
-class Part(BaseModel):
+class FileMapping(BaseModel):
     """A mapping of a skill file.
 
     Attributes:
@@ -146,7 +146,7 @@ class Part(BaseModel):
     inner: ClassVar[tuple[str, ...]] = ()
 
 
-class Retry(Part):
+class Retry(FileMapping):
     """How often a failed call is tried again, and how long to wait in between."""
 
     builder = RetryPolicy
@@ -160,7 +160,7 @@ class Retry(Part):
     """The longest wait in seconds."""
 
 
-class Bounds(Part):
+class Bounds(FileMapping):
     """What an agent and all below it may spend in a turn; to reach a limit is its failure."""
 
     builder = Limits
@@ -178,7 +178,7 @@ class Bounds(Part):
     """Whether a reached limit is an error, the default, or a person is asked for as much again."""
 
 
-class Until(Part):
+class Until(FileMapping):
     """Ends a loop when a value of the run equals the wanted one."""
 
     builder = ValueIs
@@ -188,7 +188,7 @@ class Until(Part):
     """The value that ends the loop: a text, a number, true, false or null."""
 
 
-class Reference(Part):
+class Reference(FileMapping):
     """An agent made in Python."""
 
     builder = _given
@@ -209,7 +209,7 @@ class Reference(Part):
         return agents
 
 
-class Rule(Part):
+class Rule(FileMapping):
     """What a person may decide of the calls of a tool."""
 
     builder = dict
@@ -299,7 +299,7 @@ _HOLDING_AGENTS = (
 )
 
 
-def _part(title: str, builder: Builder, **more: Any) -> type[Part]:
+def _part(title: str, builder: Builder, **more: Any) -> type[FileMapping]:
     """Return the model of what a builder builds: each parameter that a file can give is a field.
 
     The default and the type are those of the signature; the description is the first sentence of that
@@ -319,7 +319,9 @@ def _part(title: str, builder: Builder, **more: Any) -> type[Part]:
     if holds_agents and "model" not in fields:
         about = "The model of all agents inside that have none."
         fields["model"] = (ModelName | None, Field(None, description=about))
-    made = create_model(title, __base__=Part, __module__=__name__, __doc__=_summary(builder), **fields)
+    made = create_model(
+        title, __base__=FileMapping, __module__=__name__, __doc__=_summary(builder), **fields
+    )
     made.builder, made.asks = builder, tuple(asks)
     made.inner = tuple(
         name
@@ -355,13 +357,13 @@ def _summary(builder: Builder) -> str:
     return f"{what[0].upper()}{what[1:]}"
 
 
-def _kind(name: str, builder: Builder) -> type[Part]:
+def _kind(name: str, builder: Builder) -> type[FileMapping]:
     kind = (Literal[name], Field(description=_summary(builder)))
     return _part(name.title().replace("_", ""), builder, kind=kind)
 
 
 _KINDS: tuple[FileKind, ...] = get_args(FileKind)
-KINDS: dict[str, type[Part]] = {
+KINDS: dict[str, type[FileMapping]] = {
     kind: _kind(kind, builder) for kind in _KINDS if (builder := builder_of(kind)) is not None
 }
 """The models of the kinds of agents by kind."""
@@ -399,7 +401,7 @@ AnyCase = _one_of({WORD: CaseWord, AGENT: AnyAgent}, _is_word)
 AnyStep = _one_of({STEP: Step, AGENT: Kind}, _is_step)
 Tool = _one_of({NAME: ToolName, TOOL: AgentTool, PROVIDER: ProviderTool}, _is_tool)
 
-PARTS: dict[str, tuple[str, type[Part]]] = {
+PARTS: dict[str, tuple[str, type[FileMapping]]] = {
     **{kind: (f"a {kind}", model) for kind, model in KINDS.items()},
     REFERENCE: ("a reference to an agent", Reference),
     TOOL: ("an agent as a tool", AgentTool),
@@ -412,7 +414,7 @@ PARTS: dict[str, tuple[str, type[Part]]] = {
 
 
 @cache
-def skill() -> TypeAdapter[Part]:
+def skill() -> TypeAdapter[FileMapping]:
     """Return the validator of files; it is made when the first file is read."""
     return TypeAdapter(AnyAgent)
 

@@ -16,7 +16,7 @@ _EMPTY: tuple[object, ...] = (None, "", [], {})
 _PARSED = ("tool_calls", "invalid_tool_calls")
 
 
-class PlayedModel(BaseChatModel):
+class ReplayedModel(BaseChatModel):
     """A chat model with one reply, or one exception after perhaps some chunks."""
 
     reply: Any = None
@@ -51,7 +51,7 @@ class PlayedModel(BaseChatModel):
             yield chunk
 
 
-class HeardChunks(BaseCallbackHandler):
+class ReceivedChunks(BaseCallbackHandler):
     """Collects the chunks in which a model streams its reply.
 
     Attributes:

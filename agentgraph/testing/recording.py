@@ -41,14 +41,19 @@ from agentgraph.testing.cassette_files import Entry, Question
 from agentgraph.testing.cassettes import Cassette, Mode, Place, is_complete
 from agentgraph.testing.questions import model_question, secrets_of, tool_question
 from agentgraph.testing.recorded_replies import (
-    HeardChunks,
-    PlayedModel,
+    ReceivedChunks,
+    ReplayedModel,
     chunk_as_json,
     chunk_from_json,
     compact,
     reply_from_json,
 )
-from agentgraph.testing.tool_results import UnkeptError, is_of_run, returned_as_json, returned_from_json
+from agentgraph.testing.tool_results import (
+    UnrecordableError,
+    is_of_run,
+    returned_as_json,
+    returned_from_json,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -122,13 +127,13 @@ class Recorder:
         """Ask a model, or return or raise what it replied before."""
         number = asking.activation.view.progress.get("model_calls", 0) + asking.replies
         place = place_of(asking.activation, f"model call {number}")
-        question, heard = model_question(model, messages), HeardChunks()
+        question, heard = model_question(model, messages), ReceivedChunks()
         with _fatal_in(asking):
             is_retry = asking.activation.is_resumed
             entry = self.cassette.find(place, question, is_retry=is_retry)
         if entry is not None:
             with _fatal_in(asking), self._reading(place):
-                played = _played(entry)
+                played = _replayed(entry)
             self.cassette.use(place, question)
             return await Call(invoke, ainvoke, (played, messages, config))
         config = {**config, "callbacks": heard.added_to(config.get("callbacks"))}
@@ -186,7 +191,7 @@ class Recorder:
             return {"called": True}
         try:
             return {"returned": returned_as_json(returned)}
-        except UnkeptError as error:
+        except UnrecordableError as error:
             raise CassetteError(
                 f"{place.address}: the tool {running.tool!r} returned {error}, which a cassette cannot "
                 "keep; return plain data, such as model_dump() gives",
@@ -302,11 +307,11 @@ def _given(outcome: object) -> object:
     return outcome
 
 
-def _played(entry: Entry) -> PlayedModel:
+def _replayed(entry: Entry) -> ReplayedModel:
     chunks = [chunk_from_json(each) for each in entry.get("chunks", ())]
     if "raised" in entry:
-        return PlayedModel(raised=from_data(from_json(entry["raised"])), chunks=chunks)
-    return PlayedModel(reply=reply_from_json(entry["reply"]), chunks=chunks)
+        return ReplayedModel(raised=from_data(from_json(entry["raised"])), chunks=chunks)
+    return ReplayedModel(reply=reply_from_json(entry["reply"]), chunks=chunks)
 
 
 def _outcome(entry: Entry, call_id: str) -> object:

@@ -25,7 +25,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
 _KINDS: dict[str, Callable[..., object]] = {kind.__name__: kind for kind in (*_FIELDS, SetValues)}
 
 
-class UnkeptError(Exception):
+class UnrecordableError(Exception):
     """Something has no exact form as JSON; the text shows it."""
 
 
@@ -33,7 +33,7 @@ def returned_as_json(returned: object) -> object:
     """Return what a tool returned as JSON.
 
     Raises:
-        UnkeptError: It would not be the same when it is played.
+        UnrecordableError: It would not be the same when it is played.
     """
     if isinstance(returned, list):
         return [*map(_item_as_json, returned)]
@@ -83,7 +83,7 @@ def _item_as_json(item: Any) -> dict[str, object]:
 def _exact(value: object, item: object) -> object:
     form = as_json(value)
     if from_json(form) != value:
-        raise UnkeptError(shown(item))
+        raise UnrecordableError(shown(item))
     return form
 
 

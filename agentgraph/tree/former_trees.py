@@ -12,7 +12,7 @@ from agentgraph.agents.agents import Agent, CheckedAgent, Composite, HumanAgent,
 from agentgraph.tree.changes import Outline, is_called, kind_in, name_of
 from agentgraph.tree.kinds import rules_of
 from agentgraph.tree.places import Place, Tree
-from agentgraph.tree.rules.row import NOTHING, Former
+from agentgraph.tree.rules.row import NOTHING, OutlinedAgent
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ def former_tree(outline: Outline) -> FormerTree:
         checks = (CheckedAgent(agent=agent, check=NOTHING, repeats=True),) if one["repeats"] else ()
         here = Place(agent, parent, index, segment, node, is_called, checks)
         nodes.update(dict.fromkeys(one["nodes"], here))
-        if here.kind.is_laid_flat:
+        if here.kind.is_flattened:
             names = [each.removeprefix(f"{node}.") for each in further]
             inner = [InnerNode(name=name, node=name) for name in names]
             pairs = enumerate(zip(inner, further, strict=True))
@@ -81,7 +81,7 @@ def _segments(outlines: Sequence[Outline]) -> list[str]:
 def _agent(outline: Outline) -> Leaf | Composite:
     """Return an agent of the kind and with the name of a place, which does nothing."""
     run, tools = (_named(each) for each in _divided(outline))
-    former = Former(name_of(outline), run, tools, is_flat=len(outline["nodes"]) > 1)
+    former = OutlinedAgent(name_of(outline), run, tools, is_flat=len(outline["nodes"]) > 1)
     return rules_of(kind_in(outline).name).former(former)
 
 

@@ -428,7 +428,7 @@ class Tree:
     @cached_property
     def inner_names(self) -> Mapping[str, frozenset[str]]:
         """For each agent that is a graph laid flat: the names of its nodes."""
-        flat = [place for place in self.places if place.kind.is_laid_flat]
+        flat = [place for place in self.places if place.kind.is_flattened]
         return {place.name: frozenset(each.name for each in self.children[place]) for place in flat}
 
     @cached_property
@@ -487,7 +487,7 @@ class Tree:
     def _outline(self, place: Place) -> Outline:
         role = "tool " if place.is_tool else "run " if place.is_run else ""
         again = " (again)" if place.repeats else ""
-        children, is_flat = self.children.get(place, ()), place.kind.is_laid_flat
+        children, is_flat = self.children.get(place, ()), place.kind.is_flattened
         inside = (*(() if is_flat else children), *self.called.get(place, ()))
         outline = Outline(
             label=f"{role}{place.kind.name} {place.name}{_further_nodes(place)}{again}",
@@ -524,7 +524,7 @@ def _inner_graph(graph: object) -> InnerGraph:
 
 def _further_nodes(place: Place) -> str:
     """Return the further nodes of a place, for its label in an outline: ` (tools, approval)`."""
-    if place.kind.is_laid_flat:
+    if place.kind.is_flattened:
         return f" (nodes {', '.join(node.name for node in inner_nodes(place.agent))})"
     hooks = [hook for hook in place.nodes.hooks if hook != ASKS]
     of_hooks = f" (hooks {', '.join(hooks)})" if hooks else ""
@@ -601,7 +601,7 @@ def lay_out(root: Agent, known_as: Mapping[str, str] = AS_THEY_ARE) -> Tree:
                 place(child, here, i, segment, path)
                 for i, (child, segment) in enumerate(_segments(inner, known_as))
             )
-        if here.kind.is_laid_flat and (nodes := inner_nodes(here.agent)):
+        if here.kind.is_flattened and (nodes := inner_nodes(here.agent)):
             children[here] = tuple(
                 Place(each, here, i, each.name, f"{here.node}.{each.name}")
                 for i, each in enumerate(nodes)

@@ -23,7 +23,7 @@ from agentgraph.safe_repr import reason
 from agentgraph.window.calls import Window
 from agentgraph.window.guard import Guard, has_token
 from agentgraph.window.joined import PAGE, joined_modules
-from agentgraph.window.updates import news
+from agentgraph.window.updates import thread_updates
 
 log = logging.getLogger("agentgraph")
 
@@ -38,7 +38,7 @@ def make_app(window: Window, token: str) -> Starlette:
 
     Args:
         window: Answers the calls.
-        token: What a call has to bring in the header `X-Token`, and `/news` in its query.
+        token: What a call has to bring in the header `X-Token`, and `/thread_updates` in its query.
     """
     app = Starlette(
         routes=[
@@ -146,7 +146,7 @@ async def _news(request: Request) -> Response:
 
     async def told() -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
-        async for kind, data in news(window, thread_id, since):
+        async for kind, data in thread_updates(window, thread_id, since):
             name = b"id: %s\n" % _line(data["upto"]) if kind == "timeline" else b""
             yield b"%sevent: %s\ndata: %s\n\n" % (name, kind.encode(), _encoded(data))
 

@@ -11,7 +11,7 @@ from agentgraph.threads.runner import Runner
 T = TypeVar("T")
 
 
-class Runs:
+class BackgroundRuns:
     """Begins runs in the background; what can be refused is refused at once."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from agentgraph.threads.rewinds.rewinding import Back
 from agentgraph.threads.runner import Runner
 from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked
-from agentgraph.window.background_runs import Runs
+from agentgraph.window.background_runs import BackgroundRuns
 from agentgraph.window.changes import Changes
 from agentgraph.window.reloading import Source
 from agentgraph.window.shapes import (
@@ -66,7 +66,7 @@ class Window:
             source: The files of the tree, for `reload`; None if it does not come from files.
         """
         self.runner, self.title, self.is_closed = runner, title, False
-        self._source, self._runs = source, Runs()
+        self._source, self._runs = source, BackgroundRuns()
         self._glances: OrderedDict[str, Glance] = OrderedDict()
         self._ids: ThreadIds | None = None
         self._timelines: OrderedDict[Hashable, JsonObject] = OrderedDict()

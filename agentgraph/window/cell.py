@@ -11,7 +11,7 @@ from agentgraph.threads.runner import Runner
 from agentgraph.window.calls import Window
 from agentgraph.window.cell_backend import CellBackend
 from agentgraph.window.joined import cell_module, joined_styles
-from agentgraph.window.static_view import HIDING, still
+from agentgraph.window.static_view import HIDING, static_view
 
 
 class Cell(anywidget.AnyWidget):
@@ -31,9 +31,9 @@ class Cell(anywidget.AnyWidget):
     def __init__(self, runner: Runner, thread_id: str | None, height: int) -> None:
         super().__init__(thread_id=thread_id, height=height)
         window = Window(runner, runner.agent.name)
-        self.backend = CellBackend(window, self._tell, _loop())
-        self.on_msg(self._hear)
-        self._hear_everywhere()
+        self.backend = CellBackend(window, self._send_content, _loop())
+        self.on_msg(self._receive_content)
+        self._reset_subshell()
 
     def close(self) -> None:
         """End it, here and in the notebook."""
@@ -44,19 +44,19 @@ class Cell(anywidget.AnyWidget):
         thread = f"thread {self.thread_id!r}" if self.thread_id else "all threads"
         return f"<window on {self.backend.window.title!r}: {thread}>"
 
-    def _tell(self, content: JsonObject) -> None:
+    def _send_content(self, content: JsonObject) -> None:
         self.send(content)
-        self._hear_everywhere()
+        self._reset_subshell()
 
-    def _hear_everywhere(self) -> None:
+    def _reset_subshell(self) -> None:
         """Have messages heard by the subshells that they are for, so also while a cell runs.
 
         ipykernel 7.4 takes them to where it was when it sent one last: that is the cell that runs.
         """
         self.comm.__dict__.pop("_reply_subshell_id", None)
 
-    def _hear(self, _: object, content: JsonObject, buffers: object) -> None:
-        self.backend.hear(content)
+    def _receive_content(self, _: object, content: JsonObject, buffers: object) -> None:
+        self.backend.receive(content)
 
     def _repr_mimebundle_(self, **_: object) -> tuple[JsonObject, JsonObject]:
         bundle, metadata = self._live()
@@ -83,7 +83,7 @@ class Cell(anywidget.AnyWidget):
         return bundle
 
     def _still(self) -> JsonObject:
-        table = still(self.backend.window, self.thread_id)
+        table = static_view(self.backend.window, self.thread_id)
         return {"text/plain": table.text(), "text/html": table.html()}
 
 

@@ -31,7 +31,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.safe_repr import said
 from agentgraph.window.calls import Window
-from agentgraph.window.updates import news
+from agentgraph.window.updates import thread_updates
 
 log = logging.getLogger("agentgraph")
 
@@ -78,7 +78,7 @@ class CellBackend:
         self._answers: deque[tuple[Key, JsonObject]] = deque(maxlen=_KEPT)
         self._lock = threading.Lock()
 
-    def hear(self, message: Mapping[str, Any]) -> None:
+    def receive(self, message: Mapping[str, Any]) -> None:
         """Do what a view wants; what comes of it is sent by threads."""
         match message:
             case {"view": str(view), "call": int(number), "name": str(name), "arguments": arguments}:
@@ -162,22 +162,22 @@ class Follower:
 
     async def _run(self) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._tell_always)
+            tasks.start_soon(self._keep_sending)
             await self._gone()
             self.backend.followers.pop(self.key, None)
             tasks.cancel_scope.cancel()
 
-    async def _tell_always(self) -> None:
-        while not self.backend.window.is_closed:  # then there is no news, and nothing to wait for
+    async def _keep_sending(self) -> None:
+        while not self.backend.window.is_closed:  # then there are no updates, and nothing to wait for
             try:
-                await self._tell()
+                await self._send_updates()
             except Exception:
                 log.exception("the thread %r cannot be followed", self.thread_id)
                 self._send("lost", {"text": _FAILED, "isForGood": False})
                 await asyncio.sleep(AGAIN)
 
-    async def _tell(self) -> None:
-        async for kind, data in news(self.backend.window, self.thread_id, self.since):
+    async def _send_updates(self) -> None:
+        async for kind, data in thread_updates(self.backend.window, self.thread_id, self.since):
             if kind == "timeline":
                 self.since = data["upto"]
             self._send(kind, data)

@@ -25,7 +25,7 @@ HIDING = (
 
 
 @dataclass(frozen=True)
-class Still:
+class StaticView:
     """What is shown.
 
     Attributes:
@@ -58,10 +58,10 @@ class Still:
         )
 
 
-def still(window: Window, thread_id: str | None) -> Still:
+def static_view(window: Window, thread_id: str | None) -> StaticView:
     """Return how a thread stands, or without one which threads there are."""
     outline = "\n".join(tree_lines(window.runner.agent))
-    return Still(outline, *(_threads(window) if thread_id is None else _thread(window, thread_id)))
+    return StaticView(outline, *(_threads(window) if thread_id is None else _thread(window, thread_id)))
 
 
 def _threads(window: Window) -> tuple[str, tuple[str, ...], list[tuple[str, ...]]]:

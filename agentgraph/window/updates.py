@@ -1,8 +1,8 @@
-"""What is new on a thread, as a page hears of it: how it stands, bars that are new or changed, texts.
+"""Streams updates of a thread to a page: its status, bars that are new or changed, texts.
 
-One look a few times a second says whether anything has changed; only then is the thread read, and only
-what a reader lacks. What a run of this process says is heard from the run itself, as it says it. A
-reader that is slow holds nothing up: it is told less often, and of texts what it has missed at once.
+A check a few times a second finds whether anything has changed; only then is the thread read, and only
+what the client lacks. Texts of a run in this process come from the run itself, as they are streamed. A
+slow client holds nothing up: it gets fewer updates, and missed texts in one piece.
 """
 
 import asyncio
@@ -31,23 +31,23 @@ log = logging.getLogger("agentgraph")
 SECONDS = 0.3
 """How often the saver is asked whether anything has changed."""
 _TEXT_SECONDS = 0.05
-"""How long texts are collected before they are told."""
+"""How long texts are collected before they are sent."""
 _FAILED_SECONDS = 2.0
 """After how long a saver that has failed is asked again."""
 _QUIET_SECONDS = 15.0
-"""After how long a reader that hears nothing is told that it is connected."""
+"""After how many seconds without updates a client is sent a sign that it is connected."""
 _MOST_TEXT = 200_000
-"""How many characters of texts wait for a reader that is slow; of more the last ones do."""
+"""Maximum number of characters that wait for a slow client; of more, the last ones wait."""
 _AT_ONCE = 8
-"""How many readers' reads run at a time."""
+"""Maximum number of clients whose reads run at a time."""
 
 T = TypeVar("T")
-Told = tuple[str, JsonObject]
-"""A kind of news, and what is new."""
-_limiter = RunVar[CapacityLimiter]("agentgraph_news")
+Update = tuple[str, JsonObject]
+"""The kind of an update, and its data."""
+_limiter = RunVar[CapacityLimiter]("agentgraph_updates")
 
 
-async def news(window: Window, thread_id: str, since: str | None) -> AsyncIterator[Told]:
+async def thread_updates(window: Window, thread_id: str, since: str | None) -> AsyncIterator[Update]:
     """Yield what is new, until the reader has gone or the window is closed.
 
     Kinds: "thread", as `Window.thread` returns it; "timeline", as `Window.timeline` returns it; "text",
@@ -60,82 +60,82 @@ async def news(window: Window, thread_id: str, since: str | None) -> AsyncIterat
         since: The `upto` of the timeline that the reader has; None if it has none: then the last
             steps come first.
     """
-    reader = _Reader(window, thread_id, since)
+    client = _Client(window, thread_id, since)
     try:
         while not window.is_closed:
-            for each in await reader.due():
+            for each in await client.due():
                 yield each
-            await reader.wait()
+            await client.wait()
     finally:
-        reader.leave()
+        client.stop()
 
 
-class _Reader:
-    """One page that watches a thread, and what it has been told."""
+class _Client:
+    """One page that follows a thread, and what it has been sent."""
 
     def __init__(self, window: Window, thread_id: str, since: str | None) -> None:
         self._window, self._thread_id, self._since = window, thread_id, since
-        self._ear = _Ear(asyncio.get_running_loop())
+        self._text_buffer = _TextBuffer(asyncio.get_running_loop())
         self._seen: Hashable = None
         self._thread: JsonObject | None = None
-        self._looked = self._told = 0.0
+        self._checked = self._sent = 0.0
         self._begun: dict[str, JsonObject] = {}  # what encloses others may begin before what is read
         self._fault: str | None = None
 
-    async def due(self) -> list[Told]:
+    async def due(self) -> list[Update]:
         """Return what the reader lacks."""
-        told: list[Told] = []
+        updates: list[Update] = []
         now = time.monotonic()
-        if now - self._looked >= self._period:
-            self._looked = now
+        if now - self._checked >= self._period:
+            self._checked = now
             try:
-                told += await self._changes()
+                updates += await self._changes()
                 self._fault = None
             except AgentGraphError as error:
-                told += self._failed(error)
-        told += [("text", self._text_data(*each)) for each in self._ear.take()]
-        if not told and now - self._told >= _QUIET_SECONDS:
-            told = [("quiet", {})]
-        if told:
-            self._told = now
-        return told
+                updates += self._failed(error)
+        updates += [("text", self._text_data(*each)) for each in self._text_buffer.take()]
+        if not updates and now - self._sent >= _QUIET_SECONDS:
+            updates = [("quiet", {})]
+        if updates:
+            self._sent = now
+        return updates
 
     async def wait(self) -> None:
         """Wait for the next look, or until something is said."""
-        if await self._ear.wait(self._looked + self._period - time.monotonic()):
+        if await self._text_buffer.wait(self._checked + self._period - time.monotonic()):
             await asyncio.sleep(_TEXT_SECONDS)
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Listen no longer."""
-        self._ear.leave()
+        self._text_buffer.stop()
 
     @property
     def _period(self) -> float:
         return _FAILED_SECONDS if self._fault else SECONDS
 
-    async def _changes(self) -> list[Told]:
+    async def _changes(self) -> list[Update]:
         """Return how the thread stands and its bars, if they have changed."""
-        seen = await _in_thread(self._look)
+        seen = await _in_thread(self._check)
         if seen == self._seen:
             return []
-        told: list[Told] = []
+        updates: list[Update] = []
         thread = await _in_thread(self._window.thread, self._thread_id)
         if thread != self._thread:
-            told.append(("thread", thread))
+            updates.append(("thread", thread))
         if thread["status"] == "new":  # it was deleted, or is still to come
             self._since, self._begun = None, {}
         elif thread["changed"] is None and thread["updated"]:
-            told += await self._bars(seen)
+            updates += await self._bars(seen)
         self._thread, self._seen = thread, seen
-        return told
+        return updates
 
-    def _look(self) -> Hashable:
+    def _check(self) -> Hashable:
         seen = self._window.look(self._thread_id)
         run = run_under_way(self._window.runner.saver, self._thread_id)
-        self._ear.hear(run)
+        self._text_buffer.follow(run)
         return seen, id(self._window.runner)
 
-    async def _bars(self, seen: Hashable) -> list[Told]:
+    async def _bars(self, seen: Hashable) -> list[Update]:
         """Return the bars that are new or changed; those that are gone are named."""
         try:
             timeline = await _in_thread(self._window.timeline_at, seen, self._thread_id, self._since)
@@ -150,7 +150,7 @@ class _Reader:
         self._begun, self._since = before | now, timeline["upto"]
         return [("timeline", {**timeline, "bars": bars, "gone": gone})]
 
-    def _failed(self, error: AgentGraphError) -> list[Told]:
+    def _failed(self, error: AgentGraphError) -> list[Update]:
         """Return the words for a thread that cannot be read, once."""
         was, self._fault = self._fault, reason(error)
         if was == self._fault:
@@ -163,8 +163,8 @@ class _Reader:
         return {"address": address, "place": place, "id": event_id, "text": text}
 
 
-class _Ear:
-    """Hears what a run of this process says, in whichever thread; keeps texts until they are told."""
+class _TextBuffer:
+    """Collects the texts of a run of this process, whichever thread it is in, until they are sent."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._arrived = loop, asyncio.Event()
@@ -172,17 +172,17 @@ class _Ear:
         self._texts: dict[tuple[str, str], str] = {}
         self._feed: Feed | None = None
 
-    def hear(self, run: UnderWay | None) -> None:
-        """Hear a run from now on, in place of the one before."""
+    def follow(self, run: UnderWay | None) -> None:
+        """Follow a run from now on, instead of the one before."""
         feed = run.feed if run else None
         if feed is not self._feed:
-            self.leave()
+            self.stop()
             self._feed = feed
             if feed is not None:
                 feed.listeners.append(self._put)
 
-    def leave(self) -> None:
-        """Hear nothing any more."""
+    def stop(self) -> None:
+        """Follow no run any more."""
         if self._feed is not None:
             with suppress(ValueError):
                 self._feed.listeners.remove(self._put)

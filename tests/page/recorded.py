@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 from agentgraph.window.calls import CALLS, Window
-from agentgraph.window.updates import news
+from agentgraph.window.updates import thread_updates
 
 THREAD = "t"
 GATE = threading.Event()
@@ -70,7 +70,7 @@ def tree() -> ag.Agent:
 async def told(window: Window) -> list[tuple[str, Any]]:
     """Return the first news of a thread."""
     found = []
-    async for kind, data in news(window, THREAD, None):
+    async for kind, data in thread_updates(window, THREAD, None):
         found.append((kind, data))
         if {"thread", "timeline"} <= {each for each, _ in found}:
             break

@@ -12,7 +12,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
 from agentgraph.window.calls import Window
-from agentgraph.window.updates import news
+from agentgraph.window.updates import thread_updates
 
 LONG, LONGER = 600, 1200
 
@@ -104,7 +104,7 @@ def test_nothing_is_read_of_a_thread_that_has_not_changed(
 
 async def heard(window: Window, since: str | None, count: int) -> list[Any]:
     told = []
-    async for each in news(window, "t", since):
+    async for each in thread_updates(window, "t", since):
         told.append(each)
         if len(told) == count:
             break

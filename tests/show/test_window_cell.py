@@ -21,7 +21,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 import agentgraph as ag
 from agentgraph.window.calls import Window
 from agentgraph.window.cell_backend import CellBackend
-from agentgraph.window.static_view import ROWS, still
+from agentgraph.window.static_view import ROWS, static_view
 from agentgraph.window.updates import SECONDS
 
 PATIENCE = 60.0
@@ -178,7 +178,7 @@ class Views:
         self.backend = CellBackend(Window(runner, "w"), self.heard.append, **options)
 
     def follow(self, view: str, thread: str = "t", since: str | None = None) -> None:
-        self.backend.hear({"view": view, "follow": 1, "thread": thread, "since": since})
+        self.backend.receive({"view": view, "follow": 1, "thread": thread, "since": since})
 
     def news(self, view: str) -> list[str]:
         return [each["kind"] for each in self.heard if each["view"] == view]
@@ -269,7 +269,7 @@ def test_the_table_shows_how_a_thread_stands(runner: ag.Runner) -> None:
     )
     runner = ag.Runner(ag.sequential("s", [tree, ag.human("boss", f"Print {hostile}?")]))
     runner.invoke("Go.", thread_id=hostile)
-    shown = still(Window(runner, "s"), hostile)
+    shown = static_view(Window(runner, "s"), hostile)
     lines = shown.text().splitlines()
     assert lines[:4] == [
         "s (sequential)",
@@ -284,12 +284,12 @@ def test_the_table_shows_how_a_thread_stands(runner: ag.Runner) -> None:
     assert len(shown.rows) == ROWS
     assert "<script" not in shown.html()
     assert not set(shown.text() + shown.html()) & {"\x1b", "\u202e"}
-    every = still(Window(runner, "s"), None)
+    every = static_view(Window(runner, "s"), None)
     assert (every.title, [row[1] for row in every.rows]) == ("threads: 1", ["paused"])
 
 
 def test_a_thread_that_is_not_there_yet_can_be_viewed(runner: ag.Runner) -> None:
-    shown = still(Window(runner, "s"), "later")
+    shown = static_view(Window(runner, "s"), "later")
     assert shown.text().splitlines()[-1] == "thread 'later': new"
     assert ag.view(runner, "later")._repr_mimebundle_()[0]["text/html"] == shown.html()
 

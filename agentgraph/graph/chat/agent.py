@@ -30,10 +30,10 @@ from agentgraph.agents.tools import (
     without_tools,
 )
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.chat.flattened import laid_flat, wrap_inside
+from agentgraph.graph.chat.flattened import flattened, wrap_inside
 from agentgraph.graph.chat.middleware import Approval, Summarizing
 from agentgraph.graph.chat.models import Instructing, Models, UseStandIn
-from agentgraph.graph.chat.output import restored, saved_answer, wanted_by, write_value
+from agentgraph.graph.chat.output import answer_format_of, restored, saved_answer, write_value
 from agentgraph.graph.chat.step import Channels, Step
 from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import FlatGraph
@@ -64,7 +64,7 @@ class BuiltAgent:
         runs_tools: Whether it has any tools to run.
         keeps_record: Whether what it sees may differ from the history: it has middleware, or a tool
             that may return a command.
-        wanted: What its answer must fit; None for any text.
+        answer_format: What its answer must fit; None for any text.
         takes_node: Whether LangChain's node asks the model.
         models: Its model, or how to get it.
         channels: The state channels of its middleware.
@@ -82,9 +82,9 @@ class BuiltAgent:
         self.middleware = self._all_middleware()
         self.wraps_model = any_has(self.middleware, "wrap_model_call")
         self.wraps_tools = any_has(self.middleware, "wrap_tool_call")
-        self.wanted = wanted_by(self.agent.output_schema)
-        self.keeps_answer = self.wanted is not None or bool(self.agent.output_key)
-        has_format = self.wanted is not None and self.wanted.response_format is not None
+        self.answer_format = answer_format_of(self.agent.output_schema)
+        self.keeps_answer = self.answer_format is not None or bool(self.agent.output_key)
+        has_format = self.answer_format is not None and self.answer_format.response_format is not None
         self.takes_node = self.wraps_model or has_format
         self.models = Models(self.agent)
         self._transfers = transfers_text(without_tools(self.agent, node_context.handoffs))
@@ -117,10 +117,10 @@ class BuiltAgent:
             cast(Any, None if is_chosen else agent.model),
             [*map(guarded, self.tools), *provider_tools(agent)],
             system_prompt=self._system,
-            response_format=self.wanted.response_format if self.wanted else None,
+            response_format=self.answer_format.response_format if self.answer_format else None,
             middleware=middleware,
         )
-        return laid_flat(graph, UseStandIn(self.wanted, is_ours=not self.wraps_model))
+        return flattened(graph, UseStandIn(self.answer_format, is_ours=not self.wraps_model))
 
     def step(self, activation: Activation, visible: Sequence[BaseMessage] | None = None) -> Step:
         """Return the state for one run of a node.
@@ -136,7 +136,7 @@ class BuiltAgent:
             activation,
             self.channels,
             messages,
-            answer=restored(self.wanted, activation.view.progress.get("answer")),
+            answer=restored(self.answer_format, activation.view.progress.get("answer")),
             keeps_edits=self.keeps_edits,
             is_open=is_open,
         )
@@ -193,7 +193,7 @@ class BuiltAgent:
             answer = saved_answer(activation, step.answer)
         if answer is not None or step is not None:
             text = _last_text(activation, step) if step is not None else ""
-            write_value(activation, self.agent, answer, self.wanted, text)
+            write_value(activation, self.agent, answer, self.answer_format, text)
 
     def _all_middleware(self) -> list[Middleware]:
         """Return the user's middleware and ours; approval of single calls is the outermost."""

@@ -51,7 +51,7 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
 """The parts that are taken out of an agent of LangChain, each with a check that it exists."""
 
 
-def laid_flat(graph: Graph, inside: Callable[[ModelRequest], ModelRequest]) -> FlatGraph:
+def flattened(graph: Graph, inside: Callable[[ModelRequest], ModelRequest]) -> FlatGraph:
     """Return the parts of a graph of `create_agent`.
 
     Its node "model" asks the model, with the middleware around it; called with the state, it gives a

@@ -53,7 +53,7 @@ from agentgraph.agents.functions import takes_two
 from agentgraph.agents.templates import with_text
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.chat.calls import with_answers_refused, with_ids, without_calls
-from agentgraph.graph.chat.output import Wanted, wanted_by
+from agentgraph.graph.chat.output import AnswerFormat, answer_format_of
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.copied_values import detached, own_list
 from agentgraph.graph.graph_classes import unstamped
@@ -271,7 +271,7 @@ class Asking:
         system: The system message, or None.
         runs_tools: Whether tool calls of a reply are run.
         is_last: Whether the model is asked for its answer without tools.
-        wanted: What its answer must fit, after middleware; None for any text.
+        answer_format: What its answer must fit, after middleware; None for any text.
         disabled: The names of the tools that the model is not offered.
         replies: How many replies there were.
         reply: The last one, as it was given to middleware.
@@ -287,7 +287,7 @@ class Asking:
     system: SystemMessage | None
     runs_tools: bool
     is_last: bool
-    wanted: Wanted | None
+    answer_format: AnswerFormat | None
     disabled: Set[str] = frozenset()
     replies: int = field(default=0, init=False)
     reply: AIMessage | None = field(default=None, init=False)
@@ -301,7 +301,7 @@ class Asking:
         return _ASKING.get(None)
 
     async def ask(
-        self, model: object, messages: Sequence[BaseMessage], wanted: Wanted | None
+        self, model: object, messages: Sequence[BaseMessage], answer_format: AnswerFormat | None
     ) -> AIMessage:
         """Ask a model; ask it again if its reply does not fit the wanted answer.
 
@@ -311,14 +311,18 @@ class Asking:
         Raises:
             InvalidOutputError: No reply fits.
         """
-        self.wanted, outer = wanted, self.activation.config
+        self.answer_format, outer = answer_format, self.activation.config
         if getattr(outer.get("callbacks"), "handlers", None) and stream_handlers(outer):
             replies = self.activation.output.replies or Replies(self.activation.output)
             self.activation.output.replies = replies
             outer = replies.config(outer)
         metadata = {**outer.get("metadata", {}), **self.activation.mark}
         config: RunnableConfig = {**outer, "metadata": metadata}
-        sent = list(messages) if wanted is None else with_system(messages, wanted.instruction())
+        sent = (
+            list(messages)
+            if answer_format is None
+            else with_system(messages, answer_format.instruction())
+        )
         for _ in range(1 + CORRECTIONS):
             hooked = sent if self.hook is None else await self._hooked(self.hook, sent)
             hooked = unstamped(hooked) if has_cache(model) else hooked
@@ -329,24 +333,24 @@ class Asking:
             if type(reply) is not AIMessage:
                 reply = message_of(self.activation, reply)
             self.replies += 1
-            is_answer = wanted is not None and bool(wanted.calls(reply))
+            is_answer = answer_format is not None and bool(answer_format.calls(reply))
             if is_answer or self.is_last:
                 view = self.activation.view
                 reply = with_ids(view, reply) if is_answer else without_calls(reply)
-            fault = None if wanted is None else self._fault(reply, wanted)
-            if wanted is None or fault is None:
+            fault = None if answer_format is None else self._fault(reply, answer_format)
+            if answer_format is None or fault is None:
                 self.reply = reply
                 return reply
-            if self._runs_others(reply, wanted):
-                fault = str(wanted.call_fault(reply))
-                self.reply = with_answers_refused(reply, wanted.schemas, fault)
+            if self._runs_others(reply, answer_format):
+                fault = str(answer_format.call_fault(reply))
+                self.reply = with_answers_refused(reply, answer_format.schemas, fault)
                 return self.reply
-            sent = [*sent, reply, *_again(reply, fault, wanted)]
+            sent = [*sent, reply, *_again(reply, fault, answer_format)]
         raise unfit(self.activation, fault)
 
-    def _runs_others(self, reply: AIMessage, wanted: Wanted) -> bool:
+    def _runs_others(self, reply: AIMessage, answer_format: AnswerFormat) -> bool:
         """Return whether a reply has readable calls of tools beside its answer: these are run."""
-        others = [call for call in reply.tool_calls if call["name"] not in wanted.schemas]
+        others = [call for call in reply.tool_calls if call["name"] not in answer_format.schemas]
         return self.runs_tools and not self.is_last and bool(others)
 
     async def _hooked(
@@ -363,17 +367,17 @@ class Asking:
             )
         return detached(seen) if result is seen else list(result)
 
-    def _fault(self, reply: AIMessage, wanted: Wanted) -> str | None:
+    def _fault(self, reply: AIMessage, answer_format: AnswerFormat) -> str | None:
         """Return why a reply does not fit the wanted answer, as a sentence; None if it fits.
 
         Calls that carry an answer are checked by LangChain's node, except what it lets pass.
         """
-        if fault := wanted.call_fault(reply):
+        if fault := answer_format.call_fault(reply):
             return f"The reply does not fit the schema: {fault}."
-        if wanted.calls(reply) or (self.runs_tools and calls_of(reply)):
+        if answer_format.calls(reply) or (self.runs_tools and calls_of(reply)):
             return None
         try:
-            wanted.read(str(reply.text))
+            answer_format.read(str(reply.text))
         except ValueError as error:
             return f"The reply does not fit the schema: {error}."
         return None
@@ -388,10 +392,10 @@ class Recorder(Protocol):
         """Ask a model, or return or raise what it replied before."""
 
 
-def _again(reply: AIMessage, fault: str, wanted: Wanted) -> list[BaseMessage]:
+def _again(reply: AIMessage, fault: str, answer_format: AnswerFormat) -> list[BaseMessage]:
     """Return the messages that ask for a correction; each tool call gets a result."""
-    text = f"{fault} {wanted.again()}"
-    if not wanted.call_fault(reply):
+    text = f"{fault} {answer_format.again()}"
+    if not answer_format.call_fault(reply):
         return [HumanMessage(text)]
     return [
         ToolMessage(text, name=each["name"], tool_call_id=call_id(each), status="error")
@@ -416,14 +420,14 @@ def asked_in(asking: Asking) -> Iterator[None]:
 class StandInModel:
     """Replaces a model; has all attributes of the chat model inside it."""
 
-    def __init__(self, model: AnyRunnable, wanted: Wanted | None) -> None:
+    def __init__(self, model: AnyRunnable, answer_format: AnswerFormat | None) -> None:
         """Replace a model.
 
         Args:
             model: The model, with what was bound to it.
-            wanted: What its answer must fit.
+            answer_format: What its answer must fit.
         """
-        self._model, self._wanted = model, wanted
+        self._model, self._answer_format = model, answer_format
         self._core = core_of(model)
         self._bound = BoundModels()
 
@@ -442,45 +446,47 @@ class StandInModel:
         self, tools: Sequence[object], *, tool_choice: object = None, **settings: object
     ) -> "_BoundStandIn":
         """Return the model with tools; for the last answer only with those that carry an answer."""
-        asking, wanted = _ASKING.get(), self._wanted
+        asking, answer_format = _ASKING.get(), self._answer_format
         chosen = {**settings, **({} if tool_choice is None else {"tool_choice": tool_choice})}
-        if wanted is None or wanted.response_format is None:
+        if answer_format is None or answer_format.response_format is None:
             if asking.is_last:
                 return self.bind(**settings)
             if chosen:
-                return _BoundStandIn(with_tools(self._model, tools, **chosen), wanted)
+                return _BoundStandIn(with_tools(self._model, tools, **chosen), answer_format)
             return _BoundStandIn(
-                self._bound.bound(asking.activation.address, self._model, tools), wanted
+                self._bound.bound(asking.activation.address, self._model, tools), answer_format
             )
-        answers = [tool for tool in tools if getattr(tool, "name", None) in wanted.schemas]
+        answers = [tool for tool in tools if getattr(tool, "name", None) in answer_format.schemas]
         if not takes_tools(self._model):
             if not asking.is_last and len(answers) < len(tools):
                 check_tools(asking.activation.address, self._model)
             return self.bind(**{key: settings[key] for key in settings.keys() - _ANSWERING})
-        is_tool = isinstance(wanted.response_format, ToolStrategy)
+        is_tool = isinstance(answer_format.response_format, ToolStrategy)
         how: Literal["provider", "tool"] = (
             "provider" if "response_format" in settings and not is_tool else "tool"
         )
         if asking.is_last:
             tools = answers if how == "tool" else []
-        return _BoundStandIn(with_tools(self._model, tools, **chosen), replace(wanted, how=how))
+        return _BoundStandIn(with_tools(self._model, tools, **chosen), replace(answer_format, how=how))
 
     def bind(self, **settings: object) -> "_BoundStandIn":
         """Return the model with settings."""
-        return _BoundStandIn(self._model.bind(**settings) if settings else self._model, self._wanted)
+        return _BoundStandIn(
+            self._model.bind(**settings) if settings else self._model, self._answer_format
+        )
 
 
 class _BoundStandIn:
     """A model with tools and settings; LangChain's node calls it."""
 
-    def __init__(self, model: object, wanted: Wanted | None) -> None:
-        self._model, self._wanted = model, wanted
+    def __init__(self, model: object, answer_format: AnswerFormat | None) -> None:
+        self._model, self._answer_format = model, answer_format
 
     def invoke(self, messages: list[BaseMessage]) -> AIMessage:
-        return run_calls(_ASKING.get().ask(self._model, messages, self._wanted))
+        return run_calls(_ASKING.get().ask(self._model, messages, self._answer_format))
 
     async def ainvoke(self, messages: list[BaseMessage]) -> AIMessage:
-        return await arun_calls(_ASKING.get().ask(self._model, messages, self._wanted))
+        return await arun_calls(_ASKING.get().ask(self._model, messages, self._answer_format))
 
 
 class Instructing(AgentMiddleware):
@@ -516,29 +522,29 @@ def instructed(request: ModelRequest) -> ModelRequest:
 class UseStandIn:
     """Replaces the model that the user's middleware chose by a `StandInModel`."""
 
-    def __init__(self, wanted: Wanted | None, *, is_ours: bool) -> None:
+    def __init__(self, answer_format: AnswerFormat | None, *, is_ours: bool) -> None:
         """Make the change for an agent.
 
         Args:
-            wanted: What the answer must fit, unless middleware changes that.
+            answer_format: What the answer must fit, unless middleware changes that.
             is_ours: Whether no user's middleware sees the request; then model and system message of
                 the step are set here.
         """
-        self._own, self._is_ours = wanted, is_ours
-        self._last: tuple[object, Wanted | None, object] = (None, None, None)
+        self._own, self._is_ours = answer_format, is_ours
+        self._last: tuple[object, AnswerFormat | None, object] = (None, None, None)
 
     def __call__(self, request: ModelRequest) -> ModelRequest:
         """Return the request with the stand-in as its model."""
         of_step = instructed(request) if self._is_ours else request
-        wanted = self._wanted(of_step.response_format)
-        if self._last[0] is not of_step.model or self._last[1] is not wanted:
-            self._last = (of_step.model, wanted, StandInModel(of_step.model, wanted))
+        answer_format = self._answer_format(of_step.response_format)
+        if self._last[0] is not of_step.model or self._last[1] is not answer_format:
+            self._last = (of_step.model, answer_format, StandInModel(of_step.model, answer_format))
         return _changed(of_step, model=self._last[2])
 
-    def _wanted(self, response_format: object) -> Wanted | None:
+    def _answer_format(self, response_format: object) -> AnswerFormat | None:
         """Return what the answer must fit; middleware may have changed it for this call."""
         is_own = response_format is (self._own.response_format if self._own else None)
-        return self._own if is_own else wanted_by(response_format)
+        return self._own if is_own else answer_format_of(response_format)
 
 
 def message_of(activation: Activation, reply: object) -> AIMessage:

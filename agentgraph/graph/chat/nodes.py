@@ -33,7 +33,7 @@ from agentgraph.graph.chat.models import (
     unfit,
 )
 from agentgraph.graph.chat.output import (
-    Wanted,
+    AnswerFormat,
     saved_answer,
     with_json_answer,
     write_value,
@@ -132,7 +132,7 @@ class ModelNode(ChatNode):
             system,
             self.built.runs_tools,
             is_last,
-            self.built.wanted,
+            self.built.answer_format,
             await self.built.disabled(context) if self.built.switched else no_tools,
         )
 
@@ -150,7 +150,7 @@ class ModelNode(ChatNode):
             if (tools := self._offered(asking)) and not asking.is_last:
                 model = self._bound.bound(activation.address, model, tools)
             head = [asking.system] if asking.system else []
-            reply = await asking.ask(model, [*head, *seen], self.built.wanted)
+            reply = await asking.ask(model, [*head, *seen], self.built.answer_format)
             if step is not None:
                 step.answer = None
             self._take(asking, [reply], [])
@@ -210,8 +210,8 @@ class ModelNode(ChatNode):
             reply = made
             step.merge_after(messages, updates)
         answer = step.answer if step is not None else None
-        if answer is None and asking.wanted is not None:
-            answer = self._read(asking, asking.wanted, made)
+        if answer is None and asking.answer_format is not None:
+            answer = self._read(asking, asking.answer_format, made)
         data = None if answer is None else saved_answer(activation, answer)
         for message in messages:
             if message is reply:
@@ -232,7 +232,7 @@ class ModelNode(ChatNode):
         open_ids = {*map(call_id, calls)} - results_after(None, messages)
         counts = {"model_calls": progress.get("model_calls", 0) + max(asking.replies, 1)}
         is_answered = step is not None and step.answer is not None
-        if not is_answered and asking.wanted is not None and asking.wanted.calls(made):
+        if not is_answered and asking.answer_format is not None and asking.answer_format.calls(made):
             counts["misfits"] = self._misfits(activation, messages)
         if place.nodes.after_model is not None:
             self.built.continue_at(activation, place.nodes.after_model, step, **counts)
@@ -244,29 +244,29 @@ class ModelNode(ChatNode):
         else:
             is_last = place.nodes.after_agent is None
             if is_last and self.built.keeps_answer:
-                write_value(activation, self.agent, data, asking.wanted, str(made.text))
+                write_value(activation, self.agent, data, asking.answer_format, str(made.text))
             self.built.leave(activation, ChatEnding(keeps=not is_last), step)
 
     def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
         """Return a reply with its stamp and unique ids, without calls if it must not have any."""
-        activation, wanted = asking.activation, asking.wanted
+        activation, answer_format = asking.activation, asking.answer_format
         replies, content = activation.output.replies, asking.reply and asking.reply.content
         if replies is not None and reply.content != content and replies.has_given(str(reply.id)):
             reply = renamed(reply, str(uuid4()))  # middleware gave another message in its place
         if calls_of(reply):
             reply = with_saved_calls(reply, serializer_of(activation.config))
-        if asking.is_last and not (wanted is not None and wanted.calls(reply)):
+        if asking.is_last and not (answer_format is not None and answer_format.calls(reply)):
             reply = without_calls(reply)
         has_calls = self.built.runs_tools and calls_of(reply)
         reply = with_ids(activation.view, reply) if has_calls else reply
         return activation.output.stamped(reply)
 
-    def _read(self, asking: Asking, wanted: Wanted, reply: AIMessage) -> object:
+    def _read(self, asking: Asking, answer_format: AnswerFormat, reply: AIMessage) -> object:
         """Return the structured answer in a reply's text; None if the reply has tool calls."""
-        if wanted.calls(reply) or (self.built.runs_tools and calls_of(reply)):
+        if answer_format.calls(reply) or (self.built.runs_tools and calls_of(reply)):
             return None
         try:
-            return wanted.read(str(reply.text))
+            return answer_format.read(str(reply.text))
         except ValueError as error:
             raise InvalidOutputError(
                 f"{asking.activation.address}: the middleware returned {shown(reply.text)} as the "

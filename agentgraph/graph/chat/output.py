@@ -47,7 +47,7 @@ Strategy = ResponseFormat[Any]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AnswerFormat:
     """What an answer must fit.
 
     Attributes:
@@ -120,22 +120,22 @@ class Wanted:
         return None
 
 
-def wanted_by(output_schema: object) -> Wanted | None:
+def answer_format_of(output_schema: object) -> AnswerFormat | None:
     """Return what an answer must fit, given an `output_schema` or a `response_format` of LangChain."""
     if output_schema is None:
         return None
     strategy = _strategy(output_schema)
     if strategy is None:
-        return Wanted({"": schema_in(output_schema)}, schema_in(output_schema))
+        return AnswerFormat({"": schema_in(output_schema)}, schema_in(output_schema))
     schemas = {spec.name: spec.schema for spec in _specs(strategy)}
-    return Wanted(schemas, schema_in(output_schema), strategy)
+    return AnswerFormat(schemas, schema_in(output_schema), strategy)
 
 
 def restored_at(tree: Tree, at: str, answer: SavedAnswer) -> object:
     """Return the saved answer of the agent at an address, typed where its schema is a type."""
     activation = parse_address(tree, at)
     chat = activation[0].chat if activation else None
-    return restored(None if chat is None else wanted_by(chat.output_schema), answer)
+    return restored(None if chat is None else answer_format_of(chat.output_schema), answer)
 
 
 def reply_of(result: LaneResult, node_context: NodeContext, place: Place) -> Reply:
@@ -186,13 +186,13 @@ def saved_answer(activation: Activation, answer: object) -> SavedAnswer | None:
     return SavedAnswer(of=type(answer).__name__, data=data)
 
 
-def restored(wanted: Wanted | None, saved: SavedAnswer | None) -> object:
+def restored(answer_format: AnswerFormat | None, saved: SavedAnswer | None) -> object:
     """Return a saved answer as an instance of its type; as plain data if the type is unknown."""
     if saved is None:
         return None
-    if wanted is not None:
+    if answer_format is not None:
         with suppress(ValueError):
-            return wanted.typed(saved["data"], saved["of"])
+            return answer_format.typed(saved["data"], saved["of"])
     return saved["data"]
 
 
@@ -214,17 +214,17 @@ def write_value(
     activation: Activation,
     agent: ChatAgent,
     answer: SavedAnswer | None,
-    wanted: Wanted | None,
+    answer_format: AnswerFormat | None,
     text: str,
 ) -> None:
     """Save the agent's answer, also as its `output_key`; without one its last text, if that fits.
 
     `Result.output` reads the saved answer.
     """
-    if wanted is not None and answer is None:
+    if answer_format is not None and answer is None:
         with suppress(ValueError):
-            answer = saved_answer(activation, wanted.read(text))
-    if wanted is not None and answer is not None:
+            answer = saved_answer(activation, answer_format.read(text))
+    if answer_format is not None and answer is not None:
         activation.output.emitter.save_note(ANSWERED, dict(answer))
-    if agent.output_key and (answer is not None or wanted is None):
+    if agent.output_key and (answer is not None or answer_format is None):
         activation.output.set_values({agent.output_key: answer["data"] if answer is not None else text})

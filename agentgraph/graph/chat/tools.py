@@ -843,4 +843,4 @@ class ToolsNode(ChatNode):
         self.built.leave(activation, ChatEnding(**leaving, keeps=is_kept and not is_last), step)
         if is_kept and is_last:
             text = activation.output.last_text() or ""
-            write_value(activation, self.agent, None, self.built.wanted, text)
+            write_value(activation, self.agent, None, self.built.answer_format, text)

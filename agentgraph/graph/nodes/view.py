@@ -178,7 +178,7 @@ class View:
         mine = {self.home_address}
         if home.repeats:
             mine |= {address(home, each) for each in attempts(home, self.cursor[: len(home.counts)])}
-        inside = tuple(f"{each}/" for each in mine) if home.kind.is_laid_flat else ()
+        inside = tuple(f"{each}/" for each in mine) if home.kind.is_flattened else ()
         count = 0
         for message in reversed(self.state.messages):
             at = (message.response_metadata.get(STAMP) or [""])[ADDRESS]

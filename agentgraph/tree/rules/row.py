@@ -26,7 +26,7 @@ class Around(NamedTuple):
     own: Handoff | None = None
 
 
-class Former(NamedTuple):
+class OutlinedAgent(NamedTuple):
     """What an outline tells of an agent.
 
     Attributes:
@@ -50,7 +50,7 @@ def _nothing(_: object) -> tuple[()]:
     return ()
 
 
-def _function(former: Former) -> FunctionAgent:
+def _function(former: OutlinedAgent) -> FunctionAgent:
     return FunctionAgent(name=former.name, fn=NOTHING, agents=former.sub_agents or former.called)
 
 
@@ -72,4 +72,4 @@ class Rules:
     asked: Callable[[Any], Iterable[tuple[str, object]]] = _nothing
     texts: Callable[[Any], Iterable[tuple[str, object]]] = _nothing
     values: Callable[[Any], Iterable[str]] = _nothing
-    former: Callable[[Former], Leaf | Composite] = _function
+    former: Callable[[OutlinedAgent], Leaf | Composite] = _function

@@ -21,7 +21,7 @@ from test_random_stacks import HOOKS, look, made
 from test_structured_answers import Dish, Place, Refusal, Trip, calling, ran
 
 import agentgraph as ag
-from agentgraph.graph.chat.output import wanted_by
+from agentgraph.graph.chat.output import answer_format_of
 from agentgraph.testing import ScriptedChatModel, call, calls
 
 pytestmark = pytest.mark.by_turns("drive")
@@ -146,7 +146,7 @@ def test_in_a_random_stack_of_middleware_the_answer_is_that_of_create_agent(
     their_agent = create_agent(theirs, response_format=Trip, checkpointer=InMemorySaver(), **options())
     expected = ended(their_agent).get("structured_response")
     assert [compared(each) for each in ours.inputs] == [compared(each) for each in theirs.inputs]
-    wanted = wanted_by(Trip)
+    wanted = answer_format_of(Trip)
     assert wanted is not None
     assert (None if value is None else wanted.typed(value)) == expected
 
