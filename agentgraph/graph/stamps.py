@@ -162,13 +162,6 @@ def note_of(plain: Sequence[Any]) -> Note:
     return Note(note_id, kind, data, address, Moment(*moment) if moment else None)
 
 
-def answer_in(position: Mapping[str, Any]) -> list[object] | None:
-    """Return the address and the structured answer in the notes of a position; None if none has one."""
-    told = position.get("told")
-    answers = [note for note in map(note_of, told) if note.kind == ANSWERED] if told else ()
-    return [answers[-1].address, answers[-1].data] if answers else None
-
-
 def moment_of(entry: Entry) -> Moment | None:
     """Return the moment of a message or note; None if no agent emitted it."""
     if isinstance(entry, Note):

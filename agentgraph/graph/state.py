@@ -48,6 +48,7 @@ from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import delta_reducer
+from agentgraph.graph.stamps import ANSWERED, note_of
 from agentgraph.graph.stored_values import ValuesChannel
 from agentgraph.graph.type_hints import make_typed_dict
 from agentgraph.graph.values import Reducers, Write, is_same
@@ -224,6 +225,14 @@ class SavedAnswer(TypedDict):
     """The answer as plain data."""
 
 
+class GivenAnswer(TypedDict):
+    """A structured answer, and who gave it."""
+
+    at: str
+    """The address."""
+    answer: SavedAnswer
+
+
 class Border(TypedDict):
     """How an activation ended, while `until`, a check or a limit is still to be asked about it.
 
@@ -287,12 +296,19 @@ class Position(TypedDict):
     """The outline of the tree; written at the start of a turn."""
     text: NotRequired[str]
     """What the activation says as the result of its lane, if that is not its last message."""
-    answered: NotRequired[list[object]]
-    """The structured answer of the activation at the border before: its address, and the answer."""
+    answered: NotRequired[GivenAnswer]
+    """The structured answer of the activation at the border before."""
     request: NotRequired[str]
     """What a function asks of the agent whose lane begins here."""
     settled: NotRequired[dict[str, object]]
     """The values with which a resume settles conflicts at the next node of the root."""
+
+
+def answer_in(position: Mapping[str, Any]) -> GivenAnswer | None:
+    """Return the structured answer in the notes of a position; None if none has one."""
+    told = position.get("told")
+    answers = [note for note in map(note_of, told) if note.kind == ANSWERED] if told else ()
+    return GivenAnswer(at=answers[-1].address, answer=answers[-1].data) if answers else None
 
 
 def clock_in(position: Position | None) -> tuple[int, int]:

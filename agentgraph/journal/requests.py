@@ -10,7 +10,7 @@ run has ended, the requests that it has read are marked, so that later runs need
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -23,6 +23,7 @@ from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import leading_checkpoints
 from agentgraph.journal.locks import ThreadLock, ais_locked, is_locked
 from agentgraph.journal.saved import REQUESTS, Saved
+from agentgraph.journal.schema import RequestData, RequestKind
 from agentgraph.journal.thread_config import config_of
 from agentgraph.journal.thread_saver import ThreadSaver
 
@@ -33,8 +34,6 @@ _MARKER = "00000000-0000-0000-0000-000000000000"
 
 _CALLER = "agentgraph-request-"
 """The beginning of the name under which the caller of a queued request holds a lock."""
-
-Kind = Literal["stop", "steer", "queue"]
 
 
 class Request(NamedTuple):
@@ -52,7 +51,7 @@ class Request(NamedTuple):
     """
 
     id: str
-    kind: Kind
+    kind: RequestKind
     reason: str
     messages: Sequence[BaseMessage]
     time: float
@@ -71,7 +70,7 @@ def new_id() -> str:
 
 async def put_request(
     saver: ThreadSaver,
-    kind: Kind,
+    kind: RequestKind,
     *,
     reason: str = "",
     messages: Sequence[BaseMessage] = (),
@@ -80,7 +79,8 @@ async def put_request(
     """Save a request, and return it."""
     checkpoint = empty_checkpoint()
     checkpoint["id"], checkpoint["ts"] = request_id or new_id(), datetime.now(UTC).isoformat()
-    checkpoint["channel_values"] = {"kind": kind, "reason": reason, "messages": [*messages]}
+    data = RequestData(kind=kind, reason=reason, messages=[*messages])
+    checkpoint["channel_values"] = {**data}
     own_version = f"1.{checkpoint['id']}"  # some savers keep one value for each version of a channel
     checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], own_version)
     config = config_of(saver.thread_id, REQUESTS)
@@ -138,7 +138,7 @@ def unread(every: Iterable[Request], ids: Collection[str | None]) -> list[Reques
 
 
 def _request(saved: Saved) -> Request:
-    values = saved.checkpoint["channel_values"]
+    values = cast(RequestData, saved.checkpoint["channel_values"])
     return Request(
         saved.id,
         values["kind"],

@@ -15,6 +15,8 @@ what a saver returns.
     NOTES                   Notes, whose data have a shape by kind   the runner
     QUESTIONS               KeptQuestions                            a rewind
 
+A request for a run is a checkpoint of its own, whose state is RequestData.
+
 Times that give an order are whole microseconds since 1970 (`graph/stamps.py: now`); `seconds` makes
 seconds of them, for people. `FORMAT`, the version of all of it, begins the fingerprint of the tree in
 each position.
@@ -23,6 +25,7 @@ each position.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+from langchain_core.messages import BaseMessage
 from langgraph.types import Interrupt
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -75,6 +78,8 @@ __all__ = [
     "Outline",
     "Position",
     "Received",
+    "RequestData",
+    "RequestKind",
     "Result",
     "Rewound",
     "SavedAnswer",
@@ -161,6 +166,19 @@ class KeptQuestions(TypedDict):
     """The id of the task on the new line."""
     ids: list[str]
     """The ids, as notes have them."""
+
+
+RequestKind = Literal["stop", "steer", "queue"]
+
+
+class RequestData(TypedDict):
+    """What is wanted of a run: the state of a checkpoint in the namespace of the requests."""
+
+    kind: RequestKind
+    """"stop"; "steer", whose messages are for the run under way; or "queue", for the next turn."""
+    reason: str
+    """Why the run is to stop."""
+    messages: list[BaseMessage]
 
 
 Result = Annotated[LaneResult | CallResult | UnendedCall | Items | TaskResult, Field(discriminator=TAG)]

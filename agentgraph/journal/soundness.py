@@ -27,8 +27,17 @@ from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import STAMP, Moment, Note, Stamp
 from agentgraph.graph.state import Position
 from agentgraph.graph.strict_serializer import UnreadableError, UnreadSnapshot
-from agentgraph.journal.saved import Saved, parts_of
-from agentgraph.journal.schema import CHANNELS, DATA, FORMAT, MESSAGES, NOTES, VALUES, Outline
+from agentgraph.journal.saved import REQUESTS, Saved, parts_of
+from agentgraph.journal.schema import (
+    CHANNELS,
+    DATA,
+    FORMAT,
+    MESSAGES,
+    NOTES,
+    VALUES,
+    Outline,
+    RequestData,
+)
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.places import Tree
 
@@ -84,6 +93,7 @@ _NAMES: Mapping[str, str] = {
     INTERRUPT: "a question",
     RETURN: "the result of a task",
     NOTES: "a note of a run",
+    "request": "a request for a run",
 }
 """What errors call the parts of a checkpoint, and the channels."""
 _KIND = Note._fields.index("kind")
@@ -115,7 +125,7 @@ def check_sound(tree: Tree, saved: Saved) -> None:
     Raises:
         UnreadableError: It is malformed.
     """
-    parts, versions, channels = _validators()
+    parts, versions, channels, request = _validators()
     checkpoint, writes = saved.checkpoint, saved.pending_writes
     try:
         parts.validate_python(
@@ -124,7 +134,9 @@ def check_sound(tree: Tree, saved: Saved) -> None:
         every = [checkpoint["channel_versions"], *checkpoint["versions_seen"].values()]
         versions.validate_python([{"versions": every}])
         datetime.fromisoformat(checkpoint["ts"])
-        if not (saved.namespace and tree.is_foreign(parts_of(saved.namespace))):
+        if saved.namespace == REQUESTS:
+            request.validate_python([{"request": checkpoint["channel_values"]}])
+        elif not (saved.namespace and tree.is_foreign(parts_of(saved.namespace))):
             channels.validate_python([_by_channel(saved)])
     except ValidationError as error:
         raise _fault(error) from error
@@ -296,8 +308,8 @@ _OF_FIELDS: Mapping[tuple[Any, str], Any] = {
 
 
 @cache
-def _validators() -> tuple[SchemaValidator, SchemaValidator, SchemaValidator]:
-    """Return what checks a checkpoint, its versions, and its channels."""
+def _validators() -> tuple[SchemaValidator, ...]:
+    """Return what checks a checkpoint, its versions, its channels, and a request."""
     message: Any = dict[str, Any] | str | list[Any] | tuple[Any, ...] | None | _message()
     channels = {name: _list_of(_form(shape)) for name, shape in CHANNELS.items()}
     channels[MESSAGES] = _list_of(Annotated[message, Field(union_mode="left_to_right")])
@@ -306,6 +318,7 @@ def _validators() -> tuple[SchemaValidator, SchemaValidator, SchemaValidator]:
         _validator(_Parts),
         _validator(TypedDict("versions", {"versions": _Versions})),  # type: ignore[operator]
         _validator(TypedDict("channels", channels, total=False)),  # type: ignore[operator]
+        _validator(TypedDict("requests", {"request": _form(RequestData)})),  # type: ignore[operator]
     )
 
 

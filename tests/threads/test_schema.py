@@ -299,6 +299,26 @@ def test_a_thread_of_another_version_is_refused_with_what_to_do(drive: Drive, tm
         runner.delete("t")
 
 
+@pytest.mark.parametrize("field", ["kind", "reason", "messages"])
+def test_a_request_that_does_not_fit_is_named(drive: Drive, tmp_path: Path, field: str) -> None:
+    with ag.Runner(asks("h"), checkpointer=tmp_path / "x.db") as runner:
+        list(drive.run(runner, "Go.", thread_id="t"))
+        runner.steer("t", "Be brief.")
+        assert [each.text for each in runner.thread("t").queued] == ["Be brief."]
+    with ag.sqlite_saver(tmp_path / "x.db") as saver:
+        at: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": "agentgraph_requests"}}
+        saved = saver.get_tuple(at)
+        assert saved is not None
+        saved.checkpoint["channel_values"][field] = 5
+        saver.put(at, saved.checkpoint, saved.metadata, {})
+    wrong = rf"malformed: a request for a run \({field}: "
+    with (
+        ag.Runner(asks("h"), checkpointer=tmp_path / "x.db") as runner,
+        pytest.raises(ag.SaverError, match=wrong),
+    ):
+        runner.thread("t")
+
+
 def test_items_of_one_leaf_say_when_each_began(drive: Drive) -> None:
     began = dict[str, float]()
 

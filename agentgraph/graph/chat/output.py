@@ -143,7 +143,7 @@ def reply_of(result: LaneResult, node_context: NodeContext, place: Place) -> Rep
     values = node_context.reducers.handed_back(result["values"])
     data = value_of(result, node_context.reducers, frozenset(output_keys(place.agent)))
     if "answered" in result:
-        data = restored_at(node_context.tree, *result["answered"])
+        data = restored_at(node_context.tree, **result["answered"])
     said = [each for each in result["messages"] if not isinstance(each, RemoveMessage)]
     written = node_context.reducers.applied({}, values)
     return Reply(last_text(result), data=data, values=written, messages=said)

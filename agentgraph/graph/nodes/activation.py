@@ -27,8 +27,8 @@ from agentgraph.graph.nodes.stopping import Stop
 from agentgraph.graph.nodes.tasks import begun, lasting
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.open_types import Cache
-from agentgraph.graph.stamps import STAMP, Entry, Note, answer_in
-from agentgraph.graph.state import Border, LaneState, Leaving, Position, Task, Update, folded
+from agentgraph.graph.stamps import STAMP, Entry, Note
+from agentgraph.graph.state import Border, LaneState, Leaving, Position, Task, Update, answer_in, folded
 from agentgraph.graph.values import Write
 from agentgraph.tree.places import Place
 

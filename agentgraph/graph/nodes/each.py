@@ -168,7 +168,7 @@ class EachNode(ForkNode):
         """Return what an item gave: the value of its last output key, its answer, or its text."""
         if "failed" in result:
             return None
-        answer = result["answered"][1]["data"] if "answered" in result else last_text(result)
+        answer = result["answered"]["answer"]["data"] if "answered" in result else last_text(result)
         return value_of(result, self.node_context.reducers, self._keys, answer)
 
     def _errors(self, jobs: Sequence[Job], results: Results) -> dict[str | int, str]:

@@ -24,8 +24,7 @@ from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
 from agentgraph.graph.open_types import Graph
-from agentgraph.graph.stamps import answer_in
-from agentgraph.graph.state import Changes, Position
+from agentgraph.graph.state import Changes, GivenAnswer, Position, answer_in
 from agentgraph.graph.values import Reducers, Write, is_deletion
 from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place
@@ -53,8 +52,8 @@ class LaneResult(TypedDict):
     """The numbers of the lanes that it needed, in its fork."""
     middleware: NotRequired[Changes]
     """The changes of middleware records in it."""
-    answered: NotRequired[list[Any]]
-    """The structured answer with which it ended: the address of who gave it, and the answer."""
+    answered: NotRequired[GivenAnswer]
+    """The structured answer with which it ended."""
     text: NotRequired[str]
     """What it says as a result, if that is not its last message."""
     skipped: NotRequired[bool]

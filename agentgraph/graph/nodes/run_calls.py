@@ -456,7 +456,7 @@ class RunCalls:
         if "answered" in result:
             from agentgraph.graph.chat.output import restored_at
 
-            data = restored_at(self.activation.node_context.tree, *result["answered"])
+            data = restored_at(self.activation.node_context.tree, **result["answered"])
         return Reply(
             result["text"], data=own(data), values=own(values), messages=own_list(result["said"])
         )

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from agentgraph.graph.internals import MISSING, RESUMING, RETURN
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.saving import first_input, saved_results, saver_of, step_config
-from agentgraph.graph.state import TAG, Position, ours
+from agentgraph.graph.state import TAG, GivenAnswer, Position, ours
 from agentgraph.graph.sync_async import Call
 from agentgraph.graph.values import Write
 
@@ -37,8 +37,8 @@ class CallResult(TypedDict):
     """What the lane said."""
     data: object
     """The value of the agent's last `output_key`, or its structured answer as plain data."""
-    answered: NotRequired[list[Any]]
-    """The structured answer: the address of who gave it, and the answer."""
+    answered: NotRequired[GivenAnswer]
+    """The structured answer with which it ended."""
     began: int
     """When the function made the call, in microseconds."""
     ended: int
