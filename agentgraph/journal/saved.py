@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, cast
 from uuid import UUID
 
@@ -32,6 +33,7 @@ COPIED = "agentgraph_steps"
 COPIED_TO = "agentgraph_copied_to"
 """The metadata key of the root's checkpoints on a copy of a thread, but its head: the id of that."""
 
+_CHANNEL = itemgetter(1)
 _RESULTS = {INTERRUPT, RETURN, ERROR}
 _EDITS = ("update", "fork")
 """The sources of checkpoints that `update_state` writes."""
@@ -104,11 +106,12 @@ class Saved(CheckpointTuple):
 
     @cached_property
     def results(self) -> Writes:
-        """The results of the tasks that the step after it ran, by task id, without those of users'."""
-        returned = {
-            task: ours(writes[RETURN]) for task, writes in self.writes.items() if RETURN in writes
-        }
-        return {task: result for task, result in returned.items() if result}
+        """The results of the tasks that the step after it ran, without those of users, by task id."""
+        results: dict[str, Written] = {}
+        for task, channel, value in self.pending_writes or ():
+            if channel == RETURN and (result := ours(value)):
+                results[task] = result
+        return results
 
     @property
     def ran_after(self) -> set[str]:
@@ -161,7 +164,7 @@ class Saved(CheckpointTuple):
     @cached_property
     def has_ended(self) -> bool:
         """Whether the step after it ended."""
-        return any("position" in writes for writes in self.writes.values())
+        return "position" in map(_CHANNEL, self.pending_writes or ())
 
     @cached_property
     def attempts(self) -> Sequence[FormerAttempt]:

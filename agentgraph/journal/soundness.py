@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, reduce
-from operator import or_
+from operator import itemgetter, or_
 from traceback import walk_tb
 from types import UnionType
 from typing import Annotated, Any, Literal, NotRequired, TypeAlias, Union, get_args, get_origin
@@ -96,6 +96,7 @@ _NAMES: Mapping[str, str] = {
     "request": "a request for a run",
 }
 """What errors call the parts of a checkpoint, and the channels."""
+_CHANNEL_AND_VALUE = itemgetter(1, 2)
 _KIND = Note._fields.index("kind")
 _OTHER_FORMAT = "continue it with the version of agentgraph that saved it, or start a new thread"
 
@@ -149,7 +150,7 @@ def check_sound(tree: Tree, saved: Saved) -> None:
 def _by_channel(saved: Saved) -> dict[str, list[Any]]:
     """Return what is checked of the state and the writes of a step, by channel."""
     state, found = saved.checkpoint["channel_values"], dict[str, list[Any]]()
-    written = [(channel, value) for _, channel, value in saved.pending_writes or ()]
+    written = map(_CHANNEL_AND_VALUE, saved.pending_writes or ())
     for channel, value in [*state.items(), *written]:
         if isinstance(value, UnreadSnapshot):
             continue  # who reads it later checks it
