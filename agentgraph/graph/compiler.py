@@ -2,29 +2,13 @@
 
 Each lane becomes one flat `StateGraph`: every leaf is a node, every fork is a node that runs the lanes
 of its branches, and all other composites become only edges.
-
-How LangGraph runs our nodes: traced where somebody listens, and else on a shorter way.
-
-LangGraph starts a node's run before the node, with metadata that are the same each time. An address
-depends on the position, which is in the node's input. So LangGraph's runnable of a node stands in
-another one, which adds metadata first.
-
-Most runs have no callbacks. Then nobody hears that the node's run begins and ends, and the node runs
-without it. What it returns says already which channels are written and which node is next, so both are
-written at once; LangGraph's own writers, which find that out by calling functions, serve `update_state`
-and drawings.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextvars import copy_context
+from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass, replace
-from functools import cache, cached_property
 from typing import Any, cast
 
-from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.cache.base import BaseCache
 from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore
@@ -37,14 +21,9 @@ from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.graph_classes import LaneGraph, LaneNode, RootGraph, made
 from agentgraph.graph.internals import (
-    SEND,
-    TRIGGER,
     ChannelRead,
     ChannelWrite,
     ChannelWriteEntry,
-    PregelNode,
-    RunnableSeq,
-    StreamingHandler,
 )
 from agentgraph.graph.kinds import nodes_of
 from agentgraph.graph.named_types import allow_named
@@ -54,8 +33,9 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.spending import Ledger
 from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
-from agentgraph.graph.state import LaneState, Position, TurnInput, Update, reading, state_types
+from agentgraph.graph.state import Position, TurnInput, reading, state_types
 from agentgraph.graph.stored_values import store_values
+from agentgraph.graph.traced_nodes import trace
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Place, Tree, targets
@@ -65,6 +45,8 @@ from agentgraph.tree.validation import validate
 
 _STEPS = 1_000_000_000
 """LangGraph's limit of supersteps, never reached: the tree's own limits end a run."""
+
+
 _UNSAVED = ("failure", "untracked")
 """The channels that are never saved, and never streamed."""
 
@@ -382,99 +364,3 @@ class _NextNode(Runnable[object, str]):
 
 
 _NEXT_NODE = _NextNode()
-
-
-class TracedNode(Runnable[LaneState, object]):
-    """Runs a node in the place of LangGraph's runnable, with the metadata of the activation."""
-
-    def __init__(self, node: PregelNode, node_context: NodeContext) -> None:
-        self._node, self._bound, self._node_context = node, node.bound, node_context
-
-    @cached_property
-    def _traced(self) -> RunnableSeq:
-        """What LangGraph makes of the node; made when first needed, as LangGraph does."""
-        node = self._node
-        return RunnableSeq(self._bound, *node.flat_writers, trace_policy=node.trace_policy)
-
-    def invoke(
-        self, input: LaneState, config: RunnableConfig | None = None, **options: object
-    ) -> object:
-        """Run the node."""
-        if config is None or (own := _unobserved(config)) is None:
-            return self._traced.invoke(input, self._marked(input, config), **options)
-        context = copy_context()
-        context.run(var_child_runnable_config.set, own)
-        update = context.run(self._bound.invoke, input, own, **options)
-        _write(update, config)
-        return update
-
-    async def ainvoke(
-        self, input: LaneState, config: RunnableConfig | None = None, **options: object
-    ) -> object:
-        """Run the node on the event loop."""
-        if config is None or (own := _unobserved(config)) is None:
-            return await self._traced.ainvoke(input, self._marked(input, config), **options)
-        context = copy_context()
-        context.run(var_child_runnable_config.set, own)
-        running = self._bound.ainvoke(input, own, **options)
-        update = await asyncio.create_task(running, context=context)
-        _write(update, config)
-        return update
-
-    def stream(
-        self, input: LaneState, config: RunnableConfig | None = None, **options: object
-    ) -> Iterator[object]:
-        """Run the node, and yield what it writes."""
-        return self._traced.stream(input, self._marked(input, config), **options)
-
-    def astream(
-        self, input: LaneState, config: RunnableConfig | None = None, **options: object
-    ) -> AsyncIterator[object]:
-        """Run the node on the event loop, and yield what it writes."""
-        return self._traced.astream(input, self._marked(input, config), **options)
-
-    def _marked(self, state: LaneState, config: RunnableConfig | None) -> RunnableConfig | None:
-        callbacks = (config or {}).get("callbacks")
-        handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
-        if not config or not handlers:
-            return config
-        is_traced = not all(isinstance(each, StreamingHandler) for each in handlers)
-        own = self._node_context.metadata(state.get("position"), has_path=is_traced)
-        return {**config, "metadata": {**config.get("metadata", {}), **own}}
-
-
-def _unobserved(config: RunnableConfig) -> RunnableConfig | None:
-    """Return a node's config for what runs in it, whose runs are not named as the node's.
-
-    None if a handler may hear of the node's run: LangGraph adds none to a manager.
-    """
-    callbacks = config.get("callbacks")
-    if not isinstance(callbacks, BaseCallbackManager) or callbacks.handlers:
-        return None
-    own = config.copy()
-    own.pop("run_name", None)
-    own.pop("run_id", None)
-    return own
-
-
-def _write(update: Update, config: RunnableConfig) -> None:
-    """Write the update of a node, and start the next one."""
-    writes: list[tuple[str, object]] = [*update.items()]
-    if node := update["position"]["next"]:
-        writes.append((f"{TRIGGER}{node}", None))
-    config["configurable"][SEND](writes)
-
-
-def trace(graph: Graph, name: str, node_context: NodeContext) -> None:
-    """Run a node of a graph in this way, if LangGraph runs nodes first and only then writes."""
-    if _is_known():
-        run = graph.nodes[name]
-        run.node = TracedNode(run, node_context)  # in the place of LangGraph's cached property
-
-
-@cache
-def _is_known() -> bool:
-    """Return whether what LangGraph makes of a node is what ours stands for."""
-    bound, writer = ChannelWrite(()), ChannelWrite(())
-    made = PregelNode(channels=[], triggers=[], bound=bound, writers=[writer]).node
-    return type(made) is RunnableSeq and [*map(id, made.steps)] == [id(bound), id(writer)]

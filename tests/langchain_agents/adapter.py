@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 
 import agentgraph as ag
 import agentgraph.graph.chat.wiring  # it takes what `create_agent` is before it is another one
-from agentgraph.graph.chat.step import edited
+from agentgraph.graph.chat.context_edits import edited
 from agentgraph.graph.declared import declared_fields
 from agentgraph.graph.stamps import STAMP
 

@@ -3,7 +3,7 @@
 The messages in the state are what the agent sees of the history, as its middleware left it. The node's
 update is merged by the reducers of LangChain's own channels, and the result is compared with the
 messages before. The table in `effects.py` says which changes are for all agents, as changes of the
-history. All others are edits of what this agent sees.
+history. All others are edits of what this agent sees (`context_edits.py`).
 
 After the node, edits and state are saved in the agent's record, as changes. Untracked state goes to a
 channel that is never saved, ephemeral state only to the next node. A key that `values=` declares at
@@ -13,18 +13,9 @@ LangGraph gives each task one function to read channels and one to write them; d
 files through these. In a lane they know only the channels of the tree. So what runs inside a chat agent
 gets two functions that know its state: messages, middleware state and declared values. As in LangGraph,
 what they write is merged before what the node returns, and a read sees it only with `fresh=True`.
-
-What middleware, or a graph, changed in what an agent sees of the history.
-
-The history keeps everything that users and other agents said. So what middleware removes, replaces or
-adds is saved as edits, which name messages by their ids and leave messages alone that the history gains
-later. A summary costs one id and one message, however long the history before it is. Each edit is a
-separate entry, so that little changes from step to step.
-
-Pure: only lists of messages go in and out.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from operator import is_
@@ -37,146 +28,24 @@ from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command, Overwrite
-from typing_extensions import TypedDict
 
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.chat.channels import Channels, channel_of, filled, own_state
+from agentgraph.graph.chat.context_edits import (
+    OF_TASK,
+    Edits,
+    as_edited,
+    edits_between,
+    edits_in,
+    with_ids,
+)
 from agentgraph.graph.copied_values import LEAVES, detached, own, own_list
 from agentgraph.graph.foreign.flat_graph import with_state
-from agentgraph.graph.history import paired
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.view import View
 from agentgraph.graph.open_types import Channel
-from agentgraph.graph.state import Record, change_between, is_remove_all, with_id
-from agentgraph.graph.values import copied, first_values, is_same
+from agentgraph.graph.state import Record, change_between, is_remove_all
+from agentgraph.graph.values import copied, is_same
 from agentgraph.safe_repr import shown
-
-
-class Beginning(TypedDict, total=False):
-    """What replaces the first messages."""
-
-    upto: str
-    """The id of the last message that is left out; absent if none is."""
-    head: list[BaseMessage]
-    """The messages that replace them, or that come before all others."""
-
-
-class Edits(TypedDict, total=False):
-    """What middleware changed in what an agent sees."""
-
-    beginning: Beginning
-    """What replaces the first messages."""
-    replaced: Mapping[str, BaseMessage | None]
-    """New versions of messages, by their ids; None for one that is left out."""
-    added: Mapping[str, list[BaseMessage]]
-    """Messages that come between, by the id of the visible message before them."""
-
-
-SECTIONS = ("beginning", "replaced", "added")
-"""The names of all parts of `Edits`."""
-_OF_TASK = "task_"
-"""How the names of sections begin that hold edits of a task."""
-
-
-def edited(messages: Sequence[BaseMessage], edits: Edits) -> list[BaseMessage]:
-    """Return the visible messages as middleware left them.
-
-    If the last message that was left out is not among them, the beginning stays as it is.
-
-    >>> from langchain_core.messages import HumanMessage
-    >>> said = [HumanMessage("one", id="1"), HumanMessage("two", id="2")]
-    >>> summary = HumanMessage("It is counted.", id="s")
-    >>> [each.text for each in edited(said, {"beginning": {"upto": "1", "head": [summary]}})]
-    ['It is counted.', 'two']
-    """
-    beginning = edits.get("beginning", {})
-    upto = beginning.get("upto")
-    left_out = [i for i, message in enumerate(messages) if message.id == upto] if upto else []
-    has_head = bool(left_out) or not upto
-    result = list(beginning.get("head", ())) if has_head else []
-    replaced, added = edits.get("replaced", {}), edits.get("added", {})
-    for message in messages[left_out[-1] + 1 if left_out else 0 :]:
-        seen = replaced.get(message.id, message) if message.id else message
-        if seen is not None:
-            result.append(seen)
-        result += added.get(message.id or "", ())
-    return result
-
-
-def edits_between(
-    before: Sequence[BaseMessage], after: Sequence[BaseMessage], new_ids: Collection[str | None] = ()
-) -> Edits:
-    """Return the edits that turn the messages before into those after.
-
-    >>> from langchain_core.messages import HumanMessage
-    >>> one, two = HumanMessage("one", id="1"), HumanMessage("two", id="2")
-    >>> edits_between([one, two], [HumanMessage("ONE", id="1")])["replaced"]["2"] is None
-    True
-
-    Args:
-        before: The visible messages, each with an id.
-        after: What middleware made of them.
-        new_ids: The ids of new messages that enter the history, and need no edit.
-    """
-    by_id = {str(message.id): message for message in before}
-    common = {str(message.id) for message in after} & by_id.keys()
-    first = next((i for i, message in enumerate(before) if message.id in common), len(before))
-    beginning: Beginning = {"upto": str(before[first - 1].id)} if first else {}
-    replaced: dict[str, BaseMessage | None] = {
-        str(message.id): None for message in before[first:] if message.id not in common
-    }
-    added: dict[str, list[BaseMessage]] = {}
-    after_id: str | None = None
-    for message in after:
-        was = by_id.get(str(message.id))
-        if was is not None:
-            after_id = str(message.id)
-            if not is_same(message, was):
-                replaced[after_id] = message
-        elif message.id in new_ids:
-            after_id = str(message.id)
-        elif after_id is None:
-            beginning.setdefault("head", []).append(message)
-        else:
-            added.setdefault(after_id, []).append(message)
-    edits = {"beginning": beginning, "replaced": replaced, "added": added}
-    return cast(Edits, {name: entries for name, entries in edits.items() if entries})
-
-
-_LANGCHAINS = ("messages", "jump_to", "structured_response")
-"""The channels of LangChain's agents that are not their middleware's."""
-
-
-class Channels:
-    """The channels of an agent's state: of its middleware, or of its graph.
-
-    Attributes:
-        names: The names of all that can be read and written: channels, and declared values.
-        own: The channels that only the agent has, by name.
-        shared: The names of the declared values of the run.
-        defaults: The initial values of the channels that have one, by name.
-        unsaved: The names of its channels that are never saved. They may hold resources, such as a
-            process, which are not copied.
-    """
-
-    def __init__(
-        self,
-        channels: Mapping[str, Channel],
-        declared: Collection[str] = (),
-        others: Collection[str] = _LANGCHAINS,
-    ) -> None:
-        """Divide the channels.
-
-        Args:
-            channels: The channels of the state, by name.
-            declared: The names of the declared values of the run.
-            others: The names of the channels that are not its own.
-        """
-        self.shared = frozenset(declared).difference(others)
-        self.names = self.shared.union(channels, ("messages",))
-        mine = frozenset(channels).difference(others)
-        self.own = {name: channels[name] for name in sorted(mine - self.shared)}
-        self.defaults = first_values({name: channels[name] for name in mine})
-        self.unsaved = frozenset(n for n, c in self.own.items() if isinstance(c, UntrackedValue))
 
 
 class Step:
@@ -285,7 +154,7 @@ class Step:
         mine = {name: value if name in unsaved else own(value) for name, value in self.own.items()}
         values = {"messages": own_list(self.messages), **mine}
         return {
-            name: _filled(channel, values[name]) if name in values else channel.copy()
+            name: filled(channel, values[name]) if name in values else channel.copy()
             for name, channel in every.items()
         }
 
@@ -409,7 +278,7 @@ class Step:
         if self.edits is not self._edits_before:
             change = change_between(cast(Record, self._edits_before), cast(Record, self.edits))
             if self._has_task:
-                change = {f"{_OF_TASK}{name}": entries for name, entries in change.items()}
+                change = {f"{OF_TASK}{name}": entries for name, entries in change.items()}
             named = "what the middleware made of the messages"
             change = self._activation.output.saved(named, change)
         if not self._written and not self._forgotten:
@@ -456,40 +325,13 @@ class Step:
     def _reduce(self, key: str, values: Sequence[object]) -> None:
         if not LEAVES.issuperset(map(type, values)) and key not in self._channels.unsaved:
             values = detached([*values])
-        channel = _channel(self._channels.own, self.own, key)
+        channel = channel_of(self._channels.own, self.own, key)
         channel.update(values)
         if not isinstance(channel, UntrackedValue):
             self.own[key] = self._activation.output.saved(f"the state {key!r}", channel.get())
         else:
             self.own[key] = channel.get()
         self._written.add(key)
-
-
-def with_ids(view: View, visible: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return the messages that an agent sees, all with ids, by which edits name them."""
-    at = view.home_address
-    return [m if m.id else with_id(m, f"{at} {i}") for i, m in enumerate(visible)]
-
-
-def edits_in(record: Record, *, is_of_task: bool = False) -> Edits:
-    """Return the edits that a record has: of the history, or of the task in the place of it."""
-    if is_of_task:
-        record = {name.removeprefix(_OF_TASK): record[name] for name in record if _OF_TASK in name}
-    return cast(Edits, {name: record[name] for name in SECTIONS if name in record})
-
-
-def as_edited(visible: Sequence[BaseMessage], edits: Edits, *, is_open: bool) -> list[BaseMessage]:
-    """Return what an agent sees, with its edits.
-
-    Args:
-        visible: The messages of the history that it sees, with ids.
-        edits: The edits.
-        is_open: Whether tool calls may lack results.
-    """
-    if not edits:
-        return [*visible]
-    seen = edited(visible, edits)
-    return seen if is_open else paired(seen)
 
 
 def _is_kept(message: BaseMessage) -> bool:
@@ -509,27 +351,6 @@ def values_in(update: Mapping[str, object], where: str) -> Mapping[str, object]:
             "as a dict, such as {'topic': 'bees'}"
         )
     return values or {}
-
-
-def own_state(activation: Activation, channels: Channels) -> dict[str, object]:
-    """Return the state of the agent's middleware at the start of a step."""
-    saved, passed = activation.view.record.get("state", {}), activation.view.progress.get("passed", {})
-    state = {**saved, **activation.view.untracked, **passed}
-    return {name: state[name] for name in state if name in channels.own}
-
-
-def _channel(channels: Mapping[str, Channel], own: Mapping[str, object], key: str) -> Channel:
-    """Return a channel that holds its current value, copied since reducers may change it."""
-    return _filled(channels[key], copied(own[key])) if key in own else channels[key].copy()
-
-
-def _filled(channel: Channel, value: object) -> Channel:
-    """Return a channel that holds a value."""
-    if not isinstance(channel, UntrackedValue):
-        return channel.from_checkpoint(value)
-    filled = channel.copy()
-    filled.update([value])
-    return filled
 
 
 def _updates(result: object) -> Iterator[Mapping[str, Any]]:

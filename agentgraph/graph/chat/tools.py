@@ -48,6 +48,7 @@ from agentgraph.agents.tools import (
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent, guarded, steers
 from agentgraph.graph.chat.calls import before_calls, last_message, open_calls
+from agentgraph.graph.chat.channels import own_state
 from agentgraph.graph.chat.flattened import (
     arun_call,
     edited_calls,
@@ -57,7 +58,7 @@ from agentgraph.graph.chat.flattened import (
 )
 from agentgraph.graph.chat.nodes import ChatNode
 from agentgraph.graph.chat.output import reply_of, write_value
-from agentgraph.graph.chat.step import Step, own_state
+from agentgraph.graph.chat.step import Step
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
 from agentgraph.graph.copied_values import private
 from agentgraph.graph.failures import add_note, is_fatal

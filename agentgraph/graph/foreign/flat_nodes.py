@@ -26,13 +26,15 @@ from langgraph.types import Command, Overwrite, RetryPolicy
 from agentgraph.agents.agents import GraphAgent, InnerNode
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import InvalidOutputError, MaxIterationsError, SeveralWaysError
-from agentgraph.graph.chat.step import Channels, Step
+from agentgraph.graph.chat.channels import Channels
+from agentgraph.graph.chat.step import Step
 from agentgraph.graph.copied_values import private
 from agentgraph.graph.foreign.flat_graph import FlatGraph, Read, Write, following
-from agentgraph.graph.foreign.graph_node import graph_input, messages_among, open_results
+from agentgraph.graph.foreign.graph_input import graph_input
 from agentgraph.graph.foreign.graph_replies import GraphReplies
 from agentgraph.graph.foreign.handoffs import end_by_command, handoff_of, passed_over
 from agentgraph.graph.foreign.message_log import as_messages, written_in
+from agentgraph.graph.foreign.stateful_graph import messages_among, open_results
 from agentgraph.graph.foreign.stoppable_graph import stoppable_node
 from agentgraph.graph.graph_classes import LaneNode
 from agentgraph.graph.nodes.activation import Activation
@@ -41,7 +43,7 @@ from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
-from agentgraph.graph.nodes.function import take_output
+from agentgraph.graph.nodes.function_output import take_output
 from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.nodes.reporter import Reporter
 from agentgraph.graph.nodes.schedule import (

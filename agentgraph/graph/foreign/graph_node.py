@@ -3,29 +3,16 @@
 Its messages are compared with those so far, as `message_log.py` says. Each change is saved by a
 task as a list of messages for LangGraph's reducer. A resume sees only the last list of the graph, so it
 replays the saved changes and compares that list with their result.
-
-The input of a graph agent's graph: what the agent sees, or what its `input` returns, checked.
-
-The state that a foreign graph compiled with `checkpointer=True` keeps over activations and turns.
-
-LangGraph passes on to such a graph only that the step around it is resumed or retried. The graph then
-continues from its last checkpoint, which may be of an earlier activation: if the step failed before the
-graph began, the graph would give its last answer again. In a retry LangGraph also gives the graph
-another namespace, without the state. So each activation saves at which checkpoint it found the graph: a
-graph that is still there begins with its input, unless one of its questions is answered; any other
-continues.
 """
 
-import itertools
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphBubbleUp, ParentCommand
 from langgraph.func import task
@@ -38,21 +25,18 @@ from agentgraph.agents.agents import Graph, GraphAgent
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.copied_values import private
 from agentgraph.graph.effects import MessageChange
+from agentgraph.graph.foreign.graph_input import graph_input, listed
 from agentgraph.graph.foreign.graph_replies import GraphReplies
 from agentgraph.graph.foreign.handoffs import Handoff, end_by_command, handoff_of
 from agentgraph.graph.foreign.message_log import MessageLog, as_messages, removed_in, written_in
 from agentgraph.graph.foreign.remote_graph import RemoteRun, is_remote
+from agentgraph.graph.foreign.stateful_graph import KeptState, keeps_state
 from agentgraph.graph.foreign.stoppable_graph import AnyGraph, stoppable_graph
 from agentgraph.graph.graph_classes import RootGraph
-from agentgraph.graph.history import answers_in, paired
 from agentgraph.graph.internals import (
     DEFAULT_RECURSION_LIMIT,
     DURABILITY,
     INTERRUPT,
-    REPLAY,
-    RESUME_MAP,
-    RESUMING,
-    SCRATCHPAD,
 )
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
@@ -61,135 +45,16 @@ from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.concurrency import given_bound
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
-from agentgraph.graph.nodes.function import take_output
+from agentgraph.graph.nodes.function_output import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.result_saver import save_result
-from agentgraph.graph.saving import arose_in_saving, has_saver
+from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.stamps import GRAPH_AGENT, address_of
 from agentgraph.graph.state import Position, TaskResult
 from agentgraph.graph.sync_async import Call, arun_calls, close, get_next, run_calls
-from agentgraph.safe_repr import reason, shown
-
-
-async def graph_input(agent: GraphAgent, activation: Activation) -> Any:
-    """Return the input of an agent's graph.
-
-    If the agent says the messages of its graph, they are a list of messages with ids.
-
-    Raises:
-        InvalidOutputError: `input` returned something else than a state with messages.
-    """
-    context = activation.view.context(activation.view.history)
-    if agent.input is None:
-        return {"messages": private(context.seen)}
-    state = private(await asked(activation.address, "input", agent.input, context))
-    if agent.output is not None:
-        return state
-    if not isinstance(state, Mapping):
-        raise InvalidOutputError(
-            f"{activation.address}: input= returned {shown(state)}; return a dict, such as "
-            "{'messages': ctx.messages}"
-        )
-    if "messages" not in state:
-        return state
-    try:
-        return {**state, "messages": as_messages(listed(state["messages"]), activation.address)}
-    except (NotImplementedError, TypeError, ValueError) as error:
-        raise InvalidOutputError(
-            f"{activation.address}: input= returned messages that cannot be read ({reason(error)}); "
-            "return a text, a LangChain message, or a list of messages"
-        ) from error
-
-
-def listed(messages: object) -> list[object]:
-    """Return messages as a list, if they are a single one, as LangGraph does."""
-    return messages if isinstance(messages, list) else [messages]
-
-
-def keeps_state(graph: object, config: RunnableConfig) -> bool:
-    """Return whether a graph keeps its state in a run; in a fork LangGraph chooses the state."""
-    is_kept = getattr(graph, "checkpointer", None) is True
-    return is_kept and has_saver(config) and not config.get("configurable", {}).get(REPLAY)
-
-
-class KeptState:
-    """The state of a graph as an activation finds it.
-
-    Attributes:
-        began_at: The id of the graph's checkpoint at which the activation began; None for none.
-        messages: The messages of the graph at that checkpoint.
-    """
-
-    def __init__(self, now: StateSnapshot, config: RunnableConfig, before: "KeptState | None") -> None:
-        """Take the state.
-
-        Args:
-            now: The state of the graph.
-            config: The config of the node.
-            before: What the last try found, if this is a retry.
-        """
-        self._now: str | None = now.config["configurable"].get("checkpoint_id")
-        self.began_at: str | None = self._now if before is None else before.began_at
-        self.messages = _messages_in(now)
-        self._is_answered = any(_has_answer(each.id, config) for each in now.interrupts)
-
-    @property
-    def continues(self) -> bool:
-        """Whether the graph has begun in this activation, or a question of it is answered."""
-        return self._is_answered or self._now != self.began_at
-
-    def beginning(self, config: RunnableConfig) -> RunnableConfig | None:
-        """Return the config of the state at which the activation began; None if it is known."""
-        if self._now == self.began_at:
-            return None
-        if self.began_at is None:
-            self.messages = []
-            return None
-        configurable = {**config["configurable"], "checkpoint_id": self.began_at}
-        return RunnableConfig(configurable=configurable)
-
-    def take(self, began: StateSnapshot) -> None:
-        """Take the messages of the state at which the activation began."""
-        self.messages = _messages_in(began)
-
-    def open_results(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """Return results for calls that an earlier activation left open, if they are not given."""
-        return [] if self.continues else open_results(self.messages, messages)
-
-    def configurable(self, outer: Mapping[str, Any]) -> dict[str, object]:
-        """Return the keys with which the graph begins or continues in its own namespace."""
-        scratchpad = replace(outer[SCRATCHPAD], subgraph_counter=itertools.count().__next__)
-        return {**outer, RESUMING: self.continues, SCRATCHPAD: scratchpad}
-
-
-def open_results(earlier: Sequence[BaseMessage], messages: Iterable[BaseMessage]) -> list[BaseMessage]:
-    """Return results for the calls in kept messages that have none, there or in given messages."""
-    there, given = {each.id for each in earlier}, [*messages]
-    own = {at for results in answers_in(given).values() for at in results}  # of calls in these
-    rest = (each for at, each in enumerate(given) if at not in own)
-    answered = {each.tool_call_id for each in rest if isinstance(each, ToolMessage)}
-    added = (each for each in paired(earlier) if isinstance(each, ToolMessage))
-    return [each for each in added if each.id not in there and each.tool_call_id not in answered]
-
-
-def _has_answer(interrupt_id: str, config: RunnableConfig) -> bool:
-    """Return whether a run has an answer for an interrupt, or for the only one."""
-    outer = config["configurable"]
-    return interrupt_id in (outer.get(RESUME_MAP) or {}) or (
-        outer[SCRATCHPAD].get_null_resume(False) is not None
-    )
-
-
-def _messages_in(state: StateSnapshot) -> Sequence[BaseMessage]:
-    values: object = state.values
-    return messages_among(values.get("messages") if isinstance(values, Mapping) else None)
-
-
-def messages_among(value: object) -> list[BaseMessage]:
-    """Return the messages in a list; none of anything else."""
-    return [each for each in value if isinstance(each, BaseMessage)] if isinstance(value, list) else []
+from agentgraph.safe_repr import reason
 
 
 def output_of(graph: object, final: object) -> object:
@@ -202,9 +67,15 @@ def output_of(graph: object, final: object) -> object:
 
 _Results = Generator[tuple[Emitter, TaskResult], TaskResult, None]
 """A generator of what tasks emit and save; it is sent what each task has saved."""
+
+
 _BEGINS = MessageChange("nothing", [], [])
 """What a run saves first: no change, only that it begins."""
+
+
 _MODES = ["updates", "values"]
+
+
 _MOST_TRIED = 100
 """How many failed runs are remembered for a retry; most are never retried."""
 
