@@ -41,6 +41,7 @@ from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import Parts, as_message, as_question
 from agentgraph.graph.failures import Failure, asked_beside, failures, keep_asked
 from agentgraph.graph.internals import INTERRUPT
+from agentgraph.graph.lane_position import Question
 from agentgraph.graph.stamps import (
     ANSWERED,
     GRAPH_AGENT,
@@ -59,7 +60,6 @@ from agentgraph.graph.stamps import (
     stamp_in,
     transferred_in,
 )
-from agentgraph.graph.state import Question
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.safe_repr import LONGEST_ERROR, cut, shown_error
 from agentgraph.tree.addresses import Cursor, parse_address, root_address

@@ -26,6 +26,7 @@ from agentgraph.graph.internals import (
     ChannelWriteEntry,
 )
 from agentgraph.graph.kinds import nodes_of
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.named_types import allow_named
 from agentgraph.graph.nodes.concurrency import Room
 from agentgraph.graph.nodes.context import NodeContext
@@ -33,7 +34,7 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.spending import Ledger
 from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
-from agentgraph.graph.state import Position, TurnInput, reading, state_types
+from agentgraph.graph.state import TurnInput, reading, state_types
 from agentgraph.graph.stored_values import store_values
 from agentgraph.graph.traced_nodes import trace
 from agentgraph.graph.values import Reducers, declared

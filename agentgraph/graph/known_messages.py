@@ -9,8 +9,8 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from agentgraph.errors import ThreadError
 from agentgraph.graph.internals import overwrite_in
+from agentgraph.graph.message_changes import is_remove_all
 from agentgraph.graph.stamps import STAMP, renamed
-from agentgraph.graph.state import is_remove_all
 from agentgraph.safe_repr import shown
 
 

@@ -22,9 +22,9 @@ from agentgraph.graph.nodes.lane import Lane, attempts_in, namespace_of_attempt
 from agentgraph.graph.nodes.saved_calls import number_of
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.saving import list_checkpoints
-from agentgraph.graph.state import TAG, ours
 from agentgraph.graph.sync_async import Call
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
+from agentgraph.graph.task_results import TAG, ours
 
 _MORE = 64
 """How far numbers of calls are looked for, beyond those that are known."""

@@ -7,9 +7,9 @@ from typing import NamedTuple, cast
 
 from agentgraph.errors import TreeChangedError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, TRIGGER, recast_checkpoint_ns
+from agentgraph.graph.lane_position import Position, clock_in
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import Moment, number_of
-from agentgraph.graph.state import Position, clock_in
 from agentgraph.journal.lines import (
     begun_thread,
     check_whole,

@@ -50,6 +50,7 @@ from langgraph.types import Command
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import question_note
 from agentgraph.graph.internals import ERROR, INTERRUPT
+from agentgraph.graph.lane_position import clock_in
 from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.stamps import (
     Entry,
@@ -61,7 +62,6 @@ from agentgraph.graph.stamps import (
     number_in,
     number_of,
 )
-from agentgraph.graph.state import clock_in
 from agentgraph.journal.changed_trees import is_of
 from agentgraph.journal.entries import (
     all_entries,

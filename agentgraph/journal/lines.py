@@ -21,8 +21,8 @@ from uuid import uuid4
 
 from agentgraph.errors import ThreadError, UnknownThreadError
 from agentgraph.graph.internals import ERROR
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.stamps import Note
-from agentgraph.graph.state import Position
 from agentgraph.journal.saved import COPIED, Saved, keeps_state, parts_of
 from agentgraph.journal.schema import NOTES
 from agentgraph.journal.thread_saver import ThreadSaver

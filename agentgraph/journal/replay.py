@@ -7,6 +7,7 @@ from operator import itemgetter
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator
+from agentgraph.graph.lane_position import Position, clock_in
 from agentgraph.graph.stamps import (
     Entry,
     Moment,
@@ -16,7 +17,6 @@ from agentgraph.graph.stamps import (
     number_in,
     number_of,
 )
-from agentgraph.graph.state import Position, clock_in
 from agentgraph.journal.changed_trees import former_paths, open_thread, read_thread
 from agentgraph.journal.entries import answers_of, entries_and_failures
 from agentgraph.journal.lines import (

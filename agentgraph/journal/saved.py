@@ -12,10 +12,11 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.constants import START
 
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
+from agentgraph.graph.lane_position import Position, clock_in, moved
 from agentgraph.graph.nodes.lane import FormerAttempt, attempts_in
 from agentgraph.graph.stamps import Note, note_of, step_name
-from agentgraph.graph.state import Position, clock_in, moved, ours
 from agentgraph.graph.task_ids import node_task
+from agentgraph.graph.task_results import ours
 from agentgraph.journal.schema import NOTES
 from agentgraph.safe_repr import shown_error
 

@@ -31,6 +31,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from agentgraph.graph.internals import INTERRUPT, RETURN
+from agentgraph.graph.lane_position import Position, Question, SavedAnswer
 from agentgraph.graph.nodes.each import Items
 from agentgraph.graph.nodes.lane import (
     ATTEMPTS,
@@ -43,7 +44,7 @@ from agentgraph.graph.nodes.saved_calls import CallResult, UnendedCall
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.nodes.spending import Loss
 from agentgraph.graph.stamps import ANSWERED, Asker, Moment, Note, Stamp
-from agentgraph.graph.state import TAG, Position, Question, SavedAnswer, TaskResult
+from agentgraph.graph.task_results import TAG, TaskResult
 from agentgraph.graph.values import Write
 from agentgraph.tree.changes import FORMAT, Outline
 

@@ -23,9 +23,9 @@ from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
 from agentgraph.graph.internals import INTERRUPT, RETURN
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import STAMP, Moment, Note, Stamp
-from agentgraph.graph.state import Position
 from agentgraph.graph.strict_serializer import UnreadableError, UnreadSnapshot
 from agentgraph.journal.saved import REQUESTS, Saved, parts_of
 from agentgraph.journal.schema import (

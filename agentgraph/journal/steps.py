@@ -12,8 +12,8 @@ from typing import NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.stamps import seconds, step_name
-from agentgraph.graph.state import Position
 from agentgraph.journal.changed_trees import places_kept
 from agentgraph.journal.lines import (
     is_foreign,

@@ -13,8 +13,8 @@ from agentgraph.events.translation import question_of
 from agentgraph.graph.history import answers_in, call_id, calls_of
 from agentgraph.graph.internals import INTERRUPT, RESUME
 from agentgraph.graph.stamps import Entry, Note, moment_of, seconds
-from agentgraph.graph.state import TAG
 from agentgraph.graph.task_ids import joined
+from agentgraph.graph.task_results import TAG
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.steps import Spot
 from agentgraph.reports.activation_steps import ActivationStatus, Found

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from agentgraph.agents.agents import EachAgent
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.stamps import seconds, time_in
-from agentgraph.graph.state import TAG
+from agentgraph.graph.task_results import TAG
 from agentgraph.journal.step_runs import StepRuns
 from agentgraph.journal.steps import Spot
 from agentgraph.tree.addresses import Cursor, address, entered, item_counter, iteration

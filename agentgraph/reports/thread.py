@@ -9,9 +9,10 @@ from typing import Any, cast
 from langchain_core.messages import BaseMessage
 
 from agentgraph.events.events import AgentEvent, Interrupt
+from agentgraph.graph.lane_position import Position
+from agentgraph.graph.message_changes import with_changes
 from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.stamps import address_of
-from agentgraph.graph.state import Position, with_changes
 from agentgraph.graph.values import Reducers
 from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.late_calls import LateCall, open_calls

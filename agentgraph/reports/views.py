@@ -25,6 +25,7 @@ from agentgraph.agents.context import Item
 from agentgraph.agents.functions import yields
 from agentgraph.agents.middleware import any_has
 from agentgraph.agents.prebuilt.plans import Request
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.each import EachNode
 from agentgraph.graph.nodes.fork import Results
@@ -33,8 +34,9 @@ from agentgraph.graph.nodes.run_calls import request_to
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.nodes.workflow import WorkflowNode, after_step
 from agentgraph.graph.stamps import number_at
-from agentgraph.graph.state import TAG, LaneState, Position
+from agentgraph.graph.state import LaneState
 from agentgraph.graph.tagged_containers import unmarked
+from agentgraph.graph.task_results import TAG
 from agentgraph.graph.values import Write
 from agentgraph.journal.lines import position_in
 from agentgraph.journal.saved import NO_TASK, Saved, parts_of

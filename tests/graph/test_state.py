@@ -18,8 +18,10 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph.message import _messages_delta_reducer as reduced
 
 from agentgraph.graph.chat.context_edits import Edits, edited, edits_between
+from agentgraph.graph.delta_channels import SNAPSHOT_FREQUENCY, changes_of_lane
+from agentgraph.graph.message_changes import with_changes
 from agentgraph.graph.stamps import address_of, speaker_at, speaker_of, stamped
-from agentgraph.graph.state import SNAPSHOT_FREQUENCY, changes_of_lane, state_types, with_changes
+from agentgraph.graph.state import state_types
 from agentgraph.graph.values import Reducers
 
 # stamps

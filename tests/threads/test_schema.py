@@ -28,8 +28,8 @@ from typing_extensions import get_type_hints, is_typeddict
 
 import agentgraph as ag
 from agentgraph.graph.internals import RETURN
-from agentgraph.graph.state import TAG, ours
 from agentgraph.graph.strict_serializer import UnreadableError
+from agentgraph.graph.task_results import TAG, ours
 from agentgraph.journal.saved import Saved, parts_of
 from agentgraph.journal.schema import CHANNELS, DATA, MESSAGES, NOTES, VALUES, Result
 from agentgraph.journal.soundness import check_sound

@@ -38,13 +38,13 @@ from agentgraph.graph.chat.output import answer_format_of, restored, saved_answe
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import FlatGraph
+from agentgraph.graph.lane_position import ChatEnding
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.stopping import Contained, awaited_in_thread, stoppable
 from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.stamps import address_of
-from agentgraph.graph.state import ChatEnding
 from agentgraph.safe_repr import shown
 
 

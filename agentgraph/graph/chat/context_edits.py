@@ -14,9 +14,10 @@ from typing import cast
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
+from agentgraph.graph.agent_records import Record
 from agentgraph.graph.history import paired
+from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.view import View
-from agentgraph.graph.state import Record, with_id
 from agentgraph.graph.values import is_same
 
 

@@ -40,13 +40,14 @@ from agentgraph.graph.chat.output import (
 )
 from agentgraph.graph.chat.step import Step, in_config, is_update
 from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.lane_position import ChatEnding, SavedAnswer
+from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import settled
 from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.nodes.swarm import active_of, enter_active
 from agentgraph.graph.saving import serializer_of
 from agentgraph.graph.stamps import address_of, renamed
-from agentgraph.graph.state import ChatEnding, SavedAnswer, with_id
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import address

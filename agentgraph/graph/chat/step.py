@@ -30,6 +30,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command, Overwrite
 
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.agent_records import Record, change_between
 from agentgraph.graph.chat.channels import Channels, channel_of, filled, own_state
 from agentgraph.graph.chat.context_edits import (
     OF_TASK,
@@ -41,9 +42,9 @@ from agentgraph.graph.chat.context_edits import (
 )
 from agentgraph.graph.copied_values import LEAVES, detached, own, own_list
 from agentgraph.graph.foreign.flat_graph import with_state
+from agentgraph.graph.message_changes import is_remove_all
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.open_types import Channel
-from agentgraph.graph.state import Record, change_between, is_remove_all
 from agentgraph.graph.values import copied, is_same
 from agentgraph.safe_repr import shown
 

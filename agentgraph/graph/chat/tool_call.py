@@ -56,6 +56,7 @@ from agentgraph.graph.foreign.handoffs import (
     update_of,
 )
 from agentgraph.graph.internals import RESUMING, TASK_ID
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.callers import Caller, attempt_of_run
 from agentgraph.graph.nodes.context import RunState
@@ -73,9 +74,9 @@ from agentgraph.graph.nodes.tasks import request_of, task_of
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.read_back import UnsavableError
 from agentgraph.graph.saving import saver_of, step_config
-from agentgraph.graph.state import Position, TaskResult
 from agentgraph.graph.stored_values import without_copies
 from agentgraph.graph.sync_async import Call
+from agentgraph.graph.task_results import TaskResult
 from agentgraph.graph.values import Write, is_same
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import is_in_call, parse_address

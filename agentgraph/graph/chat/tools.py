@@ -66,6 +66,7 @@ from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.foreign.handoffs import PASSED_OVER
 from agentgraph.graph.history import calls_of, unchanged
 from agentgraph.graph.internals import RESUME_MAP, RESUMING
+from agentgraph.graph.lane_position import ChatEnding, Progress
 from agentgraph.graph.nodes.activation import Activation, without_place
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.callers import CALLER
@@ -91,9 +92,9 @@ from agentgraph.graph.nodes.stopping import (
 from agentgraph.graph.nodes.tasks import request_of
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.stamps import now
-from agentgraph.graph.state import ChatEnding, Progress, TaskResult
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
+from agentgraph.graph.task_results import TaskResult
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import as_json, shown_error
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call

@@ -37,6 +37,8 @@ from agentgraph.graph.foreign.message_log import as_messages, written_in
 from agentgraph.graph.foreign.stateful_graph import messages_among, open_results
 from agentgraph.graph.foreign.stoppable_graph import stoppable_node
 from agentgraph.graph.graph_classes import LaneNode
+from agentgraph.graph.lane_position import Position, Progress
+from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.callers import CALLER
@@ -54,8 +56,8 @@ from agentgraph.graph.nodes.schedule import (
 )
 from agentgraph.graph.nodes.stopping import Contained, inner_stop, is_cancelled
 from agentgraph.graph.stamps import GRAPH_AGENT, now
-from agentgraph.graph.state import Position, Progress, TaskResult, with_id
 from agentgraph.graph.sync_async import Call
+from agentgraph.graph.task_results import TaskResult
 from agentgraph.tree.places import Place
 
 

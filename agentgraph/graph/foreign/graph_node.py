@@ -38,6 +38,7 @@ from agentgraph.graph.internals import (
     DURABILITY,
     INTERRUPT,
 )
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.caching import Caching
@@ -52,8 +53,8 @@ from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.result_saver import save_result
 from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.stamps import GRAPH_AGENT, address_of
-from agentgraph.graph.state import Position, TaskResult
 from agentgraph.graph.sync_async import Call, arun_calls, close, get_next, run_calls
+from agentgraph.graph.task_results import TaskResult
 from agentgraph.safe_repr import reason
 
 

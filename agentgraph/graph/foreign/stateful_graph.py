@@ -18,12 +18,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from agentgraph.graph.history import answers_in, paired
-from agentgraph.graph.internals import (
-    REPLAY,
-    RESUME_MAP,
-    RESUMING,
-    SCRATCHPAD,
-)
+from agentgraph.graph.internals import REPLAY, RESUME_MAP, RESUMING, SCRATCHPAD
 from agentgraph.graph.saving import has_saver
 
 

@@ -17,6 +17,8 @@ from langgraph.types import Command, Send
 
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import RESUMING, RUNTIME
+from agentgraph.graph.lane_position import Border, Leaving, Position, Task, answer_in
+from agentgraph.graph.message_changes import folded
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.mailbox import Mailbox
@@ -28,7 +30,7 @@ from agentgraph.graph.nodes.tasks import begun, lasting
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.open_types import Cache
 from agentgraph.graph.stamps import STAMP, Entry, Note
-from agentgraph.graph.state import Border, LaneState, Leaving, Position, Task, Update, answer_in, folded
+from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.values import Write
 from agentgraph.tree.places import Place
 

@@ -23,14 +23,15 @@ from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain_at
 from agentgraph.errors import CheckFailedError
+from agentgraph.graph.agent_records import Changes, collected, keeping
 from agentgraph.graph.copied_values import detached
 from agentgraph.graph.failures import add_note
+from agentgraph.graph.lane_position import Border, Position
 from agentgraph.graph.nodes.asking import Answers, Unanswered
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.saving import as_saved
 from agentgraph.graph.stamps import Entry, Note, address_of, stamped
-from agentgraph.graph.state import Border, Changes, Position, collected, keeping
 from agentgraph.graph.sync_async import Calls
 from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, keeper_node, settled
 from agentgraph.tree.places import Place

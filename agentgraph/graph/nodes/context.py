@@ -25,24 +25,17 @@ from agentgraph.errors import (
     ReducerError,
     ValueConflictError,
 )
+from agentgraph.graph.agent_records import Changes, Records, applied, kept_for
 from agentgraph.graph.copied_values import LEAVES, OwnDict, own, own_list
 from agentgraph.graph.history import PathReader, last_of_workers, unchanged, visible
+from agentgraph.graph.lane_position import Position, clock_in
+from agentgraph.graph.message_changes import with_changes
 from agentgraph.graph.nodes.callers import AROUND
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before, Clock
 from agentgraph.graph.nodes.spending import LEDGER, Bounds, Ledger
 from agentgraph.graph.open_types import Cache
 from agentgraph.graph.stamps import address_of, agent_of
-from agentgraph.graph.state import (
-    Changes,
-    LaneState,
-    Position,
-    Records,
-    Update,
-    applied,
-    clock_in,
-    kept_for,
-    with_changes,
-)
+from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.values import (
     Beside,
     Reducers,

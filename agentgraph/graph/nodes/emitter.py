@@ -33,6 +33,7 @@ from agentgraph.agents.schemas import plain
 from agentgraph.graph.effects import MessageChange
 from agentgraph.graph.failures import Failure, failures
 from agentgraph.graph.internals import RUNTIME
+from agentgraph.graph.lane_position import Question
 from agentgraph.graph.saving import as_saved
 from agentgraph.graph.stamps import (
     STAMP,
@@ -44,7 +45,6 @@ from agentgraph.graph.stamps import (
     number_of,
     step_name,
 )
-from agentgraph.graph.state import Question
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import shown
 

@@ -8,8 +8,8 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.failures import as_data, each_once
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.run_calls import CallPaused, RunCall, RunCalls
-from agentgraph.graph.state import Position
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import is_in_call
 

@@ -16,6 +16,7 @@ from agentgraph.agents.agents import ParallelAgent
 from agentgraph.agents.dependencies import upstream
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.graph_classes import Picture, picture_of
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.concurrency import BRANCHES
 from agentgraph.graph.nodes.context import NodeContext, RunState
@@ -31,7 +32,7 @@ from agentgraph.graph.nodes.schedule import (
 )
 from agentgraph.graph.nodes.stopping import NotBegun, inner_stop
 from agentgraph.graph.stamps import home_at, speaker_at, stamped
-from agentgraph.graph.state import LaneState, Position, Update
+from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
 from agentgraph.graph.values import Beside, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside

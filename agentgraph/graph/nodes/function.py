@@ -10,26 +10,15 @@ from langchain_core.runnables.config import var_child_runnable_config
 from agentgraph.agents.agents import FunctionAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.functions import is_async
-from agentgraph.agents.signals import (
-    Capabilities,
-)
+from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.function_output import FunctionOutput
 from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.replies import (
-    HEARER,
-    LISTENER,
-    LISTENING,
-)
-from agentgraph.graph.nodes.stopping import (
-    run_coroutine,
-    run_in_thread,
-    stop_if_unwanted,
-    stoppable,
-)
+from agentgraph.graph.nodes.replies import HEARER, LISTENER, LISTENING
+from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread, stop_if_unwanted, stoppable
 from agentgraph.graph.sync_async import arun_calls, run_calls
 
 

@@ -18,9 +18,7 @@ from langgraph.graph.message import push_message
 
 from agentgraph.graph.internals import StreamMessagesHandlerV2
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.replies import (
-    stream_handlers,
-)
+from agentgraph.graph.nodes.replies import stream_handlers
 from agentgraph.graph.stamps import renamed
 
 

@@ -1,9 +1,6 @@
 """What functions return or yield: messages, chunks, signals, values; each is taken in order."""
 
-from langchain_core.messages import (
-    BaseMessage,
-    BaseMessageChunk,
-)
+from langchain_core.messages import BaseMessage, BaseMessageChunk
 from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.schemas import json_schema, schema_fault
@@ -18,13 +15,10 @@ from agentgraph.agents.signals import (
     TransferTo,
 )
 from agentgraph.errors import InvalidOutputError
+from agentgraph.graph.lane_position import Question
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.function_chunks import Chunks
-from agentgraph.graph.nodes.replies import (
-    Replies,
-    stream_handlers,
-)
-from agentgraph.graph.state import Question
+from agentgraph.graph.nodes.replies import Replies, stream_handlers
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import way_to

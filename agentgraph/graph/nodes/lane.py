@@ -18,13 +18,14 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
+from agentgraph.graph.agent_records import Changes
 from agentgraph.graph.failures import ErrorData, each_once, leave_limited
 from agentgraph.graph.internals import RUNTIME, SCRATCHPAD, overwrite_in
+from agentgraph.graph.lane_position import GivenAnswer, Position, answer_in
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
 from agentgraph.graph.open_types import Graph
-from agentgraph.graph.state import Changes, GivenAnswer, Position, answer_in
 from agentgraph.graph.values import Reducers, Write, is_deletion
 from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place

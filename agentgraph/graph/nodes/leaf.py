@@ -23,13 +23,14 @@ from agentgraph.agents.schemas import json_schema
 from agentgraph.agents.templates import fill
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import unchanged
+from agentgraph.graph.lane_position import Question
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import keep
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.metering import metered
 from agentgraph.graph.nodes.reporter import Reporter, ask
 from agentgraph.graph.nodes.retries import retries_of
-from agentgraph.graph.state import LaneState, Question, Update
+from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.sync_async import arun_calls, run_calls
 
 

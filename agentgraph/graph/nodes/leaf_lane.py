@@ -28,6 +28,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.graph import START
 
 from agentgraph.agents.functions import names_interrupt
+from agentgraph.graph.delta_channels import changes_of_lane
 from agentgraph.graph.failures import leave_limited
 from agentgraph.graph.internals import (
     PULL,
@@ -40,6 +41,7 @@ from agentgraph.graph.internals import (
     ChannelWrite,
     RunnableSeq,
 )
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.context import PARENT_STATE, RunState
 from agentgraph.graph.nodes.emitter import own_writer
 from agentgraph.graph.nodes.function import FunctionNode
@@ -48,7 +50,7 @@ from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import LaneStop
 from agentgraph.graph.saving import has_begun
 from agentgraph.graph.stamps import step_name
-from agentgraph.graph.state import LaneState, Position, Update, changes_of_lane
+from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 
 Outcome = tuple[LaneResult, Exception | None]

@@ -15,6 +15,7 @@ from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import Kept
+from agentgraph.graph.agent_records import Change, Changes, collected, keeping
 from agentgraph.graph.copied_values import detached
 from agentgraph.graph.effects import (
     Effect,
@@ -41,7 +42,7 @@ from agentgraph.graph.stamps import (
     renamed,
     stamped,
 )
-from agentgraph.graph.state import Change, Changes, Update, collected, keeping
+from agentgraph.graph.state import Update
 from agentgraph.graph.stored_values import counts_for_values, without_copies
 from agentgraph.graph.values import Write, in_order
 from agentgraph.tree.addresses import keeper_node

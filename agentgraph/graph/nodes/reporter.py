@@ -15,11 +15,11 @@ from agentgraph.agents.signals import JsonSchema
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.failures import asked_beside, is_within, mark_border, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure
+from agentgraph.graph.lane_position import Question
 from agentgraph.graph.nodes.activation import Activation, LeftTree
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.stopping import Contained, is_cancelled
 from agentgraph.graph.stamps import addressed, asker_of
-from agentgraph.graph.state import Question
 
 
 class Reporter(Contained):

@@ -23,6 +23,7 @@ from agentgraph.graph.failures import as_data, from_data, is_fatal, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.history import REQUEST
 from agentgraph.graph.internals import SCRATCHPAD
+from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.concurrency import CallPlaces, Places, room_in
 from agentgraph.graph.nodes.context import ActivationContext, RunState
@@ -33,8 +34,8 @@ from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
 from agentgraph.graph.read_back import cannot_be_encoded
 from agentgraph.graph.result_saver import save_result
 from agentgraph.graph.stamps import now
-from agentgraph.graph.state import TAG, with_id
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+from agentgraph.graph.task_results import TAG
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, address, entered, key_counter

@@ -11,10 +11,11 @@ from langgraph.config import get_config
 from typing_extensions import TypedDict
 
 from agentgraph.graph.internals import MISSING, RESUMING, RETURN
+from agentgraph.graph.lane_position import GivenAnswer, Position
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.saving import first_input, saved_results, saver_of, step_config
-from agentgraph.graph.state import TAG, GivenAnswer, Position, ours
 from agentgraph.graph.sync_async import Call
+from agentgraph.graph.task_results import TAG, ours
 from agentgraph.graph.values import Write
 
 KEYED = 2**40

@@ -28,8 +28,8 @@ from agentgraph.agents.limits import Limits, Measure
 from agentgraph.graph.internals import RESUMING, RETURN
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import list_checkpoints, saver_of, step_config
-from agentgraph.graph.state import ours
 from agentgraph.graph.sync_async import Call
+from agentgraph.graph.task_results import ours
 from agentgraph.tree.places import Tree
 
 LEDGER = "__agentgraph_ledger"

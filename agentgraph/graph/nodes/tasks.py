@@ -18,8 +18,9 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from agentgraph.graph.copied_values import detached
 from agentgraph.graph.history import REQUEST
+from agentgraph.graph.lane_position import Position, Task
+from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.context import RunState
-from agentgraph.graph.state import Position, Task, with_id
 from agentgraph.graph.values import Reducers, Write, is_same
 from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, way_to
 from agentgraph.tree.places import Place, Tree

@@ -13,13 +13,15 @@ from langchain_core.runnables import RunnableConfig
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.budgets import history_function, with_function
 from agentgraph.agents.context import Entry
+from agentgraph.graph.agent_records import Record
 from agentgraph.graph.history import PathReader, chosen_by, visible
+from agentgraph.graph.lane_position import Progress, Task
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.callers import Caller
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.tasks import with_tasks
 from agentgraph.graph.stamps import ADDRESS, STAMP, address_of, stamp_in
-from agentgraph.graph.state import LaneState, Progress, Record, Task
+from agentgraph.graph.state import LaneState
 from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, hops_at, without_attempts
 
 

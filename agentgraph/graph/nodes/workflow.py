@@ -25,6 +25,7 @@ from agentgraph.graph.failures import (
     mark_failure,
 )
 from agentgraph.graph.graph_classes import Picture, picture_of
+from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked, look_up
 from agentgraph.graph.nodes.concurrency import BRANCHES
@@ -36,7 +37,6 @@ from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.saving import has_begun, last_position
 from agentgraph.graph.stamps import speaker_at
-from agentgraph.graph.state import with_id
 from agentgraph.safe_repr import shown, shown_error
 from agentgraph.tree.addresses import entered
 

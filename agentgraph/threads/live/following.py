@@ -21,10 +21,10 @@ from typing import Any, Self, cast
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
+from agentgraph.graph.lane_position import clock_in
 from agentgraph.graph.outside import await_outside, call_outside
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import cursor_of, number_in
-from agentgraph.graph.state import clock_in
 from agentgraph.graph.sync_async import Call, arun_calls, awaiting, run_calls
 from agentgraph.journal.forked import OfProcess
 from agentgraph.journal.lines import begun_thread

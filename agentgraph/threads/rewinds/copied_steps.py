@@ -25,13 +25,14 @@ from agentgraph.graph.internals import (
     RETURN,
     recast_checkpoint_ns,
 )
+from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.lane import ATTEMPTS, task_in
 from agentgraph.graph.nodes.saved_calls import KEYED
 from agentgraph.graph.nodes.saved_calls import number_of as number_of_call
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import Note, number_at
-from agentgraph.graph.state import TAG, Position, ours
 from agentgraph.graph.task_ids import called_tasks, joined, node_task
+from agentgraph.graph.task_results import TAG, ours
 from agentgraph.journal.lines import address_at, is_foreign
 from agentgraph.journal.saved import COPIED, NO_TASK, Saved, keeps_state, parts_of
 from agentgraph.journal.schema import NOTES, QUESTIONS, KeptQuestions

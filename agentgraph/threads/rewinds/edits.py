@@ -20,6 +20,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.stamps import (
     STAMP,
     Note,
@@ -30,7 +31,6 @@ from agentgraph.graph.stamps import (
     number_of,
     step_name,
 )
-from agentgraph.graph.state import with_id
 from agentgraph.graph.values import is_same
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.saved import NO_TASK, Saved

@@ -28,7 +28,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 import agentgraph as ag
-from agentgraph.graph.state import applied, change_between, collected
+from agentgraph.graph.agent_records import applied, change_between, collected
 from agentgraph.testing import ScriptedChatModel, call, calls
 
 pytestmark = pytest.mark.by_turns("drive")

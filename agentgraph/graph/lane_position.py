@@ -1,0 +1,209 @@
+"""The position of a lane: the small channel by which a lane is steered.
+
+Each channel costs time in each step, so there is one, which holds nothing that grows with the run.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired
+
+from langchain_core.messages import BaseMessage
+from typing_extensions import TypedDict
+
+from agentgraph.agents.signals import Signal
+from agentgraph.graph.stamps import ANSWERED, note_of
+from agentgraph.tree.changes import Outline
+
+
+class Question(TypedDict):
+    """A question of a function agent, for its question node to ask."""
+
+    value: object
+    response_schema: dict[str, object] | None
+
+
+class Progress(TypedDict, total=False):
+    """How far a chat agent is in an activation."""
+
+    model_calls: int
+    """The number of model calls so far."""
+    tool_calls: int
+    """The number of tool calls in the messages before its last one."""
+    answer: Any
+    """Its structured answer so far, where it has an `output_schema`: type and plain data."""
+    misfits: int
+    """The number of model calls in a row whose answer did not fit the schema."""
+    passed: dict[str, object]
+    """The ephemeral state of its middleware, which only the next node sees."""
+    ending: "ChatEnding"
+    """How it ends after the last hooks."""
+    steps: int
+    """In a graph that is laid flat: how many of its nodes have run."""
+    visits: dict[str, int]
+    """How often each of them has run, or is next."""
+    packets: list[object]
+    """The inputs that `Send` gave to the next node."""
+    ended: bool
+    """Whether the graph has ended, and only its output is still to be said."""
+
+
+class Task(TypedDict, total=False):
+    """What a transfer asks of its target; it holds for one visit, also of what is inside the target."""
+
+    messages: list[BaseMessage | str]
+    """What the target sees in the place of the history; a text is the id of a message of the history.
+    Missing where it sees the history."""
+    is_added: bool
+    """Whether it sees the history before them."""
+    values: dict[str, object]
+    """The values of the visit."""
+    to: str
+    """The node of the target."""
+    is_back: bool
+    """Whether the target is the agent above, which alone it is for."""
+    since: str | None
+    """The id of the last message before the visit; None if there was none."""
+
+
+class Leaving(TypedDict):
+    """How a run leaves the tree for another node of the graph that the tree is a node of."""
+
+    goto: str
+    """The node."""
+    sent: NotRequired[list[object]]
+    """The input that `Send` gave to it, as the only item."""
+    update: dict[str, object]
+    """What is written there besides what the tree said."""
+
+
+class ChatEnding(TypedDict, total=False):
+    """How a chat agent ends. Without `signal`, `target` and `leaving` it just ends."""
+
+    signal: Signal
+    """The signal with which it ends."""
+    target: str
+    """The agent to which it transfers."""
+    task: Task
+    """What it asks of that agent."""
+    granted: bool
+    """Whether the limits allow the transfer: it is counted."""
+    leaving: Leaving
+    """Where it leaves the tree for."""
+    keeps: bool
+    """Whether its last message is its output."""
+
+
+class SavedAnswer(TypedDict):
+    """A structured answer, as it is saved while the activation runs."""
+
+    of: str
+    """The name of its type."""
+    data: object
+    """The answer as plain data."""
+
+
+class GivenAnswer(TypedDict):
+    """A structured answer, and who gave it."""
+
+    at: str
+    """The address."""
+    answer: SavedAnswer
+
+
+class Border(TypedDict):
+    """How an activation ended, while `until`, a check or a limit is still to be asked about it.
+
+    Without `signal` and `target` it just ended.
+    """
+
+    signal: NotRequired[Signal]
+    """The signal with which it ended."""
+    target: NotRequired[str]
+    """The agent to which it transfers."""
+    task: NotRequired[Task]
+    """What it asks of that agent."""
+    granted: NotRequired[bool]
+    """Whether the limits allow the transfer: it is counted."""
+    leaving: NotRequired[Leaving]
+    """Where the run leaves the tree for."""
+    given: list[bool]
+    """The answers so far, in order: whether the loop ends, whether the agent runs again."""
+    failed: NotRequired[bool]
+    """Whether the next check has refused the last attempt allowed; one more is granted now."""
+
+
+class Position(TypedDict):
+    """Where a lane is: written by each leaf as it ends, read by the edge after it."""
+
+    next: str | None
+    """The next node; None where the lane has ended."""
+    cursor: list[object]
+    """The counters at that node, outermost first: numbers, and lists of them for hops."""
+    tree: str
+    """The fingerprint of the tree."""
+    at: NotRequired[str]
+    """The address of the activation that wrote this."""
+    began: NotRequired[int]
+    """When its step began, in microseconds, if a run resumed it; else it did as the step before ended.
+    What runs others goes on, and who asks a person waits meanwhile: they begin once."""
+    told: NotRequired[list[list[object]]]
+    """Its `Note`s, as plain data."""
+    clock: NotRequired[list[int]]
+    """In the root: the turn, and the greatest event number in it so far."""
+    signal: NotRequired[Signal]
+    """The signal with which the lane ended, for the enclosing lane."""
+    ask: NotRequired[Question]
+    """The question that the next node asks."""
+    answer: NotRequired[list[object]]
+    """The answer for the next node, as the only item."""
+    asked: NotRequired[int]
+    """How many questions the function at the next node has asked, or has asked with that question."""
+    calls: NotRequired[list[Any]]
+    """The results of the agents that the function at the next node ran before its question."""
+    chat: NotRequired[Progress]
+    """The progress of the chat agent whose node is next."""
+    border: NotRequired[Border]
+    """How the activation of the next node ended; that node asks only what is still to be asked."""
+    tasks: NotRequired[list[Task]]
+    """What transfers asked of the agents around the next node, the innermost last."""
+    spent: NotRequired[dict[str, dict[str, float]]]
+    """What agents have spent of limits, by their names: in the root in this turn, in another lane there
+    alone; missing if nothing is counted."""
+    outline: NotRequired[Outline]
+    """The outline of the tree; written at the start of a turn."""
+    text: NotRequired[str]
+    """What the activation says as the result of its lane, if that is not its last message."""
+    answered: NotRequired[GivenAnswer]
+    """The structured answer of the activation at the border before."""
+    request: NotRequired[str]
+    """What a function asks of the agent whose lane begins here."""
+    settled: NotRequired[dict[str, object]]
+    """The values with which a resume settles conflicts at the next node of the root."""
+
+
+def answer_in(position: Mapping[str, Any]) -> GivenAnswer | None:
+    """Return the structured answer in the notes of a position; None if none has one."""
+    told = position.get("told")
+    answers = [note for note in map(note_of, told) if note.kind == ANSWERED] if told else ()
+    return GivenAnswer(at=answers[-1].address, answer=answers[-1].data) if answers else None
+
+
+def clock_in(position: Position | None) -> tuple[int, int]:
+    """Return the turn of a position, and the greatest event number in it."""
+    turn, last = position.get("clock", (0, 0)) if position else (0, 0)
+    return turn, last
+
+
+def moved(position: Position, new: Position) -> Position:
+    """Reduce a position and a new one: the new one, with the number of its turn.
+
+    A new position with an `outline` begins a turn. One without `next` only adds settled values.
+    """
+    if "next" not in new:
+        return {**position, "settled": {**position.get("settled", {}), **new["settled"]}}
+    if "clock" in new:
+        return new
+    turn, last = clock_in(position)
+    return {**new, "clock": [turn + ("outline" in new), last]}
+
+
+Where = Annotated[Position | None, moved]
