@@ -16,6 +16,7 @@ from agentgraph.graph.stamps import (
     Note,
     is_edited,
     moment_of,
+    number_at,
     number_of,
 )
 from agentgraph.journal.lines import (
@@ -144,7 +145,7 @@ def _failures(tree: Tree, every: Sequence[Saved], entries: Sequence[Entry]) -> I
                 (address_at(tree, each) or "" for each in every if error in _shown_errors(each)),
                 key=len,
             )
-            last = max(last, int(saved.time * 1_000_000)) + 1
+            last = max(last, number_at(saved.time)) + 1
             moment = Moment(saved.clock[0], last, saved.step)
             yield Note(f"{saved.checkpoint['id']} {error}", "error", error, at, moment)
 

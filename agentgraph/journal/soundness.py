@@ -79,7 +79,7 @@ class _Parts(TypedDict):
 
     checkpoint: _Checkpoint
     metadata: _Metadata
-    writes: list[_Write] | None
+    writes: Annotated[list[_Write], Field(strict=False)] | None
 
 
 _NAMES: Mapping[str, str] = {

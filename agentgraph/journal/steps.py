@@ -47,7 +47,8 @@ class Visit:
         iteration: The iteration of the nearest loop; None outside all loops.
         step: The name of the step, as in `AgentEvent.step`. Lanes that are one leaf share the step of
             what runs them.
-        time: When it began, in seconds since 1970; of a lane that is one leaf when what runs it began.
+        time: When it began, in seconds since 1970; of a lane that is one leaf, and that has no result
+            yet, when what runs it began.
         duration: How long it took, in seconds, from where a run resumed it if one did; None if it has
             not ended.
         tokens: The tokens that its models reported.
