@@ -78,8 +78,8 @@ UNFINISHED = "The call was not finished."
 
 _NEVER = 2**63
 """Later than all times."""
-_OF_CALLS = ("tool", "node", "message", "call")
-"""The kinds of results of what runs in one activation."""
+_WITH_MESSAGES = ("tool", "node", "message", "call", "lane")
+"""The results that have messages; of lanes where the tree has no such fork any more."""
 _LANE_DEPTH = 2
 """How many parts a lane's namespace has within that of its enclosing lane."""
 
@@ -258,7 +258,8 @@ def _of_calls(
     lane_messages: Sequence[BaseMessage],
 ) -> Salvage:
     """Return the results of tool calls, or a graph's messages; each open call gets a result."""
-    results = {each["number"]: each for each in returned if each[TAG] in _OF_CALLS}
+    with_messages = [each for each in returned if each[TAG] in _WITH_MESSAGES]
+    results = {each["number"]: each for each in with_messages if "number" in each}
     place = _place(tree, position)
     at = address(place, as_cursor(position["cursor"])) if place else ""
     calls = _open_calls(place, position, at, lane_messages)
