@@ -6,7 +6,7 @@ the run has gone on, which addresses and run paths tell:
 
 - The run path of an event has the steps that finished before it. So an open step whose own path is a
   beginning of that path has ended, unless it is around the event.
-- Another iteration, attempt or hop at the same place ends the one before.
+- Another iteration, attempt or transfer at the same place ends the one before.
 - A message of an agent ends what runs inside it, such as agents that it called as tools.
 
 Where neither tells (steps of a workflow, calls of a function's agents), a step ends with what is around

@@ -91,7 +91,7 @@ class Printed(Lines):
         super().__init__(console)
         self.as_json, self.streams, self._quiet = as_json, streams, quiet
         self._growing: tuple[str, str | None] | None = None
-        self._heard, self._is_over = threading.Event(), threading.Event()
+        self._received, self._is_over = threading.Event(), threading.Event()
 
     def add(self, event: AgentEvent) -> None:
         """Take an event; with `streams` chunks are printed too."""
@@ -108,7 +108,7 @@ class Printed(Lines):
             print(json.dumps(event.to_dict()), flush=True)
         elif not was_grown or bool(getattr(event.message, "tool_calls", None)):
             super().line(event)
-        self._heard.set()
+        self._received.set()
 
     def _grow(self, event: AgentEvent) -> None:
         """Print a chunk, after those of its message or as a new line."""
@@ -117,7 +117,7 @@ class Printed(Lines):
             self._growing = (event.address, event.id)
             self.console.print(f"{event.address}: ", end="", soft_wrap=True)
         self.console.print(without_controls(event.text), end="", soft_wrap=True)
-        self._heard.set()
+        self._received.set()
 
     def _end_line(self) -> tuple[str, str | None] | None:
         """End the line of a growing message, and return which it was."""
@@ -129,20 +129,20 @@ class Printed(Lines):
     def show(self) -> None:
         """Start the clock."""
         self._is_over.clear()
-        self._heard.clear()
+        self._received.clear()
         self._clock = threading.Thread(target=self._watch_clock, daemon=True)
         self._clock.start()
 
     def hide(self) -> None:
         """Stop the clock."""
         self._is_over.set()
-        self._heard.set()
+        self._received.set()
         self._clock.join()
 
     def _watch_clock(self) -> None:
         while not self._is_over.is_set():
-            if self._heard.wait(self._quiet):
-                self._heard.clear()
+            if self._received.wait(self._quiet):
+                self._received.clear()
             elif running := self.activity.running(time.monotonic()):
                 self.note(_running_line(running))
 

@@ -15,19 +15,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agentgraph.graph.values import is_same
 
-Record = Mapping[str, Mapping[str, object]]
+AgentRecord = Mapping[str, Mapping[str, object]]
 """The saved state of one chat agent: sections by name, each of entries by key."""
 
 
-Records = Mapping[str, Record]
+AgentRecords = Mapping[str, AgentRecord]
 """Records by the node of the agent's place."""
 
 
-Change = Mapping[str, Mapping[str, list[object]]]
+RecordChange = Mapping[str, Mapping[str, list[object]]]
 """The changed entries of a record: each a list of its new value, empty if it is gone."""
 
 
-Changes = Mapping[str, Change]
+RecordChanges = Mapping[str, RecordChange]
 """Changes by the node of the agent's place."""
 
 
@@ -35,17 +35,17 @@ _KEPT = "kept"
 """The section of a record with what a derived agent keeps."""
 
 
-def kept_for(records: Records, node: str) -> Mapping[str, object]:
+def kept_for(records: AgentRecords, node: str) -> Mapping[str, object]:
     """Return what is kept for the derived agent at a node, by key."""
     return records.get(node, {}).get(_KEPT, {})
 
 
-def keeping(node: str, entries: Mapping[str, object]) -> Changes:
+def keeping(node: str, entries: Mapping[str, object]) -> RecordChanges:
     """Return the changes that keep entries for the derived agent at a node."""
     return {node: {_KEPT: {key: [value] for key, value in entries.items()}}}
 
 
-def change_between(before: Record, after: Record) -> dict[str, dict[str, list[object]]]:
+def change_between(before: AgentRecord, after: AgentRecord) -> dict[str, dict[str, list[object]]]:
     """Return the change that turns one record into another.
 
     >>> change_between({"removed": {"1": True}}, {"removed": {"2": True}})
@@ -61,7 +61,7 @@ def change_between(before: Record, after: Record) -> dict[str, dict[str, list[ob
     return change
 
 
-def applied(records: Records, several: Sequence[Changes]) -> dict[str, Record]:
+def applied(records: AgentRecords, several: Sequence[RecordChanges]) -> dict[str, AgentRecord]:
     """Return records after several changes, in order: the reducer of the root.
 
     >>> applied({}, [{"writer": {"state": {"rounds": [1]}}}, {"writer": {"state": {"rounds": [2]}}}])
@@ -77,9 +77,9 @@ def applied(records: Records, several: Sequence[Changes]) -> dict[str, Record]:
     return {node: record for node, record in result.items() if record}
 
 
-def collected(changes: Changes, several: Sequence[Changes]) -> dict[str, Change]:
+def collected(changes: RecordChanges, several: Sequence[RecordChanges]) -> dict[str, RecordChange]:
     """Return changes merged with later ones, in order: the reducer of a lane inside the tree."""
-    result: dict[str, Change] = dict(changes)
+    result: dict[str, RecordChange] = dict(changes)
     new: dict[str, dict[str, dict[str, list[object]]]] = {}
     for node, section, entries in _sections(several):
         folded = new.setdefault(node, {})
@@ -91,7 +91,9 @@ def collected(changes: Changes, several: Sequence[Changes]) -> dict[str, Change]
     return result
 
 
-def _sections(several: Sequence[Changes]) -> Iterator[tuple[str, str, Mapping[str, list[object]]]]:
+def _sections(
+    several: Sequence[RecordChanges],
+) -> Iterator[tuple[str, str, Mapping[str, list[object]]]]:
     for changes in several:
         for node, change in changes.items():
             for section, entries in change.items():

@@ -267,16 +267,16 @@ class _LaneBuilder:
     def _node_context(self, place: Place, capabilities: Capabilities) -> NodeContext:
         """Return the context of a place's nodes.
 
-        It has a border if, where the agent ends, a function may be asked or a transfer limit applies.
+        It has a boundary if, where the agent ends, a function may be asked or a transfer limit applies.
         """
         transfers = capabilities.transfer and bool(targets(self.tree, place))
-        has_border = transfers or asks_functions(self.tree, place, capabilities)
+        has_boundary = transfers or asks_functions(self.tree, place, capabilities)
         return NodeContext(
             self.tree,
             place,
             self.paths,
             self.reducers,
-            has_border=has_border,
+            has_boundary=has_boundary,
             cache=self.cache,
         )
 
@@ -285,7 +285,7 @@ class _LaneBuilder:
         node, place = each.node, each.node.node_context.place
         self.at_once = max(self.at_once, each.at_once)
         options = dict(node.policies) if isinstance(node, LeafNode) else {}
-        may_stay = node.node_context.has_border and node.name == place.node
+        may_stay = node.node_context.has_boundary and node.name == place.node
         if reads := (("failure",) if may_stay else ()) + each.reads:
             options["input_schema"] = self._reads(builder, reads)
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
@@ -325,8 +325,8 @@ def _compiled(builder: Builder, options: Mapping[str, Any]) -> Graph:
 class _Drawn(dict[object, str]):
     """The targets of conditional edges: only these are drawn, but the position may lead anywhere.
 
-    A node at a border may follow itself, or go where its agent's other nodes would have gone. After an
-    edit of the state the run continues at the position, whichever node LangGraph says made the edit.
+    A node at a boundary may follow itself, or go where its agent's other nodes would have gone. After
+    an edit of the state the run continues at the position, whichever node LangGraph says made the edit.
     """
 
     def __missing__(self, node: str) -> str:

@@ -91,12 +91,12 @@ class MessageChange(NamedTuple):
         effect: The effect of the message.
         messages: What is written: messages that are said, with a stamp; rewritten messages of the user,
             without one; and removals.
-        void: The ids of the messages that become void.
+        discarded: The ids of the messages that become void.
     """
 
     effect: Effect
     messages: list[BaseMessage]
-    void: list[str]
+    discarded: list[str]
 
 
 def effect_of(
@@ -196,8 +196,8 @@ def change_by(
     elif effect == "replaced":
         at = said_at if said_at and owner in ("here", "earlier") else address
         message = stamped(message, at, name)
-    is_void = said_at and effect in ("replaced", "taken back")
-    return MessageChange(effect, [message], [str(message.id)] if is_void else [])
+    is_discarded = said_at and effect in ("replaced", "taken back")
+    return MessageChange(effect, [message], [str(message.id)] if is_discarded else [])
 
 
 def _column(message: BaseMessage) -> int:

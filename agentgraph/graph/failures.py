@@ -81,12 +81,12 @@ def add_note(error: BaseException, note: str) -> None:
     _kept_on(error).setdefault("__notes__", []).append(note)
 
 
-def mark_border(error: BaseException) -> None:
+def mark_boundary(error: BaseException) -> None:
     """Write on `error` that its agent had ended before: to run the agent again would not help."""
     _kept_on(error)[_AT_BORDER] = True
 
 
-def arose_at_border(error: BaseException) -> bool:
+def arose_at_boundary(error: BaseException) -> bool:
     """Return whether `error` arose after its agent had ended."""
     return getattr(error, _AT_BORDER, False)
 

@@ -150,7 +150,7 @@ def last_of_workers(tree: Tree, place: Place) -> Callable[[list[Entry]], list[En
         if worker is None:
             return None
         counters = zip(worker.counts, activation[1], strict=False)
-        return worker, *(counter for count, counter in counters if count.kind != "hops")
+        return worker, *(counter for count, counter in counters if count.kind != "transfers")
 
     def shorten(entries: list[Entry]) -> list[Entry]:
         visits = groupby(entries, visit)

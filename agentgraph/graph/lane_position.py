@@ -109,7 +109,7 @@ class GivenAnswer(TypedDict):
     answer: SavedAnswer
 
 
-class Border(TypedDict):
+class Boundary(TypedDict):
     """How an activation ended, while `until`, a check or a limit is still to be asked about it.
 
     Without `signal` and `target` it just ended.
@@ -137,7 +137,7 @@ class Position(TypedDict):
     next: str | None
     """The next node; None where the lane has ended."""
     cursor: list[object]
-    """The counters at that node, outermost first: numbers, and lists of them for hops."""
+    """The counters at that node, outermost first: numbers, and lists of them for transfers."""
     tree: str
     """The fingerprint of the tree."""
     at: NotRequired[str]
@@ -161,7 +161,7 @@ class Position(TypedDict):
     """The results of the agents that the function at the next node ran before its question."""
     chat: NotRequired[Progress]
     """The progress of the chat agent whose node is next."""
-    border: NotRequired[Border]
+    border: NotRequired[Boundary]
     """How the activation of the next node ended; that node asks only what is still to be asked."""
     tasks: NotRequired[list[Task]]
     """What transfers asked of the agents around the next node, the innermost last."""
@@ -173,7 +173,7 @@ class Position(TypedDict):
     text: NotRequired[str]
     """What the activation says as the result of its lane, if that is not its last message."""
     answered: NotRequired[GivenAnswer]
-    """The structured answer of the activation at the border before."""
+    """The structured answer of the activation at the boundary before."""
     request: NotRequired[str]
     """What a function asks of the agent whose lane begins here."""
     settled: NotRequired[dict[str, object]]

@@ -61,9 +61,9 @@ class LaneState(TypedDict):
     """The merged values in the root, elsewhere the `Write`s of the lane."""
     position: Position
     failure: NotRequired[BaseException]
-    """The exception of a function that was asked at the border, in the step before."""
+    """The exception of a function that was asked at the boundary, in the step before."""
     middleware: NotRequired[Mapping[str, Any]]
-    """The saved state of middleware: `Records` in the root, elsewhere the `Changes` of the lane."""
+    """The saved state of middleware: `AgentRecords` in the root, else `RecordChanges` of the lane."""
     untracked: NotRequired[list[Any]]
     """The address of an activation, and the state of its middleware that is never saved."""
 
@@ -124,5 +124,5 @@ class Update(TypedDict, total=False):
     position: Position
     failure: BaseException
     middleware: Mapping[str, object]
-    """The `Changes` of the state of middleware."""
+    """The `RecordChanges` of the state of middleware."""
     untracked: list[object]

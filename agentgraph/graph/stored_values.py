@@ -90,8 +90,8 @@ def _saved(name: str, value: object, writes: Sequence[Mapping[str, object]]) -> 
 
 def notes_in(written: Mapping[str, Any]) -> list[Note]:
     """Return the notes in what a node wrote, or in a task's result."""
-    told = (written.get("position") or {}).get("told", ())
-    return [_with_values(note, written.get("values")) for note in map(note_of, told)]
+    notes = (written.get("position") or {}).get("told", ())
+    return [_with_values(note, written.get("values")) for note in map(note_of, notes)]
 
 
 def _with_values(note: Note, written: object) -> Note:

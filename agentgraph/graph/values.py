@@ -160,7 +160,7 @@ class Reducers:
             return list(writes)
         return [rest for each in writes if (rest := _without(each, self.local))["values"]]
 
-    def told(self, values: Mapping[str, object]) -> dict[str, object]:
+    def emitted(self, values: Mapping[str, object]) -> dict[str, object]:
         """Return the values that an event shows of those that were written, as plain as they can be.
 
         Lists, dicts and sets are copies: the agent may go on to change its own.

@@ -251,7 +251,7 @@ async def _voided(
     line = [origin]
     place = place_of(tree, origin.position)
     runs_tasks = (place or tree).runs_tasks
-    if heard != inf or tree.may_void or (runs_tasks and (is_cut or _has_failed(origin))):
+    if heard != inf or tree.may_discard or (runs_tasks and (is_cut or _has_failed(origin))):
         line = await lanes_since(saver, await _first_needed(saver, ran, origin, heard))
     every = _since(line, origin)
     if heard is None:

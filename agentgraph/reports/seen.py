@@ -105,7 +105,7 @@ def _hearing(view: View, spot: Spot) -> View:
     messages = next(written, None) or ()
     heard = [each for each in messages if isinstance(each, BaseMessage) and is_steered(each)]
     view = copy(view)
-    view.hear(heard)
+    view.receive(heard)
     return view
 
 

@@ -101,7 +101,7 @@ def watch(
     engine.check_sync("await awatch(runner, ...)", "that")
     screen = _screen(console)
     begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
-    heard: list[AgentEvent] = []
+    received: list[AgentEvent] = []
     options = RunOptions(
         screen.streams, config=config, context=context, on_part=screen.see, values=values
     )
@@ -112,8 +112,8 @@ def watch(
         with screen.watching(activity):
             for event in chain(first, events):
                 screen.add(event)
-                heard += [] if event.partial else [event]
-    return Watched(**vars(engine.read(result, thread, heard)))
+                received += [] if event.partial else [event]
+    return Watched(**vars(engine.read(result, thread, received)))
 
 
 async def awatch(
@@ -134,7 +134,7 @@ async def awatch(
     engine = _engine(runner)
     screen = _screen(console)
     begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
-    heard: list[AgentEvent] = []
+    received: list[AgentEvent] = []
     options = RunOptions(
         screen.streams, config=config, context=context, on_part=screen.see, values=values
     )
@@ -145,11 +145,11 @@ async def awatch(
         with screen.watching(activity):
             for event in first:
                 screen.add(event)
-                heard.append(event)
+                received.append(event)
             async for event in events:
                 screen.add(event)
-                heard += [] if event.partial else [event]
-    return Watched(**vars(await engine.aread(result, thread, heard)))
+                received += [] if event.partial else [event]
+    return Watched(**vars(await engine.aread(result, thread, received)))
 
 
 def _engine(runner: object) -> Engine:

@@ -127,7 +127,7 @@ class Recorder:
         """Ask a model, or return or raise what it replied before."""
         number = asking.activation.view.progress.get("model_calls", 0) + asking.replies
         place = place_of(asking.activation, f"model call {number}")
-        question, heard = model_question(model, messages), ReceivedChunks()
+        question, received = model_question(model, messages), ReceivedChunks()
         with _fatal_in(asking):
             is_retry = asking.activation.is_resumed
             entry = self.cassette.find(place, question, is_retry=is_retry)
@@ -136,7 +136,7 @@ class Recorder:
                 played = _replayed(entry)
             self.cassette.use(place, question)
             return await Call(invoke, ainvoke, (played, messages, config))
-        config = {**config, "callbacks": heard.added_to(config.get("callbacks"))}
+        config = {**config, "callbacks": received.added_to(config.get("callbacks"))}
         reply: AIMessage | Exception
         outcome: dict[str, object]
         try:
@@ -147,8 +147,8 @@ class Recorder:
             if steers(error):
                 raise
             reply, outcome = error, {"raised": _raised_as_json(error)}
-        if heard.chunks:
-            outcome["chunks"] = [chunk_as_json(each) for each in heard.chunks]
+        if received.chunks:
+            outcome["chunks"] = [chunk_as_json(each) for each in received.chunks]
         with _fatal_in(asking):
             await self._keep(place, question, _without(outcome, secrets_of(model)))
         return _given(reply)

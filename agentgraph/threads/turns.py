@@ -40,7 +40,7 @@ from langchain_core.messages import (
 from agentgraph.agents.agents import EachAgent
 from agentgraph.agents.kinds import staying_keys
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
-from agentgraph.graph.agent_records import Changes, collected
+from agentgraph.graph.agent_records import RecordChanges, collected
 from agentgraph.graph.copied_values import detached
 from agentgraph.graph.graph_classes import Admitted, unstamped
 from agentgraph.graph.history import call_id, calls_of, in_call_order, unanswered
@@ -89,7 +89,7 @@ class Salvage(NamedTuple):
 
     messages: list[BaseMessage]
     values: list[Mapping[str, object]]
-    middleware: list[Changes]
+    middleware: list[RecordChanges]
 
 
 def as_input(messages: Input, values: Mapping[str, object] | None) -> Admitted:

@@ -6,7 +6,7 @@ A cursor is a tuple of counters, outermost first:
 | counter     | one for each                          | value                                          |
 |-------------|---------------------------------------|------------------------------------------------|
 | "iteration" | enclosing loop                        | the iteration, from 0                          |
-| "hops"      | chat agent at which transfers begin   | what each transfer added to the run path, the  |
+| "transfers" | chat agent at which transfers begin   | what each transfer added to the run path, the  |
 |             | and swarm, with the first of it       | name of its target: an address has the number  |
 | "call"      | agent run as a tool, or for each item | its number; (number, attempt), (number, key)   |
 |             | agent that a function runs            | the number of the call, or its key, a text     |
@@ -26,10 +26,10 @@ from urllib.parse import quote
 from agentgraph.tree.places import Count, Place, Tree
 
 Cursor = tuple[Any, ...]
-"""The counters: an `int`; for a call that runs again a tuple of them, and for hops one of names.
+"""The counters: an `int`; for a call that runs again a tuple of them, and for transfers one of names.
 
-A return over several levels names each of them: `desk/triage`. Of the hops in an address only the last
-target is known; the others are None.
+A return over several levels names each of them: `desk/triage`. Of the transfers in an address only the
+last target is known; the others are None.
 """
 
 
@@ -44,12 +44,12 @@ def as_cursor(counters: Iterable[object]) -> Cursor:
 def cursor_at(place: Place, before: Place | None, cursor: Cursor) -> Cursor:
     """Return the cursor at `place` for a jump there from the place `before`.
 
-    Counters that both places have keep their values. Other loops begin at iteration 0, and other hops
-    are the transfers that lead to `place` directly.
+    Counters that both places have keep their values. Other loops begin at iteration 0, and other
+    transfers are those that lead to `place` directly.
     """
     known = dict(zip(before.counts if before else (), cursor, strict=False))
     for count in place.counts:
-        if count.kind != "hops":
+        if count.kind != "transfers":
             known.setdefault(count, 0)
         elif count not in known or before is None or _way_in(before, count) != _way_in(place, count):
             known[count] = tuple(step.name for step in _way_in(place, count))
@@ -62,7 +62,7 @@ def fits(place: Place, cursor: Cursor) -> bool:
 
 
 def _may_count(count: Count, value: object) -> bool:
-    if count.kind == "hops":
+    if count.kind == "transfers":
         return isinstance(value, tuple) and not any(isinstance(each, int) for each in value)
     if count.kind == "call" and isinstance(value, tuple):
         return isinstance(next(iter(value), None), int)
@@ -77,8 +77,8 @@ def entered(place: Place, around: Cursor) -> Cursor:
         around: The counters enclosing it, including that of its call.
     """
     attempt: Cursor = (0,) if place.repeats else ()
-    hops: Cursor = ((),) if place.counts_hops else ()
-    return (*around, *attempt, *hops)
+    chain: Cursor = ((),) if place.counts_transfers else ()
+    return (*around, *attempt, *chain)
 
 
 def iteration(place: Place, cursor: Cursor) -> int | None:
@@ -177,7 +177,7 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
     if place is None or len(cursor) != len(place.counts):
         return None
     counters = [
-        _with_last(place, count, value) if count.kind == "hops" else value
+        _with_last(place, count, value) if count.kind == "transfers" else value
         for count, value in zip(place.counts, cursor, strict=True)
     ]
     return None if None in counters else (place, tuple(counters))
@@ -185,7 +185,7 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
 
 def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
     """Return the cursor of a place that has ended, without the transfers that led away from it."""
-    at = innermost_hops(place)
+    at = innermost_transfers(place)
     if at is None:
         return cursor
     visited = visited_by(tree, place.counts[at].place, cursor[at])
@@ -206,24 +206,24 @@ def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
     activation = parse_address(tree, text)
     if activation is None or place not in way_to(activation[0]):
         return False
-    return _begin_alike(activation[1], cursor, len(place.counts) - place.counts_hops)
+    return _begin_alike(activation[1], cursor, len(place.counts) - place.counts_transfers)
 
 
-def hops_at(tree: Tree, text: str, place: Place, cursor: Cursor) -> int | None:
+def transfers_at(tree: Tree, text: str, place: Place, cursor: Cursor) -> int | None:
     """Return how many of the transfers that led to a place at a cursor had led to an address.
 
     None for an address that is not of the same chain of transfers.
     """
-    at = innermost_hops(place)
+    at = innermost_transfers(place)
     activation = parse_address(tree, text)
     if at is None or activation is None or activation[0].counts[: at + 1] != place.counts[: at + 1]:
         return None
     return len(activation[1][at]) if _begin_alike(activation[1], cursor, at) else None
 
 
-def innermost_hops(place: Place) -> int | None:
+def innermost_transfers(place: Place) -> int | None:
     """Return the index of the counter of the transfers nearest to a place; None without any."""
-    return max((i for i, count in enumerate(place.counts) if count.kind == "hops"), default=None)
+    return max((i for i, count in enumerate(place.counts) if count.kind == "transfers"), default=None)
 
 
 def numbered_call(number: int, attempt: int) -> int | tuple[int, int]:
@@ -309,7 +309,7 @@ def _own_counter(place: Place, number: int | None) -> Cursor | None:
     """Return the counter of a place itself, by its number in an address; None if it cannot have it."""
     if place.kind.is_swarm:
         return ((None,) * (0 if number is None else number + 1),)
-    if place.counts_hops:
+    if place.counts_transfers:
         return None if number == 0 else ((None,) * (number or 0),)
     if place.kind.is_inner:
         return (number or 0,)
@@ -322,19 +322,19 @@ def _way_in(place: Place, count: Count) -> list[Place]:
     """Return the targets on the way from the chat agent of a counter to a place, itself included."""
     way = way_to(place)
     inside = list(takewhile(lambda step: step.is_target, way[way.index(count.place) + 1 :]))
-    own = next((i for i, step in enumerate(inside) if step.counts_hops), len(inside))
+    own = next((i for i, step in enumerate(inside) if step.counts_transfers), len(inside))
     return inside[: own + 1]
 
 
-def _with_last(place: Place, count: Count, hops: tuple[None, ...]) -> tuple[str | None, ...] | None:
-    """Return hops of an address with the name of the last one; None if they cannot end at the place."""
+def _with_last(place: Place, count: Count, chain: tuple[None, ...]) -> tuple[str | None, ...] | None:
+    """Return transfers of an address, the last one named; None if they cannot end at the place."""
     way = _way_in(place, count)
     first = count.place
     if not way:  # it is where the transfers begin, or is called there; two may lead back
-        if not hops:
+        if not chain:
             return ()
-        return (*hops[:-1], first.name) if len(hops) > 1 and not first.kind.is_swarm else None
-    return (*hops[:-1], way[-1].name) if len(hops) >= len(way) else None
+        return (*chain[:-1], first.name) if len(chain) > 1 and not first.kind.is_swarm else None
+    return (*chain[:-1], way[-1].name) if len(chain) >= len(way) else None
 
 
 def _begin_alike(cursor: Cursor, other: Cursor, counters: int) -> bool:
@@ -343,7 +343,7 @@ def _begin_alike(cursor: Cursor, other: Cursor, counters: int) -> bool:
 
 
 def _number(counter: object) -> object:
-    """Return a counter as an address shows it: of hops, how many there are."""
+    """Return a counter as an address shows it: of transfers, how many there are."""
     if isinstance(counter, tuple) and not (counter and isinstance(counter[0], int)):
         return (len(counter),)
     return counter
@@ -355,8 +355,8 @@ def _part(step: Place, counters: dict[Count, Any]) -> str:
         part += f"({_shown_call(counters[Count(step, 'call')])})"
     if counters.get(Count(step, "attempt")):
         part += f"{{{counters[Count(step, 'attempt')]}}}"
-    if hops := counters.get(Count(step, "hops")):
-        part += f"[{len(hops) - step.kind.is_swarm}]"
+    if chain := counters.get(Count(step, "transfers")):
+        part += f"[{len(chain) - step.kind.is_swarm}]"
     if visit := counters.get(Count(step, "visit")):
         part += f"[{visit}]"
     if (step, "iteration") in counters:
@@ -383,12 +383,12 @@ def counts_around(place: Place) -> tuple[Count, ...]:
     return place.parent.counts_inside if place.parent else ()
 
 
-def visited_by(tree: Tree, first: Place, hops: Sequence[str | None]) -> list[Place]:
-    """Return the places that hops visit which begin at a place, itself first; up to an unknown one."""
+def visited_by(tree: Tree, first: Place, chain: Sequence[str | None]) -> list[Place]:
+    """Return the places that a chain of transfers visits, the first one too; up to an unknown one."""
     visited: list[Place] = [first]
-    for hop in hops:
+    for transfer in chain:
         at: Place | None = visited[-1]
-        for name in (hop or "").split("/"):
+        for name in (transfer or "").split("/"):
             at = at and _neighbour(tree, first, at, name)
         if at is None:
             break

@@ -282,8 +282,8 @@ def _counters(outline: Outline) -> tuple[bool, bool, bool]:
     """Return which counters a place has, and whether it is a node: those of a cursor depend on it."""
     kind = kind_in(outline)
     targets = [each for each in outline["inside"] if not is_called(each)]
-    has_hops = kind.is_swarm or (kind.hands_over and bool(targets))
-    return outline["repeats"], has_hops, not kind.is_node
+    has_transfers = kind.is_swarm or (kind.hands_over and bool(targets))
+    return outline["repeats"], has_transfers, not kind.is_node
 
 
 def _around(outline: Outline, around: str = "") -> Iterator[tuple[str, str]]:

@@ -56,13 +56,13 @@ class Count(NamedTuple):
 
     Attributes:
         place: The place that it belongs to.
-        kind: "iteration" of a loop, "hops" of the transfers that began at a chat agent, the number
+        kind: "iteration" of a loop, "transfers" of the transfers that began at a chat agent, the number
             of the "call" that runs an agent, the "attempt" of an agent that a check may send back, or
             the "visit" of a node of a graph that is laid flat.
     """
 
     place: "Place"
-    kind: Literal["iteration", "hops", "call", "attempt", "visit"]
+    kind: Literal["iteration", "transfers", "call", "attempt", "visit"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ class Place:
         return any(check.repeats for check in self.checks)
 
     @cached_property
-    def counts_hops(self) -> bool:
+    def counts_transfers(self) -> bool:
         """Whether transfers begin here; those of its targets are counted in the same counter."""
         if self.kind.is_swarm:
             return True
@@ -246,7 +246,7 @@ class Place:
         counts = list(self.parent.counts_inside) if self.parent else []
         counts += [Count(self, "call")] if self.is_called else []
         counts += [Count(self, "attempt")] if self.repeats else []
-        counts += [Count(self, "hops")] if self.counts_hops else []
+        counts += [Count(self, "transfers")] if self.counts_transfers else []
         counts += [Count(self, "visit")] if self.kind.is_inner else []
         return tuple(counts)
 
@@ -373,7 +373,7 @@ class Tree:
     @cached_property
     def has_transfers(self) -> bool:
         """Whether an agent may transfer to another."""
-        return any(place.counts_hops for place in self.places)
+        return any(place.counts_transfers for place in self.places)
 
     @cached_property
     def limited(self) -> tuple[Place, ...]:
@@ -421,7 +421,7 @@ class Tree:
         return any(place.kind.speaks_early(place.agent) for place in self.places)
 
     @cached_property
-    def may_void(self) -> bool:
+    def may_discard(self) -> bool:
         """Whether events of a lane may be voided when it has ended: of losers, and of failed calls."""
         return any(place.kind.first_wins or place.is_tool or place.is_run for place in self.places)
 

@@ -65,7 +65,7 @@ from agentgraph.agents.signals import Capabilities, Signal
 from agentgraph.tree.addresses import (
     Cursor,
     counts_around,
-    innermost_hops,
+    innermost_transfers,
     settled,
     visited_by,
     way_to,
@@ -135,7 +135,7 @@ def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Ne
             cursor = (*cursor, 0)
         place = tree.children[place][0]
         cursor = (*cursor, 0) if place.repeats else cursor
-    return Next(place, (*cursor, ()) if place.counts_hops else cursor)
+    return Next(place, (*cursor, ()) if place.counts_transfers else cursor)
 
 
 def advance(
@@ -281,14 +281,14 @@ def earlier_cursors(tree: Tree, place: Place, cursor: Cursor) -> list[Cursor]:
     """
     if place.chat is None or not place.chat.sub_agents_return:
         return []
-    at = cast(int, innermost_hops(place))
+    at = cast(int, innermost_transfers(place))
     visited = visited_by(tree, place.counts[at].place, cursor[at])
     cursors = []
-    for hops, there in reversed([*enumerate(visited[:-1])]):
+    for number, there in reversed([*enumerate(visited[:-1])]):
         if place not in way_to(there):
             break
         if there is place:
-            cursors.append((*cursor[:at], cursor[at][:hops], *cursor[at + 1 :]))
+            cursors.append((*cursor[:at], cursor[at][:number], *cursor[at + 1 :]))
     return cursors
 
 
@@ -344,7 +344,7 @@ def hand_over(
     """
     is_back = target is place.parent
     group = target if is_back else _parent(target)
-    at = cast(int, innermost_hops(group))
+    at = cast(int, innermost_transfers(group))
     kept = (*cursor[:at], (*cursor[at], added or target.name), *cursor[at + 1 : len(group.counts)])
     return Next(target, kept) if is_back else start(tree, target, kept)
 

@@ -21,7 +21,7 @@ from agentgraph.tree.addresses import (
 )
 from agentgraph.tree.places import Count, Place, Tree
 
-Hops = tuple[str | None, ...]
+TransferChain = tuple[str | None, ...]
 """What transfers added to the run path, in order: names, divided by "/"; None if it is not known."""
 _ROUND = re.compile(r"\[(\d+)\]")
 
@@ -50,13 +50,13 @@ class RunPaths:
         """Return the run path of an activation."""
         parent = place.parent
         if parent is not None and place.is_target:
-            path = self.at(parent, cursor)  # the hops of the parent's path end here
+            path = self.at(parent, cursor)  # the transfers of the parent's path end here
         else:
             path = self._entered(place, cursor)
         for _ in range(attempt(place, cursor) if place.repeats else 0):
             path = path.append(_step(place, cursor))
-        for hop in cursor[len(place.counts) - 1] if place.counts_hops else ():
-            for name in hop.split("/") if hop else ():
+        for transfer in cursor[len(place.counts) - 1] if place.counts_transfers else ():
+            for name in transfer.split("/") if transfer else ():
                 path = path.append(_step(place, cursor, name))
         return path
 
@@ -132,13 +132,13 @@ class Chains:
     """
 
     def __init__(self) -> None:
-        self._chains: dict[tuple[int, str, Cursor], Hops] = {}
+        self._chains: dict[tuple[int, str, Cursor], TransferChain] = {}
 
     def completed(self, turn: int, place: Place, cursor: Cursor) -> Cursor:
-        """Return a cursor with the names of all hops that are known, and keep those that it names."""
+        """Return a cursor with all names of transfers that are known, and keep those that it has."""
         known: list[object] = []
         for count, counter in zip(place.counts, cursor, strict=False):
-            if count.kind == "hops" and counter:
+            if count.kind == "transfers" and counter:
                 key = turn, count.place.node, tuple(known)
                 chain = self._chains.get(key, ())
                 counter = tuple(map(_fuller, counter, chain)) + counter[len(chain) :]
@@ -156,24 +156,24 @@ def _step(place: Place, cursor: Cursor, name: str = "") -> RunStep:
 
 
 def _fuller(new: str | None, old: str | None) -> str | None:
-    """Return what is known of a hop; of a return an address knows only the last of its names."""
+    """Return what is known of a transfer; of a return an address knows only the last of its names."""
     return old if new is None or (old or "").endswith(f"/{new}") else new
 
 
-def hops_in(place: Place, cursor: Cursor) -> list[Hops]:
-    """Return the hops in a cursor, outermost first."""
+def transfers_in(place: Place, cursor: Cursor) -> list[TransferChain]:
+    """Return the transfers in a cursor, outermost first."""
     counters = zip(place.counts, cursor, strict=False)
-    return [counter for count, counter in counters if count.kind == "hops"]
+    return [counter for count, counter in counters if count.kind == "transfers"]
 
 
 def with_names(place: Place, cursor: Cursor, names: Sequence[Sequence[str]]) -> Cursor:
-    """Return a cursor with the last names of its innermost hops, the outermost of these first.
+    """Return a cursor with the last names of its innermost transfers, the outermost of these first.
 
-    With `[["bills"]]` the hops `(None, "triage", None)` become `(None, "triage", "bills")`.
+    With `[["bills"]]` the transfers `(None, "triage", None)` become `(None, "triage", "bills")`.
     """
     counters, given = [*cursor], [*names]
     for index, count in reversed([*enumerate(place.counts)]):
-        if count.kind == "hops" and given:
+        if count.kind == "transfers" and given:
             last = given.pop()
             counters[index] = (*counters[index][: len(counters[index]) - len(last)], *last)
     return tuple(counters)

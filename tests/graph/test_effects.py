@@ -76,7 +76,7 @@ def test_a_new_answer_of_a_person_is_said(giver: Giver) -> None:
 @pytest.mark.parametrize(("owner", "address"), [("here", "loop[1]/w"), ("earlier", "loop[0]/w")])
 def test_an_own_message_that_is_replaced_keeps_its_address(owner: Owner, address: str) -> None:
     change = change_by(AIMessage("*", id="1"), THERE[owner], owner, "function", "loop[1]/w", "w")
-    assert change.void == ["1"]
+    assert change.discarded == ["1"]
     assert [(each.text, address_of(each)) for each in change.messages] == [("*", address)]
 
 
@@ -84,7 +84,7 @@ def test_an_own_message_that_is_replaced_keeps_its_address(owner: Owner, address
 def test_a_message_under_the_id_of_another_author_gets_one_of_its_own(owner: Owner) -> None:
     change = change_by(AIMessage("*", id="1"), THERE[owner], owner, "function", "loop[1]/w", "w")
     (said,) = change.messages
-    assert (change.effect, change.void, said.text) == ("said", [], "*")
+    assert (change.effect, change.discarded, said.text) == ("said", [], "*")
     assert said.id != "1"
     assert said.response_metadata["provider_message_id"] == "1"
 
@@ -111,4 +111,4 @@ def test_a_call_that_a_result_answers_stays() -> None:
 @pytest.mark.parametrize("given", GIVEN[:2])
 def test_what_a_user_said_is_no_event_that_could_be_void(given: BaseMessage) -> None:
     change = change_by(given, THERE["user"], "user", "function", "w", "w")
-    assert (change.void, [each.id for each in change.messages]) == ([], ["1"])
+    assert (change.discarded, [each.id for each in change.messages]) == ([], ["1"])

@@ -65,7 +65,7 @@ FIELDS: dict[str, dict[str, str]] = {
     SENT: {
         "Task": "messages values",
         "Position": "tasks",
-        "Border": "task leaving",
+        "Boundary": "task leaving",
         "ChatEnding": "task leaving",
         "Leaving": "update sent",
         "TaskResult": "acts",
@@ -89,7 +89,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "Items": "agentgraph",
         "UnendedCall": "agentgraph call agent saved again given_up position",
         "Progress": "model_calls tool_calls misfits ending steps visits ended",
-        "Border": "signal target granted given failed",
+        "Boundary": "signal target granted given failed",
         "ChatEnding": "signal target granted keeps",
         "Task": "is_added to is_back since",
         "Leaving": "goto",

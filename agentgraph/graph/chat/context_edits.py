@@ -14,7 +14,7 @@ from typing import cast
 from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
-from agentgraph.graph.agent_records import Record
+from agentgraph.graph.agent_records import AgentRecord
 from agentgraph.graph.history import paired
 from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.view import View
@@ -120,7 +120,7 @@ def with_ids(view: View, visible: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [m if m.id else with_id(m, f"{at} {i}") for i, m in enumerate(visible)]
 
 
-def edits_in(record: Record, *, is_of_task: bool = False) -> Edits:
+def edits_in(record: AgentRecord, *, is_of_task: bool = False) -> Edits:
     """Return the edits that a record has: of the history, or of the task in the place of it."""
     if is_of_task:
         record = {name.removeprefix(OF_TASK): record[name] for name in record if OF_TASK in name}

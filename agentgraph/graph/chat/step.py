@@ -30,7 +30,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
 from langgraph.types import Command, Overwrite
 
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.agent_records import Record, change_between
+from agentgraph.graph.agent_records import AgentRecord, change_between
 from agentgraph.graph.chat.channels import Channels, channel_of, filled, own_state
 from agentgraph.graph.chat.context_edits import (
     OF_TASK,
@@ -277,7 +277,9 @@ class Step:
         """Save edits and state, and return the ephemeral state, which only the next node gets."""
         change: dict[str, dict[str, list[object]]] = {}
         if self.edits is not self._edits_before:
-            change = change_between(cast(Record, self._edits_before), cast(Record, self.edits))
+            change = change_between(
+                cast(AgentRecord, self._edits_before), cast(AgentRecord, self.edits)
+            )
             if self._has_task:
                 change = {f"{OF_TASK}{name}": entries for name, entries in change.items()}
             named = "what the middleware made of the messages"

@@ -166,7 +166,7 @@ class Attempts:
             address: The address of its lane.
             node: The first node of its lane.
         """
-        self._void_before()
+        self._discard_before()
         self.message_ids, self.came, self._failure = (), "", None
         self._last = address, node, str(get_config()["configurable"][TASK_ID])
         try:
@@ -192,7 +192,7 @@ class Attempts:
         around = self._configurable["checkpoint_ns"]
         return namespace_of_attempt(f"{around}|{node}", task, attempt)
 
-    def _void_before(self) -> None:
+    def _discard_before(self) -> None:
         """Void the events of the attempt before this one.
 
         On a resume this was done already, unless the process died before this attempt began.
@@ -204,7 +204,7 @@ class Attempts:
         if before and lane:
             tree, emitter = self._activation.node_context.tree, self._activation.output.emitter
             ids = emitter.ids_at(lambda at: is_in_call(tree, at, *lane))
-            emitter.void([*ids, *self.message_ids], before)
+            emitter.discard([*ids, *self.message_ids], before)
 
     def _at_next(self) -> RunnableConfig:
         """Return the config of the attempt after the saved ones."""
@@ -276,7 +276,7 @@ class RunningCall:
         self.arguments: Mapping[str, object] = opened.call["args"]
         self.recorder: Recorder | None = None
         self._messages: list[BaseMessage] = []
-        self._void: list[str] = []
+        self._discarded: list[str] = []
         self._sent: list[Write] = []
         self.began = 0
         self.writes: list[Write] = []
@@ -326,11 +326,11 @@ class RunningCall:
 
     def restart(self) -> None:
         """Drop the actions of an earlier run of the tool."""
-        self.emitter.void_all()
+        self.emitter.discard_all()
         self.writes = list(self._sent)
-        self._told: list[Write] = []
+        self._own_writes: list[Write] = []
         for write in self._sent:
-            self._tell(write)
+            self._write_and_emit(write)
         self._acts: dict[str, object] = {}
         self._refused: Ask | None = None
         self._fault: str | None = None
@@ -360,14 +360,14 @@ class RunningCall:
             except InvalidOutputError as error:
                 self._unsaved = self._unsaved or error
             else:
-                self._tell(Write(by=self.activation.address, values=saved))
-                self.write(self._told[-1:])
+                self._write_and_emit(Write(by=self.activation.address, values=saved))
+                self.write(self._own_writes[-1:])
 
-    def _tell(self, write: Write) -> None:
+    def _write_and_emit(self, write: Write) -> None:
         """Emit what the tool itself writes; what a lane in it wrote was emitted there."""
-        self._told.append(write)
-        if told := self.activation.node_context.reducers.told(write["values"]):
-            self.emitter.add_note("values", told)
+        self._own_writes.append(write)
+        if emitted := self.activation.node_context.reducers.emitted(write["values"]):
+            self.emitter.add_note("values", emitted)
 
     def write(self, writes: Sequence[Write]) -> None:
         """Add writes of the run's values, in order."""
@@ -438,7 +438,7 @@ class RunningCall:
         for message in changed:
             change = self.activation.output.change_by(message, giver, is_seen=message.id in known)
             self._messages += change.messages
-            self._void += change.void
+            self._discarded += change.discarded
         if is_edit:
             self._check_changes()
             self.updates.append({"messages": messages})
@@ -534,12 +534,12 @@ class RunningCall:
         if self._acts or self._refused is not None:
             self._check_acts(capabilities)
         if self.is_in_failed is not None:
-            self.emitter.void_questions(self.is_in_failed)
-        self.emitter.add_change(MessageChange("said", self._messages, self._void))
+            self.emitter.discard_questions(self.is_in_failed)
+        self.emitter.add_change(MessageChange("said", self._messages, self._discarded))
         is_of_node = self.emitter is self.activation.output.emitter
-        at, told = self.activation.address, [] if is_of_node else self.emitter.end()
-        told = without_copies(told, self.writes) if told and self.writes else told
-        position = Position(next=None, cursor=[], tree="", at=at, told=told)
+        at, notes = self.activation.address, [] if is_of_node else self.emitter.end()
+        notes = without_copies(notes, self.writes) if notes and self.writes else notes
+        position = Position(next=None, cursor=[], tree="", at=at, told=notes)
         result = TaskResult(
             agentgraph="tool",
             messages=self._messages,

@@ -432,5 +432,5 @@ async def _saved(emitter: Emitter, result: TaskResult, outer: RunnableConfig) ->
         await save_result(result, outer)
         return result
     except BaseException:
-        emitter.void(each.id for each in result["messages"] if address_of(each) is not None)
+        emitter.discard(each.id for each in result["messages"] if address_of(each) is not None)
         raise

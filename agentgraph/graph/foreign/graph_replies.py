@@ -10,7 +10,7 @@ from langgraph.config import get_config
 from langgraph.types import Command
 
 from agentgraph.graph.nodes.callers import Caller, attempt_of_run, nodes_within
-from agentgraph.graph.nodes.replies import Hearer, Replies
+from agentgraph.graph.nodes.replies import Receiver, Replies
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.stamps import PROVIDER_ID
 
@@ -31,14 +31,14 @@ class GraphReplies(Replies):
     names_all = True
     ignore_agent = False
 
-    def __init__(self, hearer: Hearer, there: Sequence[BaseMessage] = ()) -> None:
+    def __init__(self, receiver: Receiver, there: Sequence[BaseMessage] = ()) -> None:
         """Begin without replies and results of what they belong to.
 
         Args:
-            hearer: What they belong to.
+            receiver: What they belong to.
             there: The messages of the graph, if they are known.
         """
-        super().__init__(hearer)
+        super().__init__(receiver)
         self._there = there
         self._known: dict[str, BaseMessage] = {}
         self._running_tools: dict[UUID, _Call] = {}

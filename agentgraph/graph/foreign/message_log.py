@@ -100,8 +100,8 @@ class MessageLog:
         self.rewritten.clear()
         self._results.clear()
         self._listed.clear()
-        if void := list(self.said):
-            yield MessageChange("taken back", [RemoveMessage(id=each) for each in void], void)
+        if discarded := list(self.said):
+            yield MessageChange("taken back", [RemoveMessage(id=each) for each in discarded], discarded)
 
     def in_order(self) -> list[BaseMessage]:
         """Return the messages of the agent in the order of the graph's lists.
@@ -187,7 +187,7 @@ class MessageLog:
             if said_as != key:
                 self.ids[key] = said_as
             if said_as in self._ever:
-                change.void.append(said_as)
+                change.discarded.append(said_as)
         if change.messages:
             yield change
 

@@ -17,7 +17,7 @@ from langgraph.types import Command, Send
 
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.internals import RESUMING, RUNTIME
-from agentgraph.graph.lane_position import Border, Leaving, Position, Task, answer_in
+from agentgraph.graph.lane_position import Boundary, Leaving, Position, Task, answer_in
 from agentgraph.graph.message_changes import folded
 from agentgraph.graph.nodes.completion import Completion
 from agentgraph.graph.nodes.context import NodeContext
@@ -34,7 +34,7 @@ from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.values import Write
 from agentgraph.tree.places import Place
 
-_PLAIN_END = Border(given=[])
+_PLAIN_END = Boundary(given=[])
 """The end of an activation without a signal or a transfer, of which nothing was asked yet."""
 
 
@@ -144,12 +144,12 @@ class Activation:
     def read_mail(self) -> None:
         """Take the messages that are sent to the run: they are as if they had been there before it."""
         if self.mailbox is not None:
-            heard = [self.output.hear(message) for message in self.mailbox.take()]
-            self.view.hear(heard)
+            received = [self.output.receive(message) for message in self.mailbox.take()]
+            self.view.receive(received)
 
     def signal(self, signal: Signal, *, is_emitted: bool = False) -> None:
         """End with a signal, which overrides a transfer; emit it unless a lane has."""
-        self._ending = Border(signal=signal, given=[])
+        self._ending = Boundary(signal=signal, given=[])
         if not is_emitted:
             self.output.emit_note(signal)
 
@@ -162,7 +162,7 @@ class Activation:
             is_granted: Whether it is counted already.
         """
         if "signal" not in self._ending:
-            self._ending = Border(target=target, given=[])
+            self._ending = Boundary(target=target, given=[])
             if task is not None:
                 self._ending["task"] = task
             if is_granted:
@@ -177,7 +177,7 @@ class Activation:
     def leave(self, leaving: Leaving) -> None:
         """End the tree, for another node of the graph that it is in, once this step is saved."""
         self.output.emit_note("transfer_to", leaving["goto"])
-        self.continue_at(self.node_context.place.node, border=Border(leaving=leaving, given=[]))
+        self.continue_at(self.node_context.place.node, border=Boundary(leaving=leaving, given=[]))
 
     def _left(self, leaving: Leaving) -> LeftTree:
         """Return what ends the tree: a command with what it said."""
@@ -222,7 +222,7 @@ class Activation:
 
     def _count_all(self) -> None:
         """Count more than transfers: also what the code that runs in it calls."""
-        self.config = self.output.config = self._metered().hear(self.config)
+        self.config = self.output.config = self._metered().observe(self.config)
 
     def continue_at(self, node: str, **more: object) -> None:
         """Continue at a node of this activation, with more keys in the position."""
@@ -255,7 +255,7 @@ class Activation:
 
     async def awaited_update(self) -> Update:
         """Return the update of the node, as `update` does; async runs await functions at the end."""
-        if self._next is None and self.node_context.has_border:
+        if self._next is None and self.node_context.has_boundary:
             self._raise_what_ended()
             self._written = self.output.writes
             if self._written and self.node_context.reducers.fields:
@@ -345,7 +345,7 @@ class Activation:
             self._ending,
             lambda: self.view.state.with_new(output.messages, output.writes, output.changes),
             self.count_transfer,
-            is_border=self.has_ended,
+            is_boundary=self.has_ended,
         )
 
     def _complete(

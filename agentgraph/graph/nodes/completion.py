@@ -2,7 +2,7 @@
 
 These functions are called before the node writes, on the walk outwards through the enclosing composites
 (`tree/position.py: advance`). One that fails must not undo the leaf, which has ended and was paid for.
-So the node then writes its messages, and a position at the *border*: the same node is next, with how
+So the node then writes its messages, and a position at the *boundary*: the same node is next, with how
 the leaf ended and the answers of the functions before the failing one. In the next step this node only
 walks outwards again, takes the saved answers, and calls the rest. In the same run the failure is passed
 to that step in a channel that is never saved, and raised there; a resume has no failure in that
@@ -23,10 +23,10 @@ from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.schemas import plain_at
 from agentgraph.errors import CheckFailedError
-from agentgraph.graph.agent_records import Changes, collected, keeping
+from agentgraph.graph.agent_records import RecordChanges, collected, keeping
 from agentgraph.graph.copied_values import detached
 from agentgraph.graph.failures import add_note
-from agentgraph.graph.lane_position import Border, Position
+from agentgraph.graph.lane_position import Boundary, Position
 from agentgraph.graph.nodes.asking import Answers, Unanswered
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Emitter
@@ -54,11 +54,11 @@ class Completion:
         self,
         node_context: NodeContext,
         cursor: Cursor,
-        ending: Border,
+        ending: Boundary,
         see: Callable[[], RunState],
         count_transfer: Callable[[], None],
         *,
-        is_border: bool,
+        is_boundary: bool,
     ) -> None:
         """Make a completion.
 
@@ -68,17 +68,17 @@ class Completion:
             ending: How the activation ended, and the saved answers of functions.
             see: Returns the visible state at its end.
             count_transfer: Counts a transfer, or refuses it.
-            is_border: Whether it ended in an earlier step.
+            is_boundary: Whether it ended in an earlier step.
         """
         self._node_context, self._cursor, self._ending, self._see = node_context, cursor, ending, see
-        self._count_transfer, self._is_border = count_transfer, is_border
+        self._count_transfer, self._is_boundary = count_transfer, is_boundary
         self._new: list[bool] = []
         self._asked = Answers()
         self._seen: RunState | None = None
         self._entries: list[Entry] = []
         self.messages: list[BaseMessage] = []
         self.values: dict[str, object] = {}
-        self.changes: Changes = {}
+        self.changes: RecordChanges = {}
         self.failure: BaseException | None = None
 
     def awaited(self) -> Calls[Position]:
@@ -86,10 +86,10 @@ class Completion:
         return self._asked.run(self.position)
 
     def position(self) -> Position:
-        """Return the lane's next position; the border if a function fails or asks a person.
+        """Return the lane's next position; the boundary if a function fails or asks a person.
 
         Raises:
-            BaseException: The first function called at the border failed: nothing new has to be saved.
+            BaseException: The first function at the boundary failed: nothing new has to be saved.
             Unanswered: A function returned an awaitable.
         """
         node_context, target = self._node_context, self._ending.get("target")
@@ -108,12 +108,12 @@ class Completion:
         except Unanswered:
             raise
         except BaseException as error:
-            border = self._border(error)
-            if not node_context.has_border or (self._is_border and border == self._ending):
+            boundary = self._boundary(error)
+            if not node_context.has_boundary or (self._is_boundary and boundary == self._ending):
                 raise  # there is nothing new to save
             self.failure = None if isinstance(error, GraphInterrupt | GraphDrained) else error
             position = node_context.position(node_context.place.node, self._cursor)
-            position["border"] = border
+            position["border"] = boundary
             return position
         node = comes.place.nodes.entry if comes.place else None
         return node_context.position(node, comes.cursor, comes.signal)
@@ -144,14 +144,14 @@ class Completion:
             else:
                 emitter.add_message(entry)
 
-    def _border(self, error: BaseException) -> Border:
+    def _boundary(self, error: BaseException) -> Boundary:
         """Return how the activation ended, and the answers of the functions before the failed one."""
-        border: Border = {**self._ending, "given": [*self._ending["given"], *self._new]}
+        boundary: Boundary = {**self._ending, "given": [*self._ending["given"], *self._new]}
         if self._new:
-            border.pop("failed", None)
+            boundary.pop("failed", None)
         if isinstance(error, CheckFailedError):
-            border["failed"] = True
-        return border
+            boundary["failed"] = True
+        return boundary
 
     def _sends_back(self, checked: CheckedAgent, place: Place, cursor: Cursor) -> bool:
         if (answer := next(self._answers, None)) is not None:

@@ -25,7 +25,7 @@ from agentgraph.errors import (
     ReducerError,
     ValueConflictError,
 )
-from agentgraph.graph.agent_records import Changes, Records, applied, kept_for
+from agentgraph.graph.agent_records import AgentRecords, RecordChanges, applied, kept_for
 from agentgraph.graph.copied_values import LEAVES, OwnDict, own, own_list
 from agentgraph.graph.history import PathReader, last_of_workers, unchanged, visible
 from agentgraph.graph.lane_position import Position, clock_in
@@ -53,7 +53,7 @@ from agentgraph.tree.addresses import (
     address,
     as_cursor,
     cursor_at,
-    innermost_hops,
+    innermost_transfers,
     iteration,
     keeper_node,
     way_to,
@@ -81,7 +81,7 @@ class RunState:
     reducers: Reducers = _NO_REDUCERS
     settled: Mapping[str, object] = field(default_factory=dict)
     """The values that resolve a conflict at a join, by name."""
-    middleware: Records = field(default_factory=dict)
+    middleware: AgentRecords = field(default_factory=dict)
     """The saved records of middleware, by node."""
     clock: Clock = field(default_factory=Clock)
     """Numbers the events of the root's step."""
@@ -95,7 +95,7 @@ class RunState:
     """What the first node of the lane has returned already."""
 
     def with_new(
-        self, messages: Sequence[BaseMessage], written: Written, changes: Changes | None = None
+        self, messages: Sequence[BaseMessage], written: Written, changes: RecordChanges | None = None
     ) -> "RunState":
         """Return a copy with changed messages, written values and changed records applied."""
         values = self.reducers.applied(self.values, as_writes(written))
@@ -171,10 +171,10 @@ class NodeContext:
     """A place of a tree, with what its node needs to know; shared by all activations.
 
     Attributes:
-        hops_index: The index of the counter of the nearest transfers; None where there are none.
+        transfers_index: The index of the counter of the nearest transfers; None where there are none.
         shorten: What others do not see of a history; see `visible`.
-        streams_hops: Whether its nodes stream where these led: they are of its own lane.
-        has_border: Whether a function (`until`, a check) is called after an activation, so that the
+        streams_transfers: Whether its nodes stream where these led: they are of its own lane.
+        has_boundary: Whether a function (`until`, a check) is called after an activation, so that the
             node may run again only to call it.
         is_inner: Whether the place is in an inner lane.
         cache: LangGraph's cache that the graph was compiled with.
@@ -189,11 +189,11 @@ class NodeContext:
         paths: RunPaths,
         reducers: Reducers = _NO_REDUCERS,
         *,
-        has_border: bool = False,
+        has_boundary: bool = False,
         cache: Cache | None = None,
     ) -> None:
         self.tree, self.place, self.paths, self.reducers = tree, place, paths, reducers
-        self.has_border, self.cache = has_border, cache
+        self.has_boundary, self.cache = has_boundary, cache
         self.bounds: Bounds = tree.bounds_of(place) if tree.limited else ()
         self.targets = targets(tree, place)
         self.handoffs = tuple(handoff_of(target) for target in self.targets.values())
@@ -203,12 +203,12 @@ class NodeContext:
             self.renamed_tools = _renamed_tools(tree.called.get(place, ()), several, self.handoffs)
             self.targets |= {name: target for target in several for name in target.names}
         self.is_inner = any(step.starts_lane for step in way_to(place)[1:])
-        self.hops_index = at = innermost_hops(place) if tree.has_transfers else None
-        self.streams_hops = at is not None and _is_in_lane(place, place.counts[at].place)
+        self.transfers_index = at = innermost_transfers(place) if tree.has_transfers else None
+        self.streams_transfers = at is not None and _is_in_lane(place, place.counts[at].place)
         self._last: tuple[Cursor, str] | None = None
         self._template = place.address_template
         self.shorten = last_of_workers(tree, place) if tree.terse else None
-        self._plain_ways = None if has_border else plain_ways(tree, place)
+        self._plain_ways = None if has_boundary else plain_ways(tree, place)
 
     @cached_property
     def history(self) -> HistoryPolicy:

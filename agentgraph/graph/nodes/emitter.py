@@ -147,8 +147,8 @@ class Emitter:
 
     def add_change(self, change: MessageChange) -> None:
         """Queue the events of a change of the history: what becomes void, and what is said."""
-        if change.void:
-            self.add_note("discarded", change.void)
+        if change.discarded:
+            self.add_note("discarded", change.discarded)
         for message in change.messages:
             if address_of(message) is not None:
                 self.add_message(message)
@@ -204,40 +204,40 @@ class Emitter:
         for failure in failures(error):
             self._stream_part({"failed": list(failure)})
 
-    def stream_hops(self, hops: Sequence[Sequence[str | None]]) -> None:
+    def stream_transfers(self, chain: Sequence[Sequence[str | None]]) -> None:
         """Stream where all transfers led that led here, for readers that have not read the others."""
-        self._stream_part({"hops": [self._address, self._clock.turn, *map(list, hops)]})
+        self._stream_part({"hops": [self._address, self._clock.turn, *map(list, chain)]})
 
     def stream_lost(self, reply_ids: Sequence[str]) -> None:
         """Stream which replies become no message: whoever has their chunks is to discard them."""
         self._stream_part({"lost": [self._address, [*reply_ids]]})
 
-    def void_all(self) -> None:
+    def discard_all(self) -> None:
         """Void everything emitted so far: the activation or call did not end."""
         self._queued.clear()
         if self._streamed:
-            void, self._streamed = self._streamed, []
-            self.void(void)
+            discarded, self._streamed = self._streamed, []
+            self.discard(discarded)
         self.notes.clear()
 
-    def void(self, ids: Iterable[str | None], address: str = "") -> None:
+    def discard(self, ids: Iterable[str | None], address: str = "") -> None:
         """Void entries at once, if there are any.
 
         Args:
             ids: Their ids.
             address: Their address, if it is not that of this emitter.
         """
-        if void := [*dict.fromkeys(each for each in ids if each)]:
-            self.add_note("discarded", void, address=address)
+        if discarded := [*dict.fromkeys(each for each in ids if each)]:
+            self.add_note("discarded", discarded, address=address)
             self.flush()
 
     def ids_at(self, is_meant: Callable[[str], bool]) -> list[str]:
         """Return the ids of this step's entries at the addresses for which `is_meant` returns true."""
         return self._clock.ids_at(is_meant)
 
-    def void_questions(self, is_meant: Callable[[str], bool]) -> None:
+    def discard_questions(self, is_meant: Callable[[str], bool]) -> None:
         """Void at once the questions at the addresses for which `is_meant` returns true."""
-        self.void(self._clock.ids_at(is_meant, only_questions=True))
+        self.discard(self._clock.ids_at(is_meant, only_questions=True))
 
     def in_order(self, messages: Iterable[BaseMessage]) -> list[Entry]:
         """Return added messages, and the notes so far, in the order in which they are emitted."""

@@ -41,8 +41,8 @@ async def end_calls(runs: RunCalls, error: BaseException | None) -> None:
         ending = _that_ended(error, failed)
         await _report(runs, ending, again=True)
         # A failure beside the one that ended the function may not have reached it.
-        seen = [each for each in failed if each.is_given_up or not (each.is_late or ending)]
-        await _report(runs, [each for each in seen if not (is_group and each.is_given_up)])
+        seen = [each for each in failed if each.is_abandoned or not (each.is_late or ending)]
+        await _report(runs, [each for each in seen if not (is_group and each.is_abandoned)])
         raise GraphInterrupt(each_once(asked for paused in pauses for asked in paused.args[0]))
     if runs.stops:
         raise runs.stops[0]
@@ -110,7 +110,7 @@ async def _report(runs: RunCalls, failed: Sequence[RunCall], *, again: bool = Fa
         emitter = runs.activation.output.new_emitter(is_concurrent=True)
         place, cursor = each.lane.place, runs.cursor(each)
         tree = runs.activation.node_context.tree
-        emitter.void_questions(partial(is_in_call, tree, place=place, cursor=cursor))
+        emitter.discard_questions(partial(is_in_call, tree, place=place, cursor=cursor))
         emitter.add_errors(each.failure)
         at = runs.activation.address
         position = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())

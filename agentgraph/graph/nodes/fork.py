@@ -154,7 +154,7 @@ class ForkNode(Runnable[LaneState, Update]):
             results = run_tasks(starts, schedule, self.first)
             self.finish(fork, results)
             self._join(fork, jobs, results, schedule.failures())
-        asks = self.node_context.has_border
+        asks = self.node_context.has_boundary
         return self._with_text(fork, run_calls(fork.awaited_update()) if asks else fork.update())
 
     async def _aact(self, fork: Activation) -> Update:
@@ -167,7 +167,7 @@ class ForkNode(Runnable[LaneState, Update]):
             results = await arun_tasks(starts, schedule, self.first)
             await self.afinish(fork, results)
             self._join(fork, jobs, results, schedule.failures())
-        asks = self.node_context.has_border
+        asks = self.node_context.has_boundary
         return self._with_text(fork, await arun_calls(fork.awaited_update()) if asks else fork.update())
 
     def _with_text(self, fork: Activation, update: Update) -> Update:
@@ -303,7 +303,7 @@ class ForkNode(Runnable[LaneState, Update]):
             raise marked
         at, text, _ = failures(marked)[0]
         emitter = fork.output.new_emitter(is_concurrent=True)
-        emitter.void_questions(self._inside(job))
+        emitter.discard_questions(self._inside(job))
         emitter.add_errors(marked)
         name = speaker_at(home_at(at, fork.node_context.paths.inner_names))
         instead = [stamped(message, at, name) for message in self.instead(text)]
@@ -316,10 +316,10 @@ class ForkNode(Runnable[LaneState, Update]):
     def _stopped(self, fork: Activation, job: Job) -> LaneResult:
         """Return the result of a lane that is stopped for good; nobody has to answer its questions."""
         emitter, at = fork.output.new_emitter(is_concurrent=True), self._address(job)
-        emitter.void_questions(self._inside(job))
+        emitter.discard_questions(self._inside(job))
         result = without_running("stopped")
-        if told := emitter.end():
-            result["position"] = Position(next=None, cursor=[], tree="", at=at, told=told)
+        if notes := emitter.end():
+            result["position"] = Position(next=None, cursor=[], tree="", at=at, told=notes)
         return result
 
     def _marked(self, job: Job, error: BaseException) -> BaseException:
@@ -346,9 +346,9 @@ class ForkNode(Runnable[LaneState, Update]):
             fork.output.keep_changes(*(each.get("middleware", {}) for each in ended))
         self.keep(fork, jobs, results)
         for number, job in enumerate(jobs):
-            void = () if number in results else fork.output.emitter.ids_at(self._inside(job))
-            if void:
-                fork.output.emitter.add_note("discarded", [*dict.fromkeys(void)])
+            discarded = () if number in results else fork.output.emitter.ids_at(self._inside(job))
+            if discarded:
+                fork.output.emitter.add_note("discarded", [*dict.fromkeys(discarded)])
         for failure in failed:
             fork.output.emitter.add_error(failure)
 

@@ -17,7 +17,7 @@ from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.function_output import FunctionOutput
 from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.replies import HEARER, LISTENER, LISTENING
+from agentgraph.graph.nodes.replies import LISTENER, LISTENING, RECEIVER
 from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread, stop_if_unwanted, stoppable
 from agentgraph.graph.sync_async import arun_calls, run_calls
 
@@ -85,7 +85,7 @@ class FunctionCall:
         metadata = {**config.get("metadata", {}), **activation.mark}  # it assigns chunks to the agent
         var_child_runnable_config.set(self._items.config({**config, "metadata": metadata}))
         CALLER.set(activation.view.caller)
-        HEARER.set(activation.output)
+        RECEIVER.set(activation.output)
         LISTENING.set(LISTENER if activation.output.replies is None else None)
 
     def start(self) -> Awaitable[object] | AsyncGenerator[object] | None:

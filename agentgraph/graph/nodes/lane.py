@@ -18,7 +18,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
-from agentgraph.graph.agent_records import Changes
+from agentgraph.graph.agent_records import RecordChanges
 from agentgraph.graph.failures import ErrorData, each_once, leave_limited
 from agentgraph.graph.internals import RUNTIME, SCRATCHPAD, overwrite_in
 from agentgraph.graph.lane_position import GivenAnswer, Position, answer_in
@@ -51,7 +51,7 @@ class LaneResult(TypedDict):
     """The number of the lane in its fork."""
     needs: NotRequired[list[int]]
     """The numbers of the lanes that it needed, in its fork."""
-    middleware: NotRequired[Changes]
+    middleware: NotRequired[RecordChanges]
     """The changes of middleware records in it."""
     answered: NotRequired[GivenAnswer]
     """The structured answer with which it ended."""

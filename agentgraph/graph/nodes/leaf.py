@@ -137,7 +137,7 @@ class LeafNode(Runnable[LaneState, Update]):
             activation.output.lose_chunks(activation.output.said_ids)
         if entry := activation.cache_entry:
             return run_calls(keep(activation, entry))
-        asks = self.node_context.has_border
+        asks = self.node_context.has_boundary
         return run_calls(activation.awaited_update()) if asks else activation.update()
 
     async def _aact(self, activation: Activation) -> Update:
@@ -154,7 +154,7 @@ class LeafNode(Runnable[LaneState, Update]):
             activation.output.lose_chunks(activation.output.said_ids)
         if entry := activation.cache_entry:
             return await arun_calls(keep(activation, entry))
-        asks = self.node_context.has_border
+        asks = self.node_context.has_boundary
         return await arun_calls(activation.awaited_update()) if asks else activation.update()
 
 

@@ -146,7 +146,7 @@ def in_its_task(lane: Lane) -> Lane:
     place = lane.place
     node = lane.graph.nodes[place.node].bound if place.kind.is_leaf else None
     is_alone = not lane.graph.nodes.keys() - {START, place.node, place.nodes.question}
-    if not is_alone or not isinstance(node, LeafNode) or node.node_context.has_border:
+    if not is_alone or not isinstance(node, LeafNode) or node.node_context.has_boundary:
         return lane
     is_retried = place.policy("retry") or place.policy("timeout")
     return LeafLane(*lane) if node.needs_no_graph and not is_retried else lane

@@ -189,7 +189,7 @@ class Meter:
             loss = Loss(spent=spent, begun=self._begun)
             await save_loss(saver, step_config(self._config), loss)
 
-    def hear(self, config: RunnableConfig) -> RunnableConfig:
+    def observe(self, config: RunnableConfig) -> RunnableConfig:
         """Return a config in which calls of models count here, and no longer for an agent around it."""
         handler = ModelCalls(self._ledger, self)
         return {**config, "callbacks": _with_handler(config.get("callbacks"), handler)}

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.schemas import plain_at
 from agentgraph.agents.signals import Kept
-from agentgraph.graph.agent_records import Change, Changes, collected, keeping
+from agentgraph.graph.agent_records import RecordChange, RecordChanges, collected, keeping
 from agentgraph.graph.copied_values import detached
 from agentgraph.graph.effects import (
     Effect,
@@ -46,7 +46,7 @@ from agentgraph.graph.state import Update
 from agentgraph.graph.stored_values import counts_for_values, without_copies
 from agentgraph.graph.values import Write, in_order
 from agentgraph.tree.addresses import keeper_node
-from agentgraph.tree.run_paths import hops_in
+from agentgraph.tree.run_paths import transfers_in
 
 M = TypeVar("M", bound=BaseMessage)
 
@@ -92,18 +92,18 @@ class Output:
             config,
             is_concurrent=is_concurrent,
             step=state.step,
-            transferred=view.transferred() if view.node_context.hops_index is not None else (),
+            transferred=view.transferred() if view.node_context.transfers_index is not None else (),
         )
-        if view.node_context.streams_hops and any(
-            hops := hops_in(view.node_context.place, view.cursor)
+        if view.node_context.streams_transfers and any(
+            chain := transfers_in(view.node_context.place, view.cursor)
         ):
-            self.emitter.stream_hops(hops)
+            self.emitter.stream_transfers(chain)
         self.config = with_writer(config, Writer(self.emitter, passes_ours=runs_trees))
         self.messages: list[BaseMessage] = []
         self._own_ids: set[str] = set()
         self.writes: list[Write] = []
         self._is_merged = False
-        self.changes: Changes = {}
+        self.changes: RecordChanges = {}
         self.untracked: Mapping[str, object] | None = None
 
     def emit_message(self, message: BaseMessage) -> None:
@@ -133,7 +133,7 @@ class Output:
         if live:
             self.emitter.flush()
 
-    def hear(self, message: BaseMessage) -> BaseMessage:
+    def receive(self, message: BaseMessage) -> BaseMessage:
         """Write a message that the user sends to the run under way to the history, and emit it.
 
         Returns:
@@ -246,7 +246,7 @@ class Output:
         """Return whether a message of the history has an id."""
         return message_id in map(_ID, self._view.state.messages)
 
-    def heard(self, reply_id: str) -> None:
+    def received(self, reply_id: str) -> None:
         """Note that a model has replied under an id."""
         self._unsaid = self._unsaid or {}
         self._unsaid[reply_id] = self._unsaid.get(reply_id, 0) + 1
@@ -365,8 +365,8 @@ class Output:
         """Write values of the run, and emit them: when the node ends, or at once."""
         values = self.saved_values(detached(dict(values)))
         self._add([Write(by=self._address, values=values)])
-        if told := self._node_context.reducers.told(values):
-            self.emitter.add_note("values", told)
+        if emitted := self._node_context.reducers.emitted(values):
+            self.emitter.add_note("values", emitted)
             if live:
                 self.emitter.flush()
 
@@ -440,11 +440,11 @@ class Output:
             kept = self.saved("what it keeps", dict(entries))
             self.keep_changes(keeping(keeper_node(self._node_context.place, name), kept))
 
-    def keep_changes(self, *changes: Changes) -> None:
+    def keep_changes(self, *changes: RecordChanges) -> None:
         """Write changes of records, such as those of middleware in the lanes of this activation."""
         self.changes = collected(self.changes, changes)
 
-    def keep_middleware(self, change: Change, untracked: Mapping[str, object] | None) -> None:
+    def keep_middleware(self, change: RecordChange, untracked: Mapping[str, object] | None) -> None:
         """Write the changes of the middleware's record, and its untracked state if that is new."""
         self.changes = {self._node_context.place.home.node: change} if change else {}
         self.untracked = untracked

@@ -32,13 +32,13 @@ AUTOMATIC = "lc_run-"
 """The beginning of an id that LangChain gives to a reply without one; the rest is that of the run."""
 
 
-class Hearer(Protocol):
+class Receiver(Protocol):
     """What the ids of replies belong to: the output of an activation."""
 
     def is_taken(self, message_id: str) -> bool:
         """Return whether another message has an id, or may have it."""
 
-    def heard(self, reply_id: str) -> None:
+    def received(self, reply_id: str) -> None:
         """Note that a model has replied."""
 
     def name_chunk(self, message: BaseMessage, run_id: UUID) -> None:
@@ -62,10 +62,10 @@ class Replies(_Listening):
     names_all = False
     """Whether each reply gets an id of its own here, also if it is not streamed."""
 
-    def __init__(self, hearer: Hearer) -> None:
+    def __init__(self, receiver: Receiver) -> None:
         """Begin without replies of what they belong to."""
         self.texts: dict[str, str] = {}
-        self._hearer, self._lock = hearer, Lock()
+        self._receiver, self._lock = receiver, Lock()
         self._running: dict[UUID, str] = {}
         self._naming_handlers: dict[int, BaseCallbackHandler] = {}
         self._given: set[str] = set()
@@ -78,15 +78,15 @@ class Replies(_Listening):
         callbacks = config.get("callbacks")
         if isinstance(callbacks, BaseCallbackManager):
             manager = callbacks.copy()
-            manager.handlers = self._heard(manager.handlers)
-            manager.inheritable_handlers = self._heard(manager.inheritable_handlers)
-            heard: RunnableConfig = {**config, "callbacks": manager}
+            manager.handlers = self._observed(manager.handlers)
+            manager.inheritable_handlers = self._observed(manager.inheritable_handlers)
+            observed: RunnableConfig = {**config, "callbacks": manager}
         else:
-            heard = {**config, "callbacks": self._heard(callbacks or ())}
-        var_child_runnable_config.set(heard)
-        return heard
+            observed = {**config, "callbacks": self._observed(callbacks or ())}
+        var_child_runnable_config.set(observed)
+        return observed
 
-    def _heard(self, handlers: Iterable[BaseCallbackHandler]) -> list[BaseCallbackHandler]:
+    def _observed(self, handlers: Iterable[BaseCallbackHandler]) -> list[BaseCallbackHandler]:
         """Return handlers with this one, by which those that stream name what they stream."""
         return [*(self._naming(each) for each in handlers), self]
 
@@ -163,7 +163,7 @@ class Replies(_Listening):
         """Give a complete reply its id, and count it."""
         self.name(response, run_id)
         for generation in _chat_generations(response):
-            self._hearer.heard(str(generation.message.id))
+            self._receiver.received(str(generation.message.id))
 
     def _id_of(self, run_id: UUID, own: str) -> str:
         """Return the id of the reply of a call, of which the first chunk has an id of its own."""
@@ -175,7 +175,7 @@ class Replies(_Listening):
         """Return the id for a new reply: its own, unless it is taken."""
         is_unique = own.startswith(f"{AUTOMATIC}-{run_id}")
         with self._lock:
-            is_free = is_unique or not (self.names_all or self._hearer.is_taken(own))
+            is_free = is_unique or not (self.names_all or self._receiver.is_taken(own))
             if own in self._given or not is_free:
                 own = str(uuid4())
             self._given.add(own)
@@ -221,18 +221,18 @@ class _Listener(_Listening):
         self, token: object, *, run_id: UUID, chunk: object = None, **_: object
     ) -> None:
         """Give a chunk the id of its reply."""
-        if (hearer := HEARER.get()) is not None and isinstance(chunk, ChatGenerationChunk):
-            hearer.name_chunk(chunk.message, run_id)
+        if (receiver := RECEIVER.get()) is not None and isinstance(chunk, ChatGenerationChunk):
+            receiver.name_chunk(chunk.message, run_id)
 
     def on_llm_end(self, response: LLMResult, **_: object) -> None:
         """Count a reply."""
-        if (hearer := HEARER.get()) is not None:
+        if (receiver := RECEIVER.get()) is not None:
             for generation in _chat_generations(response):
-                hearer.heard(str(generation.message.id))
+                receiver.received(str(generation.message.id))
 
 
 LISTENER = _Listener()
-HEARER: ContextVar[Hearer | None] = ContextVar("hearer", default=None)
+RECEIVER: ContextVar[Receiver | None] = ContextVar("hearer", default=None)
 """The activation whose function runs, to which `LISTENER` reports."""
 LISTENING: ContextVar[BaseCallbackHandler | None] = ContextVar("listening", default=None)
 """`LISTENER` in the function of an agent, where LangChain finds it; None elsewhere."""

@@ -13,7 +13,7 @@ from langgraph.types import Command, Interrupt, interrupt
 from agentgraph.agents.schemas import answer_fault, checkable
 from agentgraph.agents.signals import JsonSchema
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.failures import asked_beside, is_within, mark_border, mark_failure
+from agentgraph.graph.failures import asked_beside, is_within, mark_boundary, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.lane_position import Question
 from agentgraph.graph.nodes.activation import Activation, LeftTree
@@ -64,7 +64,7 @@ class Reporter(Contained):
         runs as a graph in the activation, becomes the activation's own, as its failures do. Whatever
         leaves once the saver has failed is the saver's.
         """
-        self._emitter.void_all()
+        self._emitter.discard_all()
         if self._call is None:
             self._activation.output.lose_chunks()
         if (failure := saver_failure(self._activation.node_config, error)) is not None:
@@ -121,7 +121,7 @@ class Reporter(Contained):
         """Stream a failure, and return the exception to raise for it."""
         marked = mark_failure(error, self._address, self._activation.name, self._emitter.step)
         if self._activation.has_ended:
-            mark_border(marked)
+            mark_boundary(marked)
         self._emitter.stream_failures(marked)
         return marked
 

@@ -13,7 +13,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import RetryPolicy
 
 from agentgraph.agents.functions import is_awaitable, refuse
-from agentgraph.graph.failures import arose_at_border, is_fatal, keep_answer, kept_answer
+from agentgraph.graph.failures import arose_at_boundary, is_fatal, keep_answer, kept_answer
 from agentgraph.graph.nodes.asking import asked
 
 
@@ -72,7 +72,7 @@ def retries_of(retry: RetryPolicy | Sequence[RetryPolicy], where: str) -> Retrie
 
 def _is_foreign(error: Exception) -> bool:
     """Return whether a failure is not that of the leaf, or arose when the leaf had ended."""
-    return arose_at_border(error) or is_fatal(error)
+    return arose_at_boundary(error) or is_fatal(error)
 
 
 def _is_function(policy: RetryPolicy) -> bool:

@@ -97,7 +97,7 @@ class RunCall:
         result: Its result, once that is known.
         is_reported: Whether its failure is an event already.
         is_delivered: Whether the function has its outcome.
-        is_given_up: Whether the function awaits it no more, now or before a resume.
+        is_abandoned: Whether the function awaits it no more, now or before a resume.
         is_left: Whether it was stopped because the function failed, so that it runs again.
         is_late: Whether it failed after another call had paused, so that the function has not seen it.
     """
@@ -110,7 +110,7 @@ class RunCall:
         self.failure: Exception | None = None
         self.result: CallResult | None = None
         self.is_reported = self.is_delivered = self.is_late = False
-        self.is_given_up = self.is_left = False
+        self.is_abandoned = self.is_left = False
 
     @property
     def agent(self) -> str:
@@ -120,8 +120,8 @@ class RunCall:
     def unended(self, **more: object) -> UnendedCall:
         """Return what is saved of it while it has no result."""
         own = {"agentgraph": "unended", "call": self.call, "agent": self.agent, "request": self.request}
-        given_up = {"given_up": True} if self.is_given_up else {}
-        return cast(UnendedCall, {**own, **given_up, "saved": now(), **more})
+        abandoned = {"given_up": True} if self.is_abandoned else {}
+        return cast(UnendedCall, {**own, **abandoned, "saved": now(), **more})
 
 
 class RunCalls:
@@ -264,22 +264,22 @@ class RunCalls:
         except asyncio.CancelledError:
             if not gate.cancel():
                 self._places.leave(gate)
-            self._give_up(each)
-            each.failure = self._given_up(each) if each.is_given_up else None
+            self._abandon(each)
+            each.failure = self._abandoned_error(each) if each.is_abandoned else None
             raise
         self._begin_in(gate, each)
         future = each.future
         if isinstance(future, Future):  # an async function of a sync run
             future = watched(asyncio.wrap_future(future))
         try:
-            if each.is_given_up:
+            if each.is_abandoned:
                 await asyncio.sleep(_MOMENT)  # who gave it up sees the outcomes of others first again
             await asyncio.wait([future])
         except asyncio.CancelledError:
-            self._give_up(each)
+            self._abandon(each)
             raise
 
-    def _give_up(self, each: RunCall, *, has_failed: bool = False) -> None:
+    def _abandon(self, each: RunCall, *, has_failed: bool = False) -> None:
         """Stop a call that the function awaits no more, unless the whole run stops or pauses.
 
         Args:
@@ -287,7 +287,7 @@ class RunCalls:
             has_failed: Whether the function has failed, and will make the call again.
         """
         if not (self.pauses or self._is_pausing or self._control.drain_requested or each.is_left):
-            each.is_given_up, each.is_left = not has_failed, has_failed
+            each.is_abandoned, each.is_left = not has_failed, has_failed
             stop = each.control.stop if has_failed else each.control.throw_away
             stop("nobody awaits it")
 
@@ -307,7 +307,7 @@ class RunCalls:
             each.future = self._done(before)
         elif before is not None and "failed" in before and not before.get("again"):
             each.future = self._done(CallFailed(from_data(before["failed"])))
-            each.is_reported, each.is_given_up = "position" in before, before.get("given_up", False)
+            each.is_reported, each.is_abandoned = "position" in before, before.get("given_up", False)
         else:
             called = self._lanes[each.agent]
             start = called.task if self._loop is None else called.atask
@@ -427,8 +427,8 @@ class RunCalls:
                 self.pauses.append(outcome)
             case GraphDrained() | asyncio.CancelledError() if each.is_left:
                 pass
-            case GraphDrained() | asyncio.CancelledError() if each.is_given_up:
-                each.failure = self._given_up(each)
+            case GraphDrained() | asyncio.CancelledError() if each.is_abandoned:
+                each.failure = self._abandoned_error(each)
             case BaseException():
                 self.stops.append(outcome)
             case _:
@@ -445,7 +445,7 @@ class RunCalls:
         data = value_of(written, reducers, names, result["data"])
         return {**result, "values": written["values"], "data": data}
 
-    def _given_up(self, each: RunCall) -> Exception:
+    def _abandoned_error(self, each: RunCall) -> Exception:
         place = each.lane.place
         at = address(place, entered(place, self.cursor(each)))
         error = TimeoutError("the function does not await it any more")
@@ -469,7 +469,7 @@ class RunCalls:
             self._is_closed = True
             self._is_pausing |= isinstance(error, CallPaused | GraphBubbleUp)
         for each in self.under_way():
-            self._give_up(each, has_failed=has_failed)
+            self._abandon(each, has_failed=has_failed)
 
     def under_way(self) -> list[RunCall]:
         """Return the calls that have begun and not ended."""

@@ -122,7 +122,7 @@ def _lasts(task: Task, place: Place, before: Cursor, cursor: Cursor) -> bool:
     counts = counts_around(target)
     pairs = zip(counts, before, cursor, strict=False)
     return all(
-        all(map(eq, was, now)) if count.kind == "hops" else was == now for count, was, now in pairs
+        all(map(eq, was, now)) if count.kind == "transfers" else was == now for count, was, now in pairs
     )
 
 

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.budgets import history_function, with_function
 from agentgraph.agents.context import Entry
-from agentgraph.graph.agent_records import Record
+from agentgraph.graph.agent_records import AgentRecord
 from agentgraph.graph.history import PathReader, chosen_by, visible
 from agentgraph.graph.lane_position import Progress, Task
 from agentgraph.graph.nodes.asking import asked
@@ -22,7 +22,14 @@ from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunSt
 from agentgraph.graph.nodes.tasks import with_tasks
 from agentgraph.graph.stamps import ADDRESS, STAMP, address_of, stamp_in
 from agentgraph.graph.state import LaneState
-from agentgraph.tree.addresses import address, as_cursor, attempt, attempts, hops_at, without_attempts
+from agentgraph.tree.addresses import (
+    address,
+    as_cursor,
+    attempt,
+    attempts,
+    transfers_at,
+    without_attempts,
+)
 
 
 class View:
@@ -39,7 +46,7 @@ class View:
         tasks: What transfers asked of the agents around it, the innermost last.
         seen: The messages and values as its agent sees them: with its tasks.
         written_here: The messages of its lane.
-        heard: How many messages of the user it has just taken from the mailbox; they are in the state.
+        received: Number of messages that it has just taken from the mailbox; they are in the state.
         history: The `history` of its agent; once its function was asked, that with the answer.
     """
 
@@ -64,15 +71,15 @@ class View:
             self.tasks = self.position["tasks"]
             self.seen = with_tasks(self.state, self.tasks)
         self.written_here: Sequence[BaseMessage] = state.get("messages", ())
-        self.heard = 0
+        self.received = 0
         self.history: HistoryPolicy = node_context.history
         self._answer = self.position.get("answer", [])
         self._untracked = state.get("untracked")
         self._values = state.get("values")
 
-    def hear(self, messages: Sequence[BaseMessage]) -> None:
+    def receive(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages of the user that were sent to the run: as if they had been there before it."""
-        self.state, self.heard = self.state.with_new(messages, []), len(messages)
+        self.state, self.received = self.state.with_new(messages, []), len(messages)
         self.seen = with_tasks(self.state, self.tasks) if self.tasks else self.state
 
     @property
@@ -93,7 +100,7 @@ class View:
         return self.state.reducers.applied({}, self._values or [])
 
     @property
-    def record(self) -> Record:
+    def record(self) -> AgentRecord:
         """The saved record of this agent's middleware."""
         return self.state.middleware.get(self.node_context.place.home.node, {})
 
@@ -155,12 +162,14 @@ class View:
     def transferred(self) -> Sequence[str]:
         """Return the names of the agents that were transferred to since the last message before."""
         context = self.node_context
-        names = () if context.hops_index is None else self.cursor[context.hops_index]
+        names = () if context.transfers_index is None else self.cursor[context.transfers_index]
         for message in reversed(self.state.messages) if names else ():
             stamp = stamp_in(message.response_metadata)
             if stamp is None or stamp.turn != self.state.clock.turn:
                 break
-            if (known := hops_at(context.tree, stamp.address, context.place, self.cursor)) is not None:
+            if (
+                known := transfers_at(context.tree, stamp.address, context.place, self.cursor)
+            ) is not None:
                 return cast(Sequence[str], names[known:])
         return cast(Sequence[str], names)
 
@@ -176,7 +185,7 @@ class View:
         """How many messages at the end of the history are from this activation or earlier attempts."""
         home = self.node_context.place.home
         if not self.progress and not (home.repeats and attempt(home, self.cursor)):
-            return self.heard
+            return self.received
         mine = {self.home_address}
         if home.repeats:
             mine |= {address(home, each) for each in attempts(home, self.cursor[: len(home.counts)])}
