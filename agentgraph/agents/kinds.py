@@ -2,7 +2,7 @@
 
 Here alone it is asked of which kind an agent is: `kind_of` is a closed `match`, so mypy reports a kind
 without a row. Other folders that treat kinds differently have a file `kinds.py` too, a closed `match`
-of `Kind.name`. All other code asks what a `Kind` says, such as `place.kind.is_fork`.
+of `Kind.name`. All other code asks what a `Kind` says, such as `place.kind.is_parallel`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ PlaceKind = Literal[AgentKind, "node"]
 """The words for the kinds of places: a node of a graph that is laid flat is no agent."""
 
 Lanes = list[set[Signal | None]]
-"""The signals with which each lane of a fork may end."""
+"""The signals with which each lane of a parallel agent may end."""
 
 
 def _nothing(_: object) -> tuple[()]:
@@ -77,7 +77,7 @@ class Kind:
     Attributes:
         name: The word for it in outlines, which threads save.
         is_node: Whether it is a node of its lane; if not, it only decides the order of nodes.
-        is_fork: Whether its node runs each of its sub-agents in a lane of its own.
+        is_parallel: Whether its node runs each of its sub-agents in a lane of its own.
         has_steps: Whether these are steps, which may depend on each other.
         has_items: Whether these are the items of a value, with one agent for all.
         goes_round: Whether its sub-agents run again and again.
@@ -96,7 +96,7 @@ class Kind:
         further: The suffixes of the names of its other nodes, and of its task ("call").
         called: Returns the agents that it calls any number of times.
         peers: Returns the sub-agents to which the one with a name may hand over, itself included.
-        capabilities: Returns what it may do when it ends; for a fork its lanes decide that.
+        capabilities: Returns what it may do when it ends; for a parallel node its lanes decide that.
         speaks_early: Returns whether it may emit events before its node has ended, other than from
             tasks. A generator yields while it runs; functions, middleware and nodes may write to
             LangGraph's stream.
@@ -106,7 +106,7 @@ class Kind:
 
     name: PlaceKind
     is_node: bool = True
-    is_fork: bool = False
+    is_parallel: bool = False
     has_steps: bool = False
     has_items: bool = False
     goes_round: bool = False
@@ -133,7 +133,7 @@ class Kind:
     @property
     def is_leaf(self) -> bool:
         """Whether it is a node that has no agents inside."""
-        return self.is_node and not self.is_fork and not self.chooses
+        return self.is_node and not self.is_parallel and not self.chooses
 
     @property
     def encloses(self) -> bool:
@@ -243,17 +243,17 @@ _GRAPH_NODE = replace(_NODE, runs_graph=True)
 _HUMAN = Kind("human", asks=True)
 _SEQUENTIAL = Kind("sequential", is_node=False)
 _LOOP = Kind("loop", is_node=False, goes_round=True)
-_PARALLEL = Kind("parallel", is_fork=True, side_by_side=_branches, joined=_of_branches)
+_PARALLEL = Kind("parallel", is_parallel=True, side_by_side=_branches, joined=_of_branches)
 _FIRST_PARALLEL = replace(_PARALLEL, first_wins=True)
 _WORKFLOW = Kind(
     "workflow",
-    is_fork=True,
+    is_parallel=True,
     has_steps=True,
     side_by_side=lambda agent: [step.agent for step in agent.steps],
 )
 _EACH = Kind(
     "each",
-    is_fork=True,
+    is_parallel=True,
     has_items=True,
     called=lambda agent: (agent.agent,),
     joined=lambda _, lanes: [{*lane, None} for lane in lanes],  # there may be no item
@@ -345,8 +345,8 @@ def output_keys(agent: Any) -> Iterator[str]:
     inner = unchecked(agent)
     if isinstance(key := getattr(inner, "output_key", None), str):
         yield key
-    is_fork = is_agent(inner) and kind_of(inner).is_fork
-    workers = _called_with_values(inner) if is_fork else ()
+    is_parallel = is_agent(inner) and kind_of(inner).is_parallel
+    workers = _called_with_values(inner) if is_parallel else ()
     for child in (*sub_agents(inner), *workers):
         yield from output_keys(child)
 

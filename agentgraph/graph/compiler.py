@@ -1,7 +1,7 @@
 """Compiles a tree of agents to a LangGraph graph: validate, place, add nodes, wire, compile.
 
-Each lane becomes one flat `StateGraph`: every leaf is a node, every fork is a node that runs the lanes
-of its branches, and all other composites become only edges.
+Each lane becomes one flat `StateGraph`: every leaf is a node, every parallel agent is a node that
+runs the lanes of its branches, and all other composites become only edges.
 """
 
 from collections.abc import Iterable, Mapping

@@ -13,12 +13,13 @@ from agentgraph.graph.graph_classes import LaneNode, picture_of
 from agentgraph.graph.nodes.concurrency import AT_ONCE, BRANCHES
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.each import EachNode
-from agentgraph.graph.nodes.fork import ForkNode, ParallelNode
 from agentgraph.graph.nodes.function import FunctionNode
 from agentgraph.graph.nodes.lane import Lane
+from agentgraph.graph.nodes.lanes_node import LanesNode
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.leaf_lane import FirstNode, in_its_task
 from agentgraph.graph.nodes.orchestrator import RunningNode
+from agentgraph.graph.nodes.parallel import ParallelNode
 from agentgraph.graph.nodes.swarm import SwarmNode
 from agentgraph.graph.nodes.switch import SwitchNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
@@ -106,23 +107,23 @@ def _parallel(
     context: NodeContext, capabilities: Capabilities, lanes: Sequence[Lane]
 ) -> Iterable[LaneNode]:
     most = max(cast(ParallelAgent, context.place.agent).max_concurrency or 0, BRANCHES)
-    yield _fork(ParallelNode(context, lanes), capabilities, min(len(lanes), most))
+    yield _runs_lanes(ParallelNode(context, lanes), capabilities, min(len(lanes), most))
 
 
 def _workflow(
     context: NodeContext, capabilities: Capabilities, lanes: Sequence[Lane]
 ) -> Iterable[LaneNode]:
-    yield _fork(WorkflowNode(context, lanes), capabilities, min(len(lanes), BRANCHES))
+    yield _runs_lanes(WorkflowNode(context, lanes), capabilities, min(len(lanes), BRANCHES))
 
 
 def _each(
     context: NodeContext, capabilities: Capabilities, lanes: Sequence[Lane]
 ) -> Iterable[LaneNode]:
     most = max(cast(EachAgent, context.place.agent).max_concurrency or 0, AT_ONCE)
-    yield _fork(EachNode(context, [in_its_task(lane) for lane in lanes]), capabilities, most)
+    yield _runs_lanes(EachNode(context, [in_its_task(lane) for lane in lanes]), capabilities, most)
 
 
-def _fork(node: ForkNode, capabilities: Capabilities, at_once: int) -> LaneNode:
+def _runs_lanes(node: LanesNode, capabilities: Capabilities, at_once: int) -> LaneNode:
     return LaneNode(node, capabilities, picture=node.picture, at_once=at_once)
 
 

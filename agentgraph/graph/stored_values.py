@@ -168,7 +168,7 @@ class ValuesChannel(DeltaChannel[dict[str, object]]):
         return made
 
     def _written(self, saved: dict[str, object]) -> dict[str, object]:
-        """Return saved values without those that nobody wrote: a fork saves them as they are read."""
+        """Return saved values without those that no agent wrote: a parallel node saves all."""
         fields, begun = self.reducer.fields, self.reducer.begun()
         unwritten = {
             name

@@ -57,8 +57,8 @@ class _Judge:
             ended = error[1] if error else (over if over is not None else runs.last_sign)
             state = State.FAILED if error else State.VOID
             return Outcome(began, max(ended, began), state, error[0] if error else "")
-        is_fork = spot.place.kind.is_fork or spot.place.kind.runs_agents
-        if runs.waits(spot.visit.address) and not is_fork:
+        is_parallel = spot.place.kind.is_parallel or spot.place.kind.runs_agents
+        if runs.waits(spot.visit.address) and not is_parallel:
             return Outcome(began, None, State.ASKS)
         if error is not None:
             return Outcome(began, max(error[1], began), State.FAILED, error[0])

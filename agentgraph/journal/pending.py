@@ -308,7 +308,7 @@ async def _asked_before_edits(saver: ThreadSaver, origin: Saved) -> PendingQuest
     (ran,) = (await saver.state("", origin.id)).tasks
     asks_itself = position["next"] == place.nodes.question or place.kind.asks
     is_first = asks_itself or not await _is_answered(saver, origin)
-    alone = origin.ran_after == {ran.id} and not (place.kind.is_fork or place.kind.runs_graph)
+    alone = origin.ran_after == {ran.id} and not (place.kind.is_parallel or place.kind.runs_graph)
     if len(questions) == 1 and is_first and alone:
         own = LangGraphInterrupt.from_ns(None, node).id
         return PendingQuestions([replace(questions[0], id=own)], "by new id")
@@ -442,7 +442,7 @@ async def _asked_in(saver: ThreadSaver, namespace: str, saved: Saved | None) -> 
 
 def _runs_lanes(place: Place, node: str | None) -> bool:
     """Return whether a node of a place runs lanes or tool calls as tasks."""
-    return node == place.nodes.tools or place.kind.is_fork or place.kind.runs_agents
+    return node == place.nodes.tools or place.kind.is_parallel or place.kind.runs_agents
 
 
 async def _asked_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, Asked] | None:

@@ -79,7 +79,7 @@ class _Chart:
         known = {(spot.visit.turn, spot.visit.address) for spot in spots}
         waiting: list[Spot] = []
         for spot in spots:
-            if spot.place.kind.is_fork and spot.task is None:
+            if spot.place.kind.is_parallel and spot.task is None:
                 items = leaf_items(self._tree, spot, self._story.runs_of(spot.root))
                 self._began |= {(spot.visit.turn, at): time for at, time in items.began.items()}
                 waiting += items.open
@@ -380,7 +380,7 @@ def _runs_others(spot: Spot) -> bool:
     place = spot.place
     if spot.task is not None:
         return False
-    return place.kind.is_fork or place.kind.runs_agents or _kind_of(spot) == "tool"
+    return place.kind.is_parallel or place.kind.runs_agents or _kind_of(spot) == "tool"
 
 
 def _model_label(place: Place, said: Iterable[BaseMessage]) -> str:

@@ -218,7 +218,7 @@ def _gathered(at: str, chosen: Spot, story: Story) -> Found:
     """Return an activation with all its steps."""
     way, depth = way_to(chosen.place), at.count("/")
     place = way[depth] if depth < len(way) else chosen.place
-    is_composite = place.kind.encloses or place.kind.is_fork
+    is_composite = place.kind.encloses or place.kind.is_parallel
     spots = story.steps_in(chosen.visit.turn)
     wanted = without_keys(at)
     if is_composite:

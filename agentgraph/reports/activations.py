@@ -167,7 +167,7 @@ def _began(spot: Spot) -> float:
         return last_start(spot.saved, spot.after)
     resumed = (time_in(note) for note in spot.root.notes if note.kind == RESUMED)
     kind = spot.place.kind
-    begins_once = kind.is_fork or kind.runs_agents or kind.asks
+    begins_once = kind.is_parallel or kind.runs_agents or kind.asks
     began: float = spot.visit.time
     return began if begins_once else max([began, *resumed])
 

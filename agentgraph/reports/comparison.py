@@ -211,7 +211,7 @@ def _done(story: Story) -> dict[Key, _Done]:
 
 def _written(spot: Spot) -> list[Mapping[str, object]]:
     """Return the values that an agent wrote in a step; what lanes hand back is theirs."""
-    if spot.place.kind.is_fork:
+    if spot.place.kind.is_parallel:
         return []
     by_task = spot.saved.results if spot.task is not None else spot.saved.writes
     written = by_task.get(spot.saved.task if spot.task is None else spot.task, {}).get("values")

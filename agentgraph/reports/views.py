@@ -28,8 +28,8 @@ from agentgraph.agents.prebuilt.plans import Request
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.each import EachNode
-from agentgraph.graph.nodes.fork import Results
 from agentgraph.graph.nodes.lane import LaneResult, last_text, task_in
+from agentgraph.graph.nodes.lanes_node import Results
 from agentgraph.graph.nodes.run_calls import request_to
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.nodes.workflow import WorkflowNode, after_step

@@ -201,7 +201,7 @@ async def _salvaged(saver: ThreadSaver, saved: Saved) -> Salvage:
     state = await _state_at(saver, saved)
     _, origin = await before_edits(saver, saved)
     place = _place(saver.tree, position_in(saver.tree, origin))
-    runs_lanes = place is not None and place.kind.is_fork
+    runs_lanes = place is not None and place.kind.is_parallel
     every = await leading_checkpoints(saver, origin.id) if runs_lanes else []
     messages = state.get("messages", [])
     return await _of_step(saver, every, origin, messages, messages)
@@ -246,7 +246,7 @@ async def _of_step(
             [salvage, _of_calls(tree, ended["position"], (), [*messages, *salvage.messages])]
         )
     place = _place(tree, position)
-    if place is not None and place.kind.is_fork:
+    if place is not None and place.kind.is_parallel:
         return await _of_lanes(saver, every, saved, place, seen)
     return _of_calls(tree, position, saved.results.values(), messages)
 

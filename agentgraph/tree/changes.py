@@ -204,7 +204,7 @@ class _Comparison:
         if is_same and not kind.is_node:
             yield from self._in_order(old, now)
             return
-        if is_same and kind.is_fork and not kind.has_items:
+        if is_same and kind.is_parallel and not kind.has_items:
             yield from self._pairs(was, now, max(len(was), len(now)), around)
             return
         by_node = {each["nodes"][0]: each for each in now}

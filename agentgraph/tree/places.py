@@ -179,9 +179,9 @@ class Place:
 
     @cached_property
     def starts_lane(self) -> bool:
-        """Whether a lane starts here: at the root, in a fork, and at each agent as a tool."""
+        """Whether a lane starts here: at the root, in a parallel agent, and at each agent as a tool."""
         parent = self.parent
-        return parent is None or self.is_called or parent.kind.is_fork
+        return parent is None or self.is_called or parent.kind.is_parallel
 
     @property
     def is_tool(self) -> bool:
@@ -196,7 +196,7 @@ class Place:
     @property
     def is_item(self) -> bool:
         """Whether an `each` runs it for its items."""
-        return self.is_called and self.parent is not None and self.parent.kind.is_fork
+        return self.is_called and self.parent is not None and self.parent.kind.is_parallel
 
     @property
     def is_stop(self) -> bool:
@@ -308,7 +308,7 @@ class Place:
     def runs_tasks(self) -> bool:
         """Whether its node runs tasks: lanes, tool calls, or those of a foreign graph."""
         kind = self.kind
-        runs_lanes = self.has_tools or kind.is_fork or kind.runs_agents
+        runs_lanes = self.has_tools or kind.is_parallel or kind.runs_agents
         return runs_lanes or kind.runs_graph or kind.is_inner
 
     @property
@@ -468,14 +468,14 @@ class Tree:
 
     def lanes(self, place: Place) -> tuple[Place, ...]:
         """Return the places at which the lanes start that a place runs."""
-        branches = self.children.get(place, ()) if place.kind.is_fork else ()
+        branches = self.children.get(place, ()) if place.kind.is_parallel else ()
         return branches or self.called.get(place, ())
 
     def stops(self, lane: Place) -> Iterator[Place]:
         """Yield the stops of the lane that starts at `lane`, in the order of the tree."""
         if lane.is_stop:
             yield lane
-        if not lane.kind.is_fork:
+        if not lane.kind.is_parallel:
             for child in self.children.get(lane, ()):
                 yield from self.stops(child)
 

@@ -312,8 +312,8 @@ def asks_functions(tree: Tree, place: Place, capabilities: Capabilities) -> bool
 
 
 def capabilities_at(tree: Tree, place: Place) -> Capabilities:
-    """Return what a stop may do when it ends; for a fork, what the results of its lanes may be."""
-    if not place.kind.is_fork:
+    """Return what a stop may do when it ends; for a parallel node, the results of its lanes."""
+    if not place.kind.is_parallel:
         return place.kind.capabilities(place.agent)
     lanes = [_outcomes(tree, lane) for lane in tree.lanes(place) if not lane.undoes]
     lanes = place.kind.joined(place.agent, lanes)

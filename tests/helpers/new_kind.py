@@ -125,7 +125,7 @@ ROWS: dict[str, list[Edit]] = {
     "graph/nodes/echo.py": [],
     "graph/kinds.py": [
         (
-            "from agentgraph.graph.nodes.fork import",
+            "from agentgraph.graph.nodes.lanes_node import",
             "from agentgraph.graph.nodes.echo import EchoNode\n",
         ),
         (CASE, '        case "echo":\n            return _leaf(EchoNode)\n'),

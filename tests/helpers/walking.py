@@ -127,7 +127,7 @@ def walk(tree: Tree, endings: Any = None) -> Iterator[tuple[Place, Cursor, Next]
         following = start(tree, place, cursor)
         while following.place is not None:
             place, cursor = following.place, following.cursor
-            if place.kind.is_fork:
+            if place.kind.is_parallel:
                 ended = set()
                 for branch in tree.children[place]:
                     if not branch.undoes:
@@ -147,7 +147,7 @@ def walk(tree: Tree, endings: Any = None) -> Iterator[tuple[Place, Cursor, Next]
 
 def leaves(tree: Tree) -> list[tuple[Place, Cursor]]:
     """Return the leaves that run, in order."""
-    return [(place, cursor) for place, cursor, _ in walk(tree) if not place.kind.is_fork]
+    return [(place, cursor) for place, cursor, _ in walk(tree) if not place.kind.is_parallel]
 
 
 def cases(path: Path) -> list[Any]:

@@ -1,4 +1,4 @@
-"""One run of a leaf or a fork: what it sees, what it emits, and how it ends.
+"""One run of a leaf or a parallel node: what it sees, what it emits, and how it ends.
 
 What it sees is its `view`, what it emits and writes its `output`. How it ends is decided here: plainly,
 with a signal or a transfer, or not yet, at another node of its own. The update of the node has the
@@ -56,7 +56,7 @@ class CacheEntry(NamedTuple):
 
 
 class Activation:
-    """One activation of a leaf or a fork.
+    """One activation of a leaf or a parallel node.
 
     Attributes:
         view: What it sees.
@@ -365,7 +365,7 @@ class Activation:
     def _keep_began(self, position: Position, began: int) -> None:
         """Save when a step that a run resumed began, unless it went on with what it had begun."""
         kind = self.node_context.place.kind
-        if not (kind.is_fork or kind.runs_agents or kind.asks):
+        if not (kind.is_parallel or kind.runs_agents or kind.asks):
             position["began"] = began
 
     def _keep_spent(self, position: Position, ledger: Ledger) -> None:

@@ -24,8 +24,8 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked, look_up
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext, RunState
-from agentgraph.graph.nodes.fork import ForkNode, Job, Results, beside
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of
+from agentgraph.graph.nodes.lanes_node import Job, LanesNode, Results, beside
 from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.nodes.view import View
@@ -66,7 +66,7 @@ class KeyedJobs(list[Job]):
     """The jobs of items that have keys; there may be none."""
 
 
-class EachNode(ForkNode):
+class EachNode(LanesNode):
     """Runs the lane of the worker for each item, and collects what the items gave."""
 
     first = 1  # the task that looks up the items is the first of the node
@@ -85,10 +85,10 @@ class EachNode(ForkNode):
         what = f"of {over}" if isinstance(over, str) else "item"
         return picture_of(self.lanes, title=f"for each {what}")
 
-    async def jobs(self, fork: Activation) -> list[Job]:
+    async def jobs(self, activation: Activation) -> list[Job]:
         """Return a job for each item."""
         looked_up = await tasks_call(
-            Schedule([()], inner_stop()), lambda mode, _, call: call(self._looking[mode], fork)
+            Schedule([()], inner_stop()), lambda mode, _, call: call(self._looking[mode], activation)
         )
         items = cast(Mapping[int, Items], looked_up)[0]
         has_keys = items["keys"] is not None
@@ -96,7 +96,7 @@ class EachNode(ForkNode):
         pairs = zip(keys, map(unmarked, items["values"]), strict=True)
         several = [Item(number, key, value) for number, (key, value) in enumerate(pairs)]
         numbers = {str(item.key): item.number for item in several}
-        jobs = [self._job(fork, item, numbers) for item in several]
+        jobs = [self._job(activation, item, numbers) for item in several]
         return KeyedJobs(jobs) if has_keys else jobs
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
@@ -118,31 +118,31 @@ class EachNode(ForkNode):
         """Return the message that replaces a failed item's."""
         return [AIMessage(f"Failed: {error}")]
 
-    def joining(self, fork: Activation, results: Iterable[LaneResult]) -> list[BaseMessage]:
+    def joining(self, activation: Activation, results: Iterable[LaneResult]) -> list[BaseMessage]:
         """Return what the items said that joins the history, by the `output_mode`."""
-        known = {message.id for message in fork.view.state.messages}
+        known = {message.id for message in activation.view.state.messages}
         return [each for result in results for each in joining(self.agent, result["messages"], known)]
 
-    def keep(self, fork: Activation, jobs: Sequence[Job], results: Results) -> None:
+    def keep(self, activation: Activation, jobs: Sequence[Job], results: Results) -> None:
         """Keep the texts of the results by key for the enclosing agent, and the text of all."""
         if self.agent.kept_by is not None:
             texts = {str(job.key): last_text(results[n]) for n, job in enumerate(jobs) if n in results}
-            fork.output.keep({self.agent.kept_by: {RESULTS: texts}})
+            activation.output.keep({self.agent.kept_by: {RESULTS: texts}})
         if self.node_context.is_inner:
-            fork.text = as_json(self._collected(jobs, results))
+            activation.text = as_json(self._collected(jobs, results))
 
-    def _writes(self, fork: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
+    def _writes(self, activation: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
         """Return the writes of the items that leave them, and the results of all."""
         handed_back = {n: self._leaving(result["values"]) for n, result in results.items()}
-        writes = fork.view.state.joined(fork.address, handed_back, beside(jobs))
+        writes = activation.view.state.joined(activation.address, handed_back, beside(jobs))
         own: dict[str, object] = {}
         if self.agent.output_key is not None:
             own[self.agent.output_key] = self._collected(jobs, results)
         if self.agent.errors_key is not None:
             own[self.agent.errors_key] = self._errors(jobs, results)
         if own:
-            writes.append(Write(by=fork.address, values=own))
-            fork.view.state.check(fork.address, writes)
+            writes.append(Write(by=activation.address, values=own))
+            activation.view.state.check(activation.address, writes)
         return writes
 
     def _leaving(self, writes: Sequence[Write]) -> list[Write]:
@@ -179,20 +179,20 @@ class EachNode(ForkNode):
             if number in results and "failed" in results[number]
         }
 
-    def _job(self, fork: Activation, item: Item, numbers: Mapping[str, int]) -> Job:
+    def _job(self, activation: Activation, item: Item, numbers: Mapping[str, int]) -> Job:
         needs: tuple[int, ...] = ()
         if self.agent.depends_on is not None:
-            needs = tuple(numbers[key] for key in self.needed(fork.view, item))
+            needs = tuple(numbers[key] for key in self.needed(activation.view, item))
         counter = item_counter(item.number, item.key)
 
         def sees(results: Results) -> RunState:
-            return self.sees(fork.view, item)
+            return self.sees(activation.view, item)
 
         def asks(results: Results) -> Calls[RunState]:
             texts = {key: last_text(results[n]) for key, n in numbers.items() if n in needs}
-            return self._asking(fork.view, replace(item, results=texts))
+            return self._asking(activation.view, replace(item, results=texts))
 
-        job = Job(0, (*fork.cursor, counter), sees, needs, item.key)
+        job = Job(0, (*activation.cursor, counter), sees, needs, item.key)
         return job._replace(asks=asks) if callable(self.agent.input) else job
 
     def needed(self, view: View, item: Item) -> Sequence[str]:
@@ -240,9 +240,9 @@ class EachNode(ForkNode):
         value = seen.reducers.typed(self.agent.as_, item.value)
         return replace(seen, values={**seen.values, self.agent.as_: value}, item=item)
 
-    async def _items(self, fork: Activation) -> Items:
+    async def _items(self, activation: Activation) -> Items:
         """Look up the items, and check them before any of them runs."""
-        over = detached(await look_up("over", self.agent.over, fork.view.context(unchanged)))
+        over = detached(await look_up("over", self.agent.over, activation.view.context(unchanged)))
         if isinstance(over, Mapping):
             items = Items(agentgraph="items", keys=list(over), values=list(over.values()))
         elif isinstance(over, list | tuple):
@@ -251,25 +251,27 @@ class EachNode(ForkNode):
             is_text = isinstance(over, str | bytes | bytearray)
             hint = "; make a list of it" if isinstance(over, Iterable) and not is_text else ""
             raise InvalidOutputError(
-                f"{fork.address}: over={shown(self.agent.over)} gave {shown(over)}; it must be a list, "
-                f"a tuple or a mapping{hint}"
+                f"{activation.address}: over={shown(self.agent.over)} gave {shown(over)}; it must be a "
+                f"list, a tuple or a mapping{hint}"
             )
         if self.agent.key is not None:
-            items["keys"] = await self._keys_of(fork, self.agent.key, items["values"])
-        self._check_keys(fork, items["keys"] or [])
-        fork.output.saved("the keys of the items", items["keys"] or [])
-        items["values"] = fork.output.saved("the items", [marked(each) for each in items["values"]])
+            items["keys"] = await self._keys_of(activation, self.agent.key, items["values"])
+        self._check_keys(activation, items["keys"] or [])
+        activation.output.saved("the keys of the items", items["keys"] or [])
+        items["values"] = activation.output.saved(
+            "the items", [marked(each) for each in items["values"]]
+        )
         return items
 
     async def _keys_of(
-        self, fork: Activation, key: Callable[..., object], values: Iterable[object]
+        self, activation: Activation, key: Callable[..., object], values: Iterable[object]
     ) -> list[Any]:
         keys: list[object] = []
         for value in values:
-            keys += [await asked(fork.address, "key", key, value)]
+            keys += [await asked(activation.address, "key", key, value)]
         return keys
 
-    def _check_keys(self, fork: Activation, keys: Sequence[object]) -> None:
+    def _check_keys(self, activation: Activation, keys: Sequence[object]) -> None:
         """Check that each key is a text or a whole number, and that none is there twice.
 
         Raises:
@@ -279,11 +281,11 @@ class EachNode(ForkNode):
         for number, key in enumerate(keys):
             if isinstance(key, bool) or not isinstance(key, str | int):
                 raise InvalidOutputError(
-                    f"{fork.address}: the key of item {number} is {shown(key)}; use a text or a whole "
-                    "number"
+                    f"{activation.address}: the key of item {number} is {shown(key)}; use a text or a "
+                    "whole number"
                 )
             if (other := numbers.setdefault(str(key), number)) != number:
                 raise InvalidOutputError(
-                    f"{fork.address}: the items {other} and {number} have the same key {shown(key)}; "
-                    "give each its own"
+                    f"{activation.address}: the items {other} and {number} have the same key "
+                    f"{shown(key)}; give each its own"
                 )

@@ -48,9 +48,9 @@ class LaneResult(TypedDict):
     position: NotRequired[Position]
     """The notes about the failure."""
     number: NotRequired[int]
-    """The number of the lane in its fork."""
+    """The number of the lane in its parallel node."""
     needs: NotRequired[list[int]]
-    """The numbers of the lanes that it needed, in its fork."""
+    """The numbers of the lanes that it needed, in its parallel node."""
     middleware: NotRequired[RecordChanges]
     """The changes of middleware records in it."""
     answered: NotRequired[GivenAnswer]

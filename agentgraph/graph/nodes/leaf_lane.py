@@ -2,7 +2,7 @@
 
 A graph costs three checkpoints and five writes for each run of a lane, and half of its time. A leaf
 needs none of them: what it says and writes, and where, is in the result of its task, which LangGraph
-saves with the step of the fork. So its events carry the name of that step, by which a kill voids them.
+saves with the step of its node. So its events carry the name of that step, by which a kill voids them.
 
 Two things need the graph, and are found out only as the leaf runs:
 

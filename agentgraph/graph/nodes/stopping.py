@@ -46,7 +46,7 @@ from agentgraph.graph.saving import loop_around
 
 
 class Stop(RunControl):
-    """Stops everything that runs inside a run, a fork, or a node of tool calls.
+    """Stops everything that runs inside a run, a parallel node, or a node of tool calls.
 
     Attributes:
         outer: The enclosing control; its stop stops this one, too.

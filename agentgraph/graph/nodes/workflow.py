@@ -30,8 +30,8 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked, look_up
 from agentgraph.graph.nodes.concurrency import BRANCHES
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
-from agentgraph.graph.nodes.fork import ForkNode, Job, Results
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of, without_running
+from agentgraph.graph.nodes.lanes_node import Job, LanesNode, Results
 from agentgraph.graph.nodes.schedule import GatedTask, Schedule, Start, arun_tasks, run_tasks
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.nodes.view import View
@@ -41,7 +41,7 @@ from agentgraph.safe_repr import shown, shown_error
 from agentgraph.tree.addresses import entered
 
 
-class WorkflowNode(ForkNode):
+class WorkflowNode(LanesNode):
     """Runs the steps. If some can be undone, a failure is final and saved as a result.
 
     So a resume finds which steps had finished, in which order, and that one failed. Steps are undone by
@@ -73,11 +73,11 @@ class WorkflowNode(ForkNode):
         skipped = {nodes[step.name] for step in steps if step.when is not None}
         return picture_of(lanes, predecessors=predecessors, undoing=undoing, skipped=skipped)
 
-    async def jobs(self, fork: Activation) -> list[Job]:
+    async def jobs(self, activation: Activation) -> list[Job]:
         """Return a job for each step, each after its dependencies."""
-        return self._jobs(fork)
+        return self._jobs(activation)
 
-    async def not_run(self, fork: Activation, job: Job, results: Results) -> LaneResult | None:
+    async def not_run(self, activation: Activation, job: Job, results: Results) -> LaneResult | None:
         """Return the result of a step whose `when` is not true; it is not asked of one that has begun.
 
         After another one has failed for good, of one too that had not begun, or that nothing undoes and
@@ -90,7 +90,7 @@ class WorkflowNode(ForkNode):
             return None if is_run else without_running("stopped")
         if step is None or step.when is None or await has_begun(get_config()):
             return None
-        context = self._context(fork.view, job, step, results)
+        context = self._context(activation.view, job, step, results)
         return None if await look_up("when", step.when, context) else without_running("skipped")
 
     def _context(self, view: View, job: Job, step: Step, results: Results) -> ActivationContext:
@@ -115,50 +115,50 @@ class WorkflowNode(ForkNode):
         """Return whether a failure is final: that of a step is, if steps can be undone."""
         return bool(self.undo) and lane.place.index < len(self.agent.steps)
 
-    def finish(self, fork: Activation, results: Results) -> None:
+    def finish(self, activation: Activation, results: Results) -> None:
         """If a step failed, undo the finished ones and raise the error."""
         results, failed = {**results}, dict[str, Exception]()
-        for number, start, schedule in self._in_flight(fork, results, self.tasks):
+        for number, start, schedule in self._in_flight(activation, results, self.tasks):
             results[number] = run_tasks([start], schedule, first=number)[0]
-        for number, name, start, schedule in self._undoing(fork, results, self.tasks):
+        for number, name, start, schedule in self._undoing(activation, results, self.tasks):
             with _noted(failed, name):
                 run_tasks([start], schedule, first=number)
-        self._check(fork, results, failed)
+        self._check(activation, results, failed)
 
-    async def afinish(self, fork: Activation, results: Results) -> None:
+    async def afinish(self, activation: Activation, results: Results) -> None:
         """If a step failed, undo the finished ones on the event loop and raise the error."""
         results, failed = {**results}, dict[str, Exception]()
-        for number, start, schedule in self._in_flight(fork, results, self.atasks):
+        for number, start, schedule in self._in_flight(activation, results, self.atasks):
             results[number] = (await arun_tasks([start], schedule, first=number))[0]
-        for number, name, start, schedule in self._undoing(fork, results, self.atasks):
+        for number, name, start, schedule in self._undoing(activation, results, self.atasks):
             with _noted(failed, name):
                 await arun_tasks([start], schedule, first=number)
-        self._check(fork, results, failed)
+        self._check(activation, results, failed)
 
-    def failure(self, fork: Activation, error: BaseException) -> BaseException:
+    def failure(self, activation: Activation, error: BaseException) -> BaseException:
         """Return the error that names the failed step."""
-        is_named = isinstance(error, StepFailedError) and error.workflow == fork.address
+        is_named = isinstance(error, StepFailedError) and error.workflow == activation.address
         if is_named or is_fatal(error):
             return error
         at, text, _ = failures(error)[0]
-        if at == fork.address:  # no step failed, but joining their values did
+        if at == activation.address:  # no step failed, but joining their values did
             return error
-        step = speaker_at(at.removeprefix(f"{fork.address}/").partition("/")[0])
-        named = StepFailedError(fork.address, step, text)
+        step = speaker_at(at.removeprefix(f"{activation.address}/").partition("/")[0])
+        named = StepFailedError(activation.address, step, text)
         join_failures(named, [error])
         keep_asked(named, asked_beside(error))
         return named
 
-    def _jobs(self, fork: Activation) -> list[Job]:
+    def _jobs(self, activation: Activation) -> list[Job]:
         numbers, declared = self._numbers, list(self.depends_on)
 
         def job(step: Step) -> Job:
             needs = tuple(numbers[name] for name in step.depends_on)
-            sees = partial(self.sees, fork.view, step)
-            made = Job(declared.index(step.name), fork.cursor, sees, needs)
+            sees = partial(self.sees, activation.view, step)
+            made = Job(declared.index(step.name), activation.cursor, sees, needs)
             if not callable(step.input):
                 return made
-            return made._replace(asks=partial(self._asking, fork.view, made, step))
+            return made._replace(asks=partial(self._asking, activation.view, made, step))
 
         return [job(step) for step in self.steps]
 
@@ -206,28 +206,28 @@ class WorkflowNode(ForkNode):
         return StepResult(last_text(result), data, "skipped" in result)
 
     def _in_flight(
-        self, fork: Activation, results: Results, tasks: Sequence[GatedTask]
+        self, activation: Activation, results: Results, tasks: Sequence[GatedTask]
     ) -> Iterator[tuple[int, Start, Schedule]]:
         """If a step failed in a resumed run, yield number, task, schedule of each without a result."""
-        if not (_failed(results) and fork.is_resumed):
+        if not (_failed(results) and activation.is_resumed):
             return
-        for number, job in enumerate(self._jobs(fork)):
+        for number, job in enumerate(self._jobs(activation)):
             if number in results or not all(_is_done(results.get(need)) for need in job.needs):
                 continue
             schedule = Schedule([()], inner_stop(is_owed=True), is_over=self.agent.on_error == "fail")
             again = _again(job, results)
-            yield number, tasks[job.lane].start_with(fork, again, schedule, number), schedule
+            yield number, tasks[job.lane].start_with(activation, again, schedule, number), schedule
 
     def _undoing(
-        self, fork: Activation, results: Results, tasks: Sequence[GatedTask]
+        self, activation: Activation, results: Results, tasks: Sequence[GatedTask]
     ) -> Iterator[tuple[int, str, Start, Schedule]]:
         """If a step failed, yield for each step to undo: task number, name, task and schedule."""
         for name, result in self._to_undo(results).items():
-            seen = after_step(fork.view, result)
+            seen = after_step(activation.view, result)
             number = self.undo[name]
-            job = Job(number, fork.cursor, _always(seen))
+            job = Job(number, activation.cursor, _always(seen))
             schedule = Schedule([()], inner_stop(is_owed=True))
-            yield number, name, tasks[number].start_with(fork, job, schedule, 0), schedule
+            yield number, name, tasks[number].start_with(activation, job, schedule, 0), schedule
 
     def _to_undo(self, results: Results) -> dict[str, LaneResult]:
         """If a step failed, return the results of the finished ones, the last to finish first."""
@@ -238,20 +238,20 @@ class WorkflowNode(ForkNode):
         by_name = {self.steps[number].name: results[number] for number in done}
         return {name: result for name, result in by_name.items() if name in self.undo}
 
-    def _check(self, fork: Activation, results: Results, failed: Mapping[str, Exception]) -> None:
+    def _check(self, activation: Activation, results: Results, failed: Mapping[str, Exception]) -> None:
         """If a step failed, raise the error, which lists the steps that were and were not undone."""
         first = next(iter(_failed(results)), None)
         if first is None:
             return
         undone = [name for name in self._to_undo(results) if name not in failed]
         error = StepFailedError(
-            fork.address,
+            activation.address,
             self.steps[first].name,
             results[first]["failed"],
             undone=undone,
             not_undone={name: shown_error(each) for name, each in failed.items()},
         )
-        mark_failure(error, fork.address, self.node_context.place.name)
+        mark_failure(error, activation.address, self.node_context.place.name)
         join_failures(error, [*failed.values(), error])
         raise error
 

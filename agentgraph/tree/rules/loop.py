@@ -36,7 +36,7 @@ def _can_end(agent: Agent, nearest: bool = True) -> bool:
     capabilities = kind.capabilities(inner)
     if capabilities.exit or (nearest and capabilities.break_loop):
         return True
-    inside = called_agents(inner) if kind.is_fork and not sub_agents(inner) else sub_agents(inner)
+    inside = called_agents(inner) if kind.is_parallel and not sub_agents(inner) else sub_agents(inner)
     return any(_can_end(child, nearest and not kind.goes_round) for child in inside)
 
 

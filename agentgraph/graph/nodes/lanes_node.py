@@ -1,4 +1,4 @@
-"""The node of a fork: runs lanes as LangGraph tasks and joins their results."""
+"""The node of an agent whose sub-agents run in lanes: runs and joins these."""
 
 import asyncio
 import time
@@ -6,19 +6,17 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 
-from agentgraph.agents.agents import ParallelAgent
 from agentgraph.agents.dependencies import upstream
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.concurrency import BRANCHES
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, without_running
 from agentgraph.graph.nodes.metering import metered
@@ -30,7 +28,7 @@ from agentgraph.graph.nodes.schedule import (
     arun_tasks,
     run_tasks,
 )
-from agentgraph.graph.nodes.stopping import NotBegun, inner_stop
+from agentgraph.graph.nodes.stopping import NotBegun
 from agentgraph.graph.stamps import home_at, speaker_at, stamped
 from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
@@ -39,13 +37,17 @@ from agentgraph.tree.addresses import Cursor, address, entered, is_inside
 
 Results = Mapping[int, LaneResult]
 """The results of lanes, by their numbers."""
+
+
 T = TypeVar("T")
+
+
 _Ended = tuple[LaneResult, Exception | None]
 """The result of a lane until it ended or failed, and the failure if it did."""
 
 
 class Job(NamedTuple):
-    """One run of a lane by a fork.
+    """One run of a lane by a node.
 
     Attributes:
         lane: The index of the lane.
@@ -67,7 +69,7 @@ class Job(NamedTuple):
     asks: Callable[[Results], Calls[RunState]] | None = None
 
 
-class ForkNode(Runnable[LaneState, Update]):
+class LanesNode(Runnable[LaneState, Update]):
     """Runs lanes; a subclass says which, when each may begin, and how failures are treated.
 
     Attributes:
@@ -85,7 +87,7 @@ class ForkNode(Runnable[LaneState, Update]):
         self.atasks = [GatedTask(lane.place.node, self._arunner(lane)) for lane in lanes]
 
     @abstractmethod
-    async def jobs(self, fork: Activation) -> list[Job]:
+    async def jobs(self, activation: Activation) -> list[Job]:
         """Return the jobs, each after those that it needs."""
 
     @abstractmethod
@@ -97,7 +99,7 @@ class ForkNode(Runnable[LaneState, Update]):
         """The drawing inside the node."""
         return picture_of(self.lanes)
 
-    async def not_run(self, fork: Activation, job: Job, results: Results) -> LaneResult | None:
+    async def not_run(self, activation: Activation, job: Job, results: Results) -> LaneResult | None:
         """Return the result of a job whose lane is not run at all; None if it is run."""
         return None
 
@@ -109,93 +111,99 @@ class ForkNode(Runnable[LaneState, Update]):
         """Return the messages that replace those of a lane whose failure is saved."""
         return ()
 
-    def joining(self, fork: Activation, results: Iterable[LaneResult]) -> list[BaseMessage]:
+    def joining(self, activation: Activation, results: Iterable[LaneResult]) -> list[BaseMessage]:
         """Return the changes of the history that lanes hand back."""
         return [each for result in results for each in result["messages"]]
 
-    def keep(self, fork: Activation, jobs: Sequence[Job], results: Results) -> None:
+    def keep(self, activation: Activation, jobs: Sequence[Job], results: Results) -> None:
         """Keep what an enclosing agent needs of the results."""
 
-    def finish(self, fork: Activation, results: Results) -> None:
+    def finish(self, activation: Activation, results: Results) -> None:
         """Run after all lanes have ended."""
 
-    async def afinish(self, fork: Activation, results: Results) -> None:
+    async def afinish(self, activation: Activation, results: Results) -> None:
         """Run after all lanes have ended, on the event loop."""
 
-    def failure(self, fork: Activation, error: BaseException) -> BaseException:
+    def failure(self, activation: Activation, error: BaseException) -> BaseException:
         """Return the error to raise when lanes failed with `error`."""
         return error
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: object) -> Update:
         """Run the lanes in threads."""
-        fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
-        with Reporter(fork), self._naming(fork):
-            if fork.meter is None:
-                return self._act(fork)
-            return run_calls(metered(fork, fork.meter, self._act, self._aact))
+        activation = Activation(self.node_context, input, config or {}, runs_lanes=True)
+        with Reporter(activation), self._naming(activation):
+            if activation.meter is None:
+                return self._act(activation)
+            return run_calls(metered(activation, activation.meter, self._act, self._aact))
 
     async def ainvoke(
         self, input: LaneState, config: RunnableConfig | None = None, **_: object
     ) -> Update:
         """Run the lanes on the event loop."""
-        fork = Activation(self.node_context, input, config or {}, runs_lanes=True)
-        with Reporter(fork), self._naming(fork):
-            if fork.meter is None:
-                return await self._aact(fork)
-            return await arun_calls(metered(fork, fork.meter, self._act, self._aact))
+        activation = Activation(self.node_context, input, config or {}, runs_lanes=True)
+        with Reporter(activation), self._naming(activation):
+            if activation.meter is None:
+                return await self._aact(activation)
+            return await arun_calls(metered(activation, activation.meter, self._act, self._aact))
 
-    def _act(self, fork: Activation) -> Update:
+    def _act(self, activation: Activation) -> Update:
         """Run the lanes, unless they have ended before, and return the update."""
-        if not fork.has_ended:
-            run_calls(fork.read_lanes())
-            jobs = run_calls(self.jobs(fork))
+        if not activation.has_ended:
+            run_calls(activation.read_lanes())
+            jobs = run_calls(self.jobs(activation))
             schedule = self.schedule(jobs)
-            starts = _starts(self.tasks, fork, jobs, schedule)
+            starts = _starts(self.tasks, activation, jobs, schedule)
             results = run_tasks(starts, schedule, self.first)
-            self.finish(fork, results)
-            self._join(fork, jobs, results, schedule.failures())
+            self.finish(activation, results)
+            self._join(activation, jobs, results, schedule.failures())
         asks = self.node_context.has_boundary
-        return self._with_text(fork, run_calls(fork.awaited_update()) if asks else fork.update())
+        return self._with_text(
+            activation, run_calls(activation.awaited_update()) if asks else activation.update()
+        )
 
-    async def _aact(self, fork: Activation) -> Update:
+    async def _aact(self, activation: Activation) -> Update:
         """Run the lanes, as `_act` does, on the event loop."""
-        if not fork.has_ended:
-            await arun_calls(fork.read_lanes())
-            jobs = await arun_calls(self.jobs(fork))
+        if not activation.has_ended:
+            await arun_calls(activation.read_lanes())
+            jobs = await arun_calls(self.jobs(activation))
             schedule = self.schedule(jobs)
-            starts = _starts(self.atasks, fork, jobs, schedule)
+            starts = _starts(self.atasks, activation, jobs, schedule)
             results = await arun_tasks(starts, schedule, self.first)
-            await self.afinish(fork, results)
-            self._join(fork, jobs, results, schedule.failures())
+            await self.afinish(activation, results)
+            self._join(activation, jobs, results, schedule.failures())
         asks = self.node_context.has_boundary
-        return self._with_text(fork, await arun_calls(fork.awaited_update()) if asks else fork.update())
+        return self._with_text(
+            activation, await arun_calls(activation.awaited_update()) if asks else activation.update()
+        )
 
-    def _with_text(self, fork: Activation, update: Update) -> Update:
-        if fork.text is not None:
-            update["position"]["text"] = fork.text
+    def _with_text(self, activation: Activation, update: Update) -> Update:
+        if activation.text is not None:
+            update["position"]["text"] = activation.text
         return update
 
     @contextmanager
-    def _naming(self, fork: Activation) -> Iterator[None]:
+    def _naming(self, activation: Activation) -> Iterator[None]:
         """Raise what `failure` returns for an error, unless the lanes ended in an earlier step."""
         try:
             yield
         except GraphBubbleUp:
             raise
         except Exception as error:
-            if fork.has_ended:
+            if activation.has_ended:
                 raise
-            marked = mark_failure(error, fork.address, fork.name, fork.output.emitter.step)
-            named = self.failure(fork, marked)
+            marked = mark_failure(
+                error, activation.address, activation.name, activation.output.emitter.step
+            )
+            named = self.failure(activation, marked)
             raise named from (marked.__cause__ if named is marked else marked)
 
     def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
-        def run(fork: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
+        def run(activation: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
             ended, began = None, time.time_ns() // 1000
             try:
                 try:
                     if self.may_skip or job.if_begun:
-                        ended = run_calls(self._not_run(fork, job, schedule))
+                        ended = run_calls(self._not_run(activation, job, schedule))
                     if job.asks is not None and not ended:
                         job, ended = run_calls(self._asked(job, job.asks, schedule))
                     ended = ended or lane.attempt(self._call(job, schedule))
@@ -203,20 +211,20 @@ class ForkNode(Runnable[LaneState, Update]):
                     schedule.hold(number).result()
                     raise
             except GraphDrained as stop:
-                if not _is_final(stop, fork, schedule):
+                if not _is_final(stop, activation, schedule):
                     raise
-                return self._stopped(fork, job)
-            return self._result(fork, job, schedule, (number, began), *ended)
+                return self._stopped(activation, job)
+            return self._result(activation, job, schedule, (number, began), *ended)
 
         return run
 
     def _arunner(self, lane: Lane) -> Callable[..., object]:
-        async def run(fork: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
+        async def run(activation: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
             ended, began = None, time.time_ns() // 1000
             try:
                 try:
                     if self.may_skip or job.if_begun:
-                        ended = await arun_calls(self._not_run(fork, job, schedule))
+                        ended = await arun_calls(self._not_run(activation, job, schedule))
                     if job.asks is not None and not ended:
                         job, ended = await arun_calls(self._asked(job, job.asks, schedule))
                     ended = ended or await lane.aattempt(self._call(job, schedule))
@@ -224,16 +232,16 @@ class ForkNode(Runnable[LaneState, Update]):
                     await asyncio.wrap_future(schedule.hold(number))
                     raise
             except GraphDrained as stop:
-                if not _is_final(stop, fork, schedule):
+                if not _is_final(stop, activation, schedule):
                     raise
-                return self._stopped(fork, job)
-            return self._result(fork, job, schedule, (number, began), *ended)
+                return self._stopped(activation, job)
+            return self._result(activation, job, schedule, (number, began), *ended)
 
         return run
 
-    async def _not_run(self, fork: Activation, job: Job, schedule: Schedule) -> _Ended | None:
+    async def _not_run(self, activation: Activation, job: Job, schedule: Schedule) -> _Ended | None:
         """Return the result of a lane that is not run, or why that is not known; None if it is run."""
-        result, failed = await self._tried(job, self.not_run(fork, job, schedule.results))
+        result, failed = await self._tried(job, self.not_run(activation, job, schedule.results))
         if failed is not None:
             return without_running(), failed
         return (result, None) if result else None
@@ -264,7 +272,7 @@ class ForkNode(Runnable[LaneState, Update]):
 
     def _result(
         self,
-        fork: Activation,
+        activation: Activation,
         job: Job,
         schedule: Schedule,
         run: tuple[int, int],
@@ -274,7 +282,7 @@ class ForkNode(Runnable[LaneState, Update]):
         """Return the result of a lane with its finish time, which is after those that it needed.
 
         Args:
-            fork: The activation of the fork.
+            activation: The activation of the node that runs the lanes.
             job: The job.
             schedule: The schedule.
             run: The number of the lane, and when it began.
@@ -282,9 +290,9 @@ class ForkNode(Runnable[LaneState, Update]):
             error: How it failed.
         """
         if error is not None:
-            self._keep_failure(fork, job, result, error)
+            self._keep_failure(activation, job, result, error)
         elif "stopped" in result:
-            return self._stopped(fork, job)
+            return self._stopped(activation, job)
         before = [schedule.results[need]["finished"] + 1 for need in job.needs]
         result["number"], result["began"] = run
         result["finished"] = max([time.time_ns() // 1000, *before])
@@ -292,7 +300,9 @@ class ForkNode(Runnable[LaneState, Update]):
             result["needs"] = [*job.needs]
         return result
 
-    def _keep_failure(self, fork: Activation, job: Job, result: LaneResult, error: Exception) -> None:
+    def _keep_failure(
+        self, activation: Activation, job: Job, result: LaneResult, error: Exception
+    ) -> None:
         """Add a failure and the messages that replace the lane's to its result, and emit them.
 
         Raises:
@@ -302,10 +312,10 @@ class ForkNode(Runnable[LaneState, Update]):
         if is_fatal(marked) or not self.keeps_failure(lane):
             raise marked
         at, text, _ = failures(marked)[0]
-        emitter = fork.output.new_emitter(is_concurrent=True)
+        emitter = activation.output.new_emitter(is_concurrent=True)
         emitter.discard_questions(self._inside(job))
         emitter.add_errors(marked)
-        name = speaker_at(home_at(at, fork.node_context.paths.inner_names))
+        name = speaker_at(home_at(at, activation.node_context.paths.inner_names))
         instead = [stamped(message, at, name) for message in self.instead(text)]
         for message in instead:
             emitter.add_message(message)
@@ -313,9 +323,9 @@ class ForkNode(Runnable[LaneState, Update]):
         result["failed"] = text
         result["position"] = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
 
-    def _stopped(self, fork: Activation, job: Job) -> LaneResult:
+    def _stopped(self, activation: Activation, job: Job) -> LaneResult:
         """Return the result of a lane that is stopped for good; nobody has to answer its questions."""
-        emitter, at = fork.output.new_emitter(is_concurrent=True), self._address(job)
+        emitter, at = activation.output.new_emitter(is_concurrent=True), self._address(job)
         emitter.discard_questions(self._inside(job))
         result = without_running("stopped")
         if notes := emitter.end():
@@ -331,26 +341,26 @@ class ForkNode(Runnable[LaneState, Update]):
         return address(place, entered(place, job.cursor))
 
     def _join(
-        self, fork: Activation, jobs: Sequence[Job], results: Results, failed: Sequence[Failure]
+        self, activation: Activation, jobs: Sequence[Job], results: Results, failed: Sequence[Failure]
     ) -> None:
         """Write the results of the lanes, and void the events of lanes without a result."""
         ended = results.values()
         signals = {result["signal"] for result in ended}
         if "exit" in signals:
-            fork.signal("exit", is_emitted=True)
+            activation.signal("exit", is_emitted=True)
         elif "break_loop" in signals:
-            fork.signal("break_loop", is_emitted=True)
-        fork.output.add_emitted(self.joining(fork, ended))
-        fork.output.write(self._writes(fork, jobs, results))
+            activation.signal("break_loop", is_emitted=True)
+        activation.output.add_emitted(self.joining(activation, ended))
+        activation.output.write(self._writes(activation, jobs, results))
         if not self.lanes[0].place.is_called:  # an item's lane starts with a fresh record
-            fork.output.keep_changes(*(each.get("middleware", {}) for each in ended))
-        self.keep(fork, jobs, results)
+            activation.output.keep_changes(*(each.get("middleware", {}) for each in ended))
+        self.keep(activation, jobs, results)
         for number, job in enumerate(jobs):
-            discarded = () if number in results else fork.output.emitter.ids_at(self._inside(job))
+            discarded = () if number in results else activation.output.emitter.ids_at(self._inside(job))
             if discarded:
-                fork.output.emitter.add_note("discarded", [*dict.fromkeys(discarded)])
+                activation.output.emitter.add_note("discarded", [*dict.fromkeys(discarded)])
         for failure in failed:
-            fork.output.emitter.add_error(failure)
+            activation.output.emitter.add_error(failure)
 
     def _inside(self, job: Job) -> Callable[[str], bool]:
         """Return a function that returns whether an address is inside the lane of a job."""
@@ -358,10 +368,10 @@ class ForkNode(Runnable[LaneState, Update]):
         cursor = entered(place, job.cursor)
         return lambda at: is_inside(self.node_context.tree, at, place, cursor)
 
-    def _writes(self, fork: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
+    def _writes(self, activation: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
         """Return the writes of the lanes, in declared order."""
         handed_back = {number: result["values"] for number, result in results.items()}
-        return fork.view.state.joined(fork.address, handed_back, beside(jobs))
+        return activation.view.state.joined(activation.address, handed_back, beside(jobs))
 
 
 def beside(jobs: Sequence[Job]) -> Beside:
@@ -371,43 +381,17 @@ def beside(jobs: Sequence[Job]) -> Beside:
     return lambda one, other: one not in before(other) and other not in before(one)
 
 
-def _is_final(stop: GraphDrained, fork: Activation, schedule: Schedule) -> bool:
+def _is_final(stop: GraphDrained, activation: Activation, schedule: Schedule) -> bool:
     """Return whether a lane that is stopped never goes on, as another one has failed for good.
 
     A lane that an earlier run left in the middle of a step goes on if this one did not begin that step
     again: what the step has done is not known.
     """
     is_left = isinstance(stop, NotBegun) and stop.control is schedule.control
-    return schedule.is_over and not (is_left and fork.is_resumed)
+    return schedule.is_over and not (is_left and activation.is_resumed)
 
 
 def _starts(
-    tasks: Sequence[GatedTask], fork: Activation, jobs: Sequence[Job], schedule: Schedule
+    tasks: Sequence[GatedTask], activation: Activation, jobs: Sequence[Job], schedule: Schedule
 ) -> list[Start]:
-    return [tasks[job.lane].start_with(fork, job, schedule, n) for n, job in enumerate(jobs)]
-
-
-class ParallelNode(ForkNode):
-    """Runs the branches; each runs as far as it can before the run pauses."""
-
-    def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
-        self.agent = cast(ParallelAgent, node_context.place.agent)
-        super().__init__(node_context, lanes)
-
-    async def jobs(self, fork: Activation) -> list[Job]:
-        """Return a job for each branch."""
-        return [Job(n, fork.cursor, lambda _: fork.view.seen) for n in range(len(self.lanes))]
-
-    def schedule(self, jobs: Sequence[Job]) -> Schedule:
-        """Return a schedule in which all may begin, up to the agent's `max_concurrency` at once."""
-        needs = [job.needs for job in jobs]
-        limit = self.agent.max_concurrency or BRANCHES
-        return Schedule(needs, inner_stop(), on_error=self.agent.on_error, at_once=limit)
-
-    def keeps_failure(self, lane: Lane) -> bool:
-        """Return whether failures become messages."""
-        return self.agent.on_error == "collect"
-
-    def instead(self, error: str) -> list[BaseMessage]:
-        """Return the message that replaces a failed branch's."""
-        return [AIMessage(f"Failed: {error}")]
+    return [tasks[job.lane].start_with(activation, job, schedule, n) for n, job in enumerate(jobs)]
