@@ -18,11 +18,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import reason
 from agentgraph.window.calls import Window
 from agentgraph.window.guard import Guard, has_token
 from agentgraph.window.joined import PAGE, joined_modules
+from agentgraph.window.refusals import refusal
 from agentgraph.window.updates import thread_updates
 
 log = logging.getLogger("agentgraph")
@@ -38,7 +38,7 @@ def make_app(window: Window, token: str) -> Starlette:
 
     Args:
         window: Answers the calls.
-        token: What a call has to bring in the header `X-Token`, and `/thread_updates` in its query.
+        token: What a call has to bring in the header `X-Token`, and `/news` in its query.
     """
     app = Starlette(
         routes=[
@@ -92,15 +92,8 @@ async def _call(request: Request) -> Response:
     window: Window = request.app.state.window
     try:
         return _answer(await run_in_threadpool(window.call, name, arguments))
-    except AgentGraphError as error:
-        log.info("the call %s is refused: %s", name, reason(error))
-        body = {"error": type(error).__name__, "detail": str(error)}
-        questions = getattr(error, "questions", None)
-        return _answer(body | ({"questions": questions} if questions else {}), error.http_status)
     except Exception as error:
-        log.exception("the call %s failed", name)
-        told = f"{type(error).__name__}: {reason(error)}; the log of the server says where"
-        return _answer({"error": "ServerError", "detail": told}, 500)
+        return _answer(*refusal(name, error, "server"))
 
 
 async def _arguments_of(request: Request) -> object:
@@ -144,14 +137,14 @@ async def _news(request: Request) -> Response:
         raise HTTPException(422, "news: thread is missing; name one, as in /news?thread=monday")
     since = request.headers.get("last-event-id") or request.query_params.get("since") or None
 
-    async def told() -> AsyncIterator[bytes]:
+    async def sent() -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
         async for kind, data in thread_updates(window, thread_id, since):
             name = b"id: %s\n" % _line(data["upto"]) if kind == "timeline" else b""
             yield b"%sevent: %s\ndata: %s\n\n" % (name, kind.encode(), _encoded(data))
 
     return StreamingResponse(
-        told(), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        sent(), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
     )
 
 

@@ -27,10 +27,9 @@ from typing import Any
 
 import anyio
 
-from agentgraph.errors import AgentGraphError
 from agentgraph.events.json_forms import JsonObject
-from agentgraph.safe_repr import said
 from agentgraph.window.calls import Window
+from agentgraph.window.refusals import refusal
 from agentgraph.window.updates import thread_updates
 
 log = logging.getLogger("agentgraph")
@@ -118,13 +117,8 @@ class CellBackend:
     def _answer_to(self, name: str, arguments: object) -> JsonObject:
         try:
             return {"answer": self.window.call(name, arguments)}
-        except AgentGraphError as error:
-            questions = getattr(error, "questions", None)
-            return {"error": str(error), "kind": type(error).__name__, "questions": questions}
         except Exception as error:
-            log.exception("the call %s failed", name)
-            text = f"{type(error).__name__}: {said(error)}; the log of the kernel says where"
-            return {"error": text, "kind": "KernelError"}
+            return refusal(name, error, "kernel").data
 
     def _follow(self, key: Key, thread_id: str, since: str | None) -> None:
         with self._lock:

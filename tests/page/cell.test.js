@@ -31,7 +31,7 @@ test("a call is answered by its number, and refused with the kernel's words", as
   const [{view}, {call, name, arguments: args}] = model.sent;
   assert.deepEqual([name, args], ["thread", {thread_id: "t"}]);
   hear({view: "another", call, answer: 0});
-  hear({view, call, error: "there is no thread 't'", kind: "UnknownThreadError"});
+  hear({view, call, error: "UnknownThreadError", detail: "there is no thread 't'"});
   hear({view, call: call - 1, answer: {title: "desk"}});
   assert.deepEqual(await first, {title: "desk"});
   await assert.rejects(second, {message: "there is no thread 't'", kind: "UnknownThreadError"});

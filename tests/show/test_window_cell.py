@@ -16,9 +16,12 @@ from helpers import says
 from helpers.commands import wait_until
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from starlette.testclient import TestClient
 
 import agentgraph as ag
+from agentgraph.window.app import make_app
 from agentgraph.window.calls import Window
 from agentgraph.window.cell_backend import CellBackend
 from agentgraph.window.static_view import ROWS, static_view
@@ -125,8 +128,8 @@ def test_the_kernel_answers_calls_each_once_and_refuses_in_words(kernel: Kernel)
     assert kernel.hear(call=2)["answer"] == {"thread_id": "once"}
     kernel.send({"call": 3, "name": "fly", "arguments": {}})
     refused = kernel.hear(call=3)
-    assert refused["kind"] == "AgentGraphError"
-    assert refused["error"].startswith("there is no call 'fly'")
+    assert refused["error"] == "AgentGraphError"
+    assert refused["detail"].startswith("there is no call 'fly'")
     begun = "while not (threads := runner.threads()): time.sleep(0.01)\nprint(len(threads))"
     assert kernel.run(begun) == "1\n"
     assert len({str(each) for each in kernel.heard if each.get("call") == 2}) == 1
@@ -335,3 +338,32 @@ def test_what_is_no_runner_and_a_saver_for_async_calls_alone_are_refused() -> No
         r"^AsyncSqliteSaver serves only .*, or use sqlite_saver\(\) on the same file$",
         asyncio.run(refused()),
     )
+
+
+REFUSED = {
+    "a call that is not there": ("fly", {}),
+    "a thread that is not there": ("thread", {"thread_id": "none", "line": "x"}),
+    "arguments that do not fit": ("thread", {"thread": 1}),
+    "an answer that does not fit": ("answer", {"thread_id": "t"}),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED)
+def test_a_call_is_refused_in_one_form_by_the_server_and_by_the_kernel(
+    refused: tuple[str, Any],
+) -> None:
+    name, arguments = refused
+    runner = ag.Runner(ag.human("boss", "Print?", response_schema=bool), checkpointer=InMemorySaver())
+    paused = runner.invoke("Go.", thread_id="t")
+    if name == "answer":
+        arguments = {**arguments, "answers": {paused.pending[0].id: 5}}
+    window = Window(runner, "s")
+    answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    message = {"view": "v", "call": 1, "name": name, "arguments": arguments}
+    CellBackend(window, answers.put).receive(message)
+    by_kernel = answers.get(timeout=PATIENCE)
+    with TestClient(make_app(window, "token"), base_url="http://127.0.0.1") as client:
+        by_server = client.post(f"/call/{name}", json=arguments, headers={"X-Token": "token"})
+    assert not by_server.is_success
+    assert {"view": "v", "call": 1, **by_server.json()} == by_kernel
+    assert ("questions" in by_kernel) is (name == "answer")

@@ -155,7 +155,7 @@ class Meter:
             )
 
     async def within(self, work: Callable[..., Awaitable[T]], *arguments: object) -> T:
-        """Await the work of an agent as long as agents may still work; in a parallel node lanes do.
+        """Await the work of an agent while agents may work; a parallel node leaves that to its lanes.
 
         Raises:
             LimitError: It took longer.

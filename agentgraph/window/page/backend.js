@@ -22,6 +22,15 @@ const OTHER_TOKEN =
 export const NEWS = ["thread", "timeline", "text", "failed"];
 
 /**
+ * The error of a call that was refused.
+ *
+ * @param {Partial<Refusal>} refusal
+ */
+export function errorOf({error: kind, detail, questions}) {
+  return Object.assign(new Error(detail), {kind, questions});
+}
+
+/**
  * @param {string} token
  * @returns {Backend}
  */
@@ -37,8 +46,7 @@ export function serverBackend(token) {
     }
     const data = await reply.json().catch(() => ({}));
     if (reply.ok) return data;
-    const {error: kind, detail = reply.statusText, questions} = /** @type {Partial<Refusal>} */ (data);
-    throw Object.assign(new Error(detail), {kind, status: reply.status, questions});
+    throw Object.assign(errorOf({detail: reply.statusText, ...data}), {status: reply.status});
   }
 
   /** @type {Backend["follow"]} */

@@ -1,10 +1,10 @@
 // Opens the window in a cell of a notebook: its calls go to the kernel, as messages of a widget.
 
-import {NEWS} from "./backend.js";
+import {NEWS, errorOf} from "./backend.js";
 import {mount} from "./window.js";
 
 /** @import {Backend, Hear, Heard} from "./page.d.ts" */
-/** @import {News} from "./shapes.d.ts" */
+/** @import {News, Refusal} from "./shapes.d.ts" */
 
 const CELL_BEAT = 1_500; // milliseconds, after which what nobody has answered is sent again
 const CELL_TRIES = 3; // how often
@@ -27,7 +27,7 @@ const CELL_ENDED = "The kernel of this cell has ended, or was started again: run
 /**
  * What the kernel sends: answers of calls, by their numbers, and news, by those of the followers.
  *
- * @typedef {{call: number, answer?: any, error?: string, kind?: string, questions?: object}} Answer
+ * @typedef {{call: number, answer?: any} & Partial<Refusal>} Answer
  * @typedef {{follow: number, kind: keyof Heard | "quiet", data: any}} Told
  * @typedef {{view: string} & (Answer | Told)} FromKernel
  */
@@ -106,13 +106,13 @@ export function cellBackend(model, tell = () => {}) {
   }
 
   /** @param {Answer} answer */
-  function answer({call, answer: data, error, kind, questions}) {
+  function answer({call, answer: data, ...refusal}) {
     const waiting = calls.get(call);
     if (!waiting) return;
     calls.delete(call);
     if (!calls.size) tell("");
-    if (error === undefined) waiting.resolve(data);
-    else waiting.reject(Object.assign(new Error(error), {kind, questions}));
+    if (refusal.error === undefined) waiting.resolve(data);
+    else waiting.reject(errorOf(refusal));
   }
 
   /**
