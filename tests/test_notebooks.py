@@ -41,6 +41,15 @@ def answered(body: Body) -> str:
     return f"1. Answer to {len(body['messages'])} messages."
 
 
+BEGIN = """
+import gc, sys
+sys.modules["mermaidx"] = None
+import agentgraph, langchain_openai
+gc.freeze()
+"""
+"""What a kernel runs first: `%reset` collects garbage, and need not go through all modules each time."""
+
+
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[KernelManager]:
     """Start one kernel for all notebooks, as importing LangGraph takes seconds.
@@ -53,7 +62,7 @@ def kernel() -> Iterator[KernelManager]:
     client = manager.client()
     client.start_channels()
     client.wait_for_ready(timeout=120)
-    client.execute_interactive("import sys; sys.modules['mermaidx'] = None", timeout=60)
+    client.execute_interactive(BEGIN, timeout=120)
     client.stop_channels()
     yield manager
     manager.shutdown_kernel(now=True)
@@ -68,7 +77,7 @@ def test_a_notebook_shows_what_is_committed_and_speaks_with_a_real_model(
     notebook: Any = nbformat.read(path, as_version=4)
     committed = [shown(cell) for cell in code(notebook)]
     key = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": openai_server.base_url}
-    forget = f"%reset -f\nimport os\nfor name in {[*key]}: os.environ.pop(name, None)\n%reset -f"
+    forget = f"import os\nfor name in {[*key]}: os.environ.pop(name, None)\n%reset -f"
     cells = [nbformat.v4.new_code_cell(source) for source in (forget, f"os.environ.update({key})")]
     again = nbformat.v4.new_code_cell(code(notebook)[-1].source)
     notebook.cells = [cells[0], *notebook.cells, cells[1], again]
