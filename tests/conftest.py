@@ -40,6 +40,12 @@ def openai_server() -> Iterator[OpenAIServer]:
     assert server.errors == []
 
 
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no key of OpenAI's."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
 @pytest.fixture(params=[Sync, Async])
 def drive(request: pytest.FixtureRequest) -> Drive:
     """Run a test on the sync and on the async methods of the runner."""

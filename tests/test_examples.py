@@ -24,6 +24,8 @@ from examples.lead_scoring.app import lead_scoring
 from examples.nightly_batch import offline as inbox
 from examples.nightly_batch.app import nightly_batch
 
+pytestmark = pytest.mark.usefixtures("offline")
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 FOLDERS = sorted({path.parent for path in EXAMPLES.glob("*/app.py")} - {EXAMPLES / "web"})
 """The ports; the web application has tests of its own, `test_web_example.py` and `web/`."""
@@ -31,11 +33,6 @@ PROGRAM = str(Path(sys.prefix) / "bin" / "agentgraph")
 COMMAND = re.compile(r"^(?:agentgraph|python) .*", re.MULTILINE)
 
 each_example = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
 def chosen(result: ag.Result) -> list[str]:

@@ -47,7 +47,7 @@ sys.modules["mermaidx"] = None
 import agentgraph, langchain_openai
 gc.freeze()
 """
-"""What a kernel runs first: `%reset` collects garbage, and need not go through all modules each time."""
+"""What a kernel runs first: `%reset` collects garbage, and need not go through all modules for it."""
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,7 @@ from agentgraph.testing import ScriptedChatModel, call, calls
 from examples.customer_support.app import customer_support
 from examples.hierarchical_teams.app import hierarchical_teams, writing_team
 
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+pytestmark = pytest.mark.usefixtures("offline")
 
 
 # hierarchical teams

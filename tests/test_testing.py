@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from helpers import says, texts
+from helpers import says, scripted, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import (
@@ -23,10 +23,6 @@ from pydantic import BaseModel
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, ScriptError, pairing_faults, transcript
-
-
-def script(*responses: Any) -> ScriptedChatModel:
-    return ScriptedChatModel(responses=list(responses))
 
 
 def call(name: str, **args: Any) -> dict[str, Any]:
@@ -61,7 +57,7 @@ ASKS = AIMessage("", tool_calls=[call("weather", city="Rome")])
 
 
 def test_a_script_is_followed_in_order_sync_async_and_streamed() -> None:
-    model = script("first", ASKS, AIMessage("third"), "")
+    model = scripted("first", ASKS, AIMessage("third"), "")
     said = [model.invoke("1"), asyncio.run(model.ainvoke("2")), added_up(list(model.stream("3")))]
     said.append(model.invoke("4"))
     assert [message.text for message in said] == ["first", "", "third", ""]
@@ -73,7 +69,7 @@ def test_a_script_is_followed_in_order_sync_async_and_streamed() -> None:
 def test_an_exception_in_a_script_is_raised_as_it_is_and_the_next_response_follows(
     error: BaseException,
 ) -> None:
-    model = script(error, error, "fine")
+    model = scripted(error, error, "fine")
     for asked in (model.invoke, lambda text: list(model.stream(text))):
         with pytest.raises(type(error)) as caught:
             asked("hello")
@@ -82,7 +78,7 @@ def test_an_exception_in_a_script_is_raised_as_it_is_and_the_next_response_follo
 
 
 def test_a_function_in_a_script_is_called_with_the_input_and_gives_any_response() -> None:
-    model = script(
+    model = scripted(
         lambda messages: messages.pop().text.upper(),
         lambda messages: AIMessage(str(len(messages))),
         lambda messages: ValueError(messages[0].text),
@@ -114,7 +110,7 @@ def test_a_function_alone_is_a_script_without_end() -> None:
 
 
 def test_a_script_that_runs_out_says_how_long_it_was_and_what_came_last() -> None:
-    model = script("one", ValueError("two"), "three")
+    model = scripted("one", ValueError("two"), "three")
     model.invoke("hello")
     with pytest.raises(ValueError, match="two"):
         model.invoke("hello")
@@ -130,7 +126,7 @@ def test_a_script_that_runs_out_says_how_long_it_was_and_what_came_last() -> Non
     assert issubclass(ScriptError, ag.AgentGraphError)
     assert issubclass(ScriptError, AssertionError)
     with pytest.raises(ScriptError) as caught:
-        script().invoke("hello")
+        scripted().invoke("hello")
     assert str(caught.value) == (
         "the script has 0 responses, and this is call 1; the last message sent is 'hello'"
     )
@@ -138,7 +134,7 @@ def test_a_script_that_runs_out_says_how_long_it_was_and_what_came_last() -> Non
 
 def test_threads_may_share_a_model() -> None:
     numbers = [str(i) for i in range(300)]
-    model = script(*numbers)
+    model = scripted(*numbers)
     with ThreadPoolExecutor(16) as threads:
         said = list(threads.map(lambda text: model.invoke(text).text, numbers))
     assert sorted(said, key=int) == numbers
@@ -176,7 +172,7 @@ REPLIES: dict[str, str | AIMessage] = {
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
 def test_the_chunks_of_a_stream_add_up_to_the_whole(reply: str | AIMessage) -> None:
-    model = script(reply, reply)
+    model = scripted(reply, reply)
     chunks = list(model.stream("hello"))
     assert data(added_up(chunks)) == data(model.invoke("hello"))
     assert len({chunk.id for chunk in chunks}) == 1
@@ -186,13 +182,13 @@ def test_the_chunks_of_a_stream_add_up_to_the_whole(reply: str | AIMessage) -> N
 @given(text=st.text())
 @settings(max_examples=100, deadline=None)
 def test_a_stream_loses_nothing_of_any_text(text: str) -> None:
-    assert "".join(chunk.text for chunk in script(text).stream("hello")) == text
+    assert "".join(chunk.text for chunk in scripted(text).stream("hello")) == text
 
 
 def test_a_stream_gives_a_text_word_by_word_and_a_call_in_pieces() -> None:
-    chunks = list(script("one  two\nthree").stream("hello"))
+    chunks = list(scripted("one  two\nthree").stream("hello"))
     assert [chunk.text for chunk in chunks] == ["one  ", "two\n", "three", ""]
-    pieces = [piece for chunk in script(ASKS).stream("hello") for piece in chunk.tool_call_chunks]
+    pieces = [piece for chunk in scripted(ASKS).stream("hello") for piece in chunk.tool_call_chunks]
     assert [(piece["name"], piece["args"], piece["id"]) for piece in pieces] == [
         ("weather", '{"city":', "call_weather"),
         (None, ' "Rome"}', None),
@@ -200,7 +196,7 @@ def test_a_stream_gives_a_text_word_by_word_and_a_call_in_pieces() -> None:
 
 
 def test_the_id_of_a_message_that_has_one_is_kept() -> None:
-    model = script(*[AIMessage("one two", id="mine")] * 2)
+    model = scripted(*[AIMessage("one two", id="mine")] * 2)
     assert {chunk.id for chunk in model.stream("hello")} == {model.invoke("hello").id} == {"mine"}
 
 
@@ -213,7 +209,7 @@ def test_a_model_that_counts_tokens_counts_a_word_as_one(asked: str) -> None:
 
 
 def test_tools_that_are_bound_are_recorded_as_openai_describes_them_and_change_no_script() -> None:
-    model = script(ASKS, "done")
+    model = scripted(ASKS, "done")
     assert model.tools == []
     bound = model.bind_tools([weather, Verdict], tool_choice="any")
     assert [described["function"]["name"] for described in model.tools] == ["weather", "Verdict"]
@@ -232,7 +228,7 @@ def test_tools_that_are_bound_are_recorded_as_openai_describes_them_and_change_n
 
 
 def test_structured_output_is_a_call_of_the_schema() -> None:
-    model = script(AIMessage("", tool_calls=[call("Verdict", good=True)]))
+    model = scripted(AIMessage("", tool_calls=[call("Verdict", good=True)]))
     assert model.with_structured_output(Verdict).invoke("Well?") == Verdict(good=True)
 
 
@@ -285,7 +281,7 @@ def test_calls_and_results_must_match(messages: list[BaseMessage], faults: list[
 
 
 def test_an_input_in_which_they_do_not_is_refused_with_all_its_faults() -> None:
-    model = script("fine", lambda messages: "never asked", "never asked", "fine")
+    model = scripted("fine", lambda messages: "never asked", "never asked", "fine")
     model.invoke("hello")
     with pytest.raises(ScriptError) as caught:
         model.invoke([ASKED, result("weather"), HumanMessage("Well?")])
@@ -302,7 +298,7 @@ def test_an_input_in_which_they_do_not_is_refused_with_all_its_faults() -> None:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_one_message_twice_in_a_script_becomes_two_messages_of_the_history(stream: bool) -> None:
     again = AIMessage("Again.")
-    runner = ag.Runner(ag.loop("l", [ag.chat_agent("a", script(again, again))], max_iterations=2))
+    runner = ag.Runner(ag.loop("l", [ag.chat_agent("a", scripted(again, again))], max_iterations=2))
     events = list(runner.query("Go.", thread_id="t", stream=stream))
     assert transcript(events) == ["l/a: Again.", "l/a/a: Again."]
     history = runner.graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"]
@@ -323,8 +319,8 @@ def test_a_transcript_gives_a_run_in_lines_without_chunks() -> None:
         "report",
         [
             ag.loop("refine", [ag.function_agent("editor", editor)], max_iterations=None),
-            ag.chat_agent("writer", script("One\ntwo.")),
-            ag.chat_agent("critic", script(ValueError("no"), "Good.")),
+            ag.chat_agent("writer", scripted("One\ntwo.")),
+            ag.chat_agent("critic", scripted(ValueError("no"), "Good.")),
             ag.function_agent("last", lambda ctx: ag.Exit()),
         ],
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import scripted, shapes
+from helpers import mail, scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ContextEditingMiddleware,
@@ -50,11 +50,6 @@ def tools() -> list[Any]:
     def broken(topic: str) -> str:
         """Do nothing but fail."""
         raise ValueError(topic)
-
-    @tool
-    def mail(to: str) -> str:
-        """Send a mail."""
-        return f"sent to {to}"
 
     return [look, broken, mail]
 

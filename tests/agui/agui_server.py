@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypedDict
 import uvicorn
 from ag_ui.core import RunAgentInput
 from ag_ui.encoder import EventEncoder
+from helpers import mail
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -43,11 +44,6 @@ def once(*made: Any, text: str = "", then: str = "Done.") -> ScriptedChatModel:
 def weather(city: str) -> str:
     """Return the weather of a city."""
     return f"sunny in {city}"
-
-
-def mail(to: str) -> str:
-    """Send a mail."""
-    return f"sent to {to}"
 
 
 class State(TypedDict, total=False):

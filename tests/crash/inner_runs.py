@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Send
-from sites import named
+from sites import idle, named
 
 import agentgraph as ag
 from agentgraph.show.lines import event_text
@@ -273,11 +273,6 @@ def middleware(name: str) -> Build:
         return caller([idle], "idle", name="outer", middleware=[named("Inner", **methods)])
 
     return build
-
-
-def idle() -> str:
-    """Do nothing."""
-    return "idle"
 
 
 def chat(inner: InnerRun, **options: Any) -> ag.Agent:

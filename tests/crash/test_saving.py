@@ -183,10 +183,10 @@ class Failing(Watched):
 
     def finish(self, text: str = "Go.") -> list[Heard]:
         """Bring a turn to its end, and return what was heard so far."""
-        before = len(self.look().turns)
+        before = len(self.thread().turns)
         parts = [self.run(text)]
         while len(parts) < MOST_CALLS:
-            left = self.look()
+            left = self.thread()
             begun = len(left.turns) > before
             self.check_listed(left, text if begun else None)
             is_over = parts[-1].error is None and not left.pending
@@ -195,10 +195,6 @@ class Failing(Watched):
                 return self.parts
             parts.append(self.resume(*["yes"][: len(left.pending)]) if begun else self.run(text))
         raise AssertionError(f"the thread does not come to its end: {shown(parts[-1].error)}")
-
-    def look(self) -> ag.Thread:
-        found: ag.Thread = self.use(lambda r: r.thread("t"), lambda r: r.athread("t"))
-        return found
 
     def check_listed(self, left: ag.Thread, begun: str | None) -> None:
         """Check that the thread is listed as what it is, with the message of a turn that has begun."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from helpers.cached import Cache, Ran
+from helpers.running import RAN
 from langgraph.cache.memory import InMemoryCache
 from langgraph.cache.sqlite import SqliteCache
 
@@ -18,3 +19,8 @@ def cache(request: pytest.FixtureRequest, tmp_path: Path) -> Cache:
 @pytest.fixture
 def ran() -> Ran:
     return Ran()
+
+
+@pytest.fixture
+def nothing_ran() -> None:
+    RAN.clear()

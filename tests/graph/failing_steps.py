@@ -16,6 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from helpers import emit
 from langgraph.types import RetryPolicy
 
 import agentgraph as ag
@@ -200,10 +201,6 @@ def die(writes: Any) -> None:
     failed = [each for name, each in writes if name == "__return__" and "failed" in each]
     if failed and not IS_RESUMED and "bad" in failed[0]["failed"]:
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def emit(event: ag.AgentEvent) -> None:
-    print(json.dumps(event.to_dict()), flush=True)
 
 
 async def arun(tree: ag.Agent) -> None:

@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from helpers import emit
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.cache.sqlite import SqliteCache
@@ -166,10 +167,6 @@ TREES: list[Callable[[], ag.Agent]] = [
     *[loop, cached, agents, foreign, running],
     *[undoable, failing, undone_in_two],
 ]
-
-
-def emit(event: ag.AgentEvent) -> None:
-    print(json.dumps(event.to_dict()), flush=True)
 
 
 def runner(tree: ag.Agent, saver: Any) -> ag.Runner:

@@ -3,9 +3,8 @@
 from typing import Any
 
 import pytest
-from helpers import Drive, failing, foreign, lines, says, scripted
+from helpers import Drive, around, failing, foreign, lines, says, scripted
 from langchain.agents import create_agent
-from langgraph.graph import START, MessagesState, StateGraph
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -13,13 +12,6 @@ from agentgraph.testing import call, calls
 
 def two_steps(**options: Any) -> Any:
     return foreign(lambda _: "one", lambda _: "two", **options)
-
-
-def around(graph: Any) -> Any:
-    builder = StateGraph(MessagesState)
-    builder.add_node("inner", graph)
-    builder.add_edge(START, "inner")
-    return builder.compile()
 
 
 INSTEAD = (

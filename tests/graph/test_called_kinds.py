@@ -21,12 +21,9 @@ from pydantic import BaseModel
 import agentgraph as ag
 from agentgraph.testing import call as tool_call
 
+pytestmark = pytest.mark.usefixtures("nothing_ran")
+
 PROGRAM = Path(__file__).with_name("killed_call.py")
-
-
-@pytest.fixture(autouse=True)
-def nothing_ran() -> None:
-    RAN.clear()
 
 
 class Found(BaseModel):

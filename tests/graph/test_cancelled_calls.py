@@ -12,12 +12,9 @@ from langgraph.types import interrupt
 
 import agentgraph as ag
 
+pytestmark = pytest.mark.usefixtures("nothing_ran")
+
 _GIVEN_UP = "flow/slow(0): [error] TimeoutError('the function does not await it any more')"
-
-
-@pytest.fixture(autouse=True)
-def nothing_ran() -> None:
-    RAN.clear()
 
 
 async def _wait(ctx: ag.Context) -> str:

@@ -12,7 +12,19 @@ from threading import RLock
 from typing import Annotated, Any
 
 import pytest
-from helpers import Disk, Drive, chat, foreign, removal, says, scripted, sees, unvoided, yields
+from helpers import (
+    Disk,
+    Drive,
+    chat,
+    foreign,
+    removal,
+    says,
+    scripted,
+    sees,
+    texts_in,
+    unvoided,
+    yields,
+)
 from langchain.agents import create_agent
 from langchain.agents.middleware import PIIMiddleware, SummarizationMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -25,10 +37,6 @@ import agentgraph as ag
 from agentgraph.testing import call, calls
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
-
-
-def history_of(runner: ag.Runner) -> list[str]:
-    return [each.text for each in runner.graph.get_state(CONFIG).values["messages"]]
 
 
 def run(drive: Drive, tree: ag.Agent) -> tuple[ag.Runner, list[ag.AgentEvent]]:
@@ -118,7 +126,7 @@ def test_a_tool_may_change_the_words_of_its_agent_and_of_the_user(drive: Drive, 
     )
     before = yields("a", [AIMessage("Before.", id="before")])
     runner, events = run(drive, ag.sequential("s", [before, ag.loop("l", [writer], max_iterations=2)]))
-    assert history_of(runner)[:2] == ["*", "Before."]
+    assert texts_in(runner)[:2] == ["*", "Before."]
     kept = runner.graph.get_state(CONFIG).values["messages"]
     assert {e.id: e.text for e in unvoided(events)} == {m.id: m.text for m in kept if m.id != "user"}
 

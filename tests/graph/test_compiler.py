@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import chat, in_turn, says, scripted, texts
+from helpers import add, chat, in_turn, says, scripted, texts
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -160,10 +160,6 @@ def test_an_edit_of_the_state_in_a_loop_does_not_change_the_counters() -> None:
 
 
 def test_a_tool_call_that_is_edited_in_the_state_runs_as_edited() -> None:
-    def add(a: int, b: int) -> int:
-        """Add two numbers."""
-        return a + b
-
     asked = calls(call("add", a=1, b=2))
     writer = chat("writer", asked, "One.", asked, "Two.", tools=[add])
     graph = ag.compile_agent(rounds(writer), checkpointer=InMemorySaver())

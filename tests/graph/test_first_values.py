@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Annotated, Any, Literal, NotRequired
 
 import pytest
-from helpers import THREAD, Drive, chat, gives, middleware, scripted, texts, writes
+from helpers import THREAD, Drive, chat, gives, last, middleware, scripted, texts, writes
 from langchain.tools import InjectedState, ToolRuntime
 from langchain_core.messages import ToolMessage
 from langgraph.channels.binop import BinaryOperatorAggregate
@@ -39,10 +39,6 @@ class Unsaved:
         return isinstance(other, Unsaved)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def last(old: Any, new: Any) -> Any:
-    return new
 
 
 def merged(old: dict[str, int], new: dict[str, int]) -> dict[str, int]:

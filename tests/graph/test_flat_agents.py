@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
-from helpers import Disk, Drive, chat, failing, in_turn, lines, says, scripted, sees, unvoided
+from helpers import Disk, Drive, add, chat, failing, in_turn, lines, says, scripted, sees, unvoided
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, hook_config
 from langchain_core.callbacks import BaseCallbackHandler
@@ -93,12 +93,6 @@ def test_it_is_drawn_as_its_graph_is() -> None:
         ("job.boss", "z"),
         ("z", "__end__"),
     }
-
-
-@tool
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 @tool

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from helpers import Drive, asks, echo, failing, says, scripted, unvoided
+from helpers import Drive, asks, echo, failing, says, scripted, texts_in, unvoided
 from helpers.walking import par, rounds, seq
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -18,10 +18,6 @@ import agentgraph as ag
 from agentgraph.testing import call, calls
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
-
-
-def texts_of(runner: ag.Runner) -> list[str]:
-    return [each.text for each in runner.graph.get_state(CONFIG).values["messages"]]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +36,7 @@ def test_a_tree_without_the_fork_keeps_the_branches_that_ended(drive: Drive, cha
     list(drive.run(runner, "Go.", thread_id="t"))
     runner = ag.Runner(changed, checkpointer=runner.saver)
     list(drive.run(runner, "Leave it.", thread_id="t", drop_pending=True))
-    assert texts_of(runner)[:4] == ["Go.", "first", "done", "Leave it."]
+    assert texts_in(runner)[:4] == ["Go.", "first", "done", "Leave it."]
 
 
 def test_a_graph_keeps_its_messages_and_its_open_calls_are_not_finished(drive: Drive) -> None:
@@ -53,7 +49,7 @@ def test_a_graph_keeps_its_messages_and_its_open_calls_are_not_finished(drive: D
     runner = ag.Runner(ag.graph_agent("g", builder.add_edge(START, "n0").compile()))
     list(drive.run(runner, "Go.", thread_id="t"))
     list(drive.run(runner, "Next.", thread_id="t", drop_pending=True))
-    assert texts_of(runner)[:5] == ["Go.", "One.", "", "The call was not finished.", "Next."]
+    assert texts_in(runner)[:5] == ["Go.", "One.", "", "The call was not finished.", "Next."]
 
 
 def test_without_a_runner_no_result_of_a_call_is_kept() -> None:
@@ -92,7 +88,7 @@ def test_a_node_whose_writes_were_saved_without_a_checkpoint_is_kept() -> None:
     failing(runner.run("Go.", thread_id="t"), ag.SaverError)
     saver.left = None
     failing(runner.run("Again.", thread_id="t"), ag.SaverError)
-    assert texts_of(runner) == ["Go.", "first", "a0", "Again.", "first", "a1"]
+    assert texts_in(runner) == ["Go.", "first", "a0", "Again.", "first", "a1"]
     assert runner.graph.get_state(CONFIG).values["values"] == {"k": 1}
 
 
@@ -116,6 +112,6 @@ def test_a_turn_whose_first_steps_cannot_be_saved_is_resumed_from_its_start(
     heard += drive.resume(runner, "t")
     assert list(runner.events("t")) == unvoided(heard)
     first = ["a1"] if fails_before else ["a1", "b1"]
-    assert texts_of(runner) == ["One.", *first, "Two.", "a2", "b2"]
+    assert texts_in(runner) == ["One.", *first, "Two.", "a2", "b2"]
     said = [event.text for event in runner.events("t") if event.kind == "message"]
     assert said == [*first, "a2", "b2"]

@@ -8,6 +8,7 @@ import pytest
 from helpers import (
     Disk,
     Drive,
+    add,
     chat,
     echo,
     failing,
@@ -87,11 +88,6 @@ def state_of(runner: ag.Runner) -> dict[str, Any]:
 
 def sent(model: Any, nth: int = 0) -> list[str]:
     return texts(model.inputs[nth], system=False)
-
-
-def add(a: int, b: int) -> int:
-    """Add."""
-    return a + b
 
 
 @pytest.mark.parametrize("wraps", [[], [middleware(wrap_tool_call=passes)]], ids=["plain", "wrapped"])

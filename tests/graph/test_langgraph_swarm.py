@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from helpers import scripted
+from helpers import add, scripted
 from langchain.agents import AgentState, create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph_swarm import create_handoff_tool
@@ -33,11 +33,6 @@ class Swarm:
         config = {"configurable": {"thread_id": "1"}}
         state = self.graph.invoke({"messages": [{"role": "user", "content": text}]}, config)
         return {**state, "active_agent": state["values"]["swarm_active"]}
-
-
-def add(a: int, b: int) -> int:
-    """Adds two numbers."""
-    return a + b
 
 
 # test_basic_swarm, test_basic_swarm_pydantic

@@ -18,10 +18,7 @@ from pydantic import BaseModel
 import agentgraph as ag
 from agentgraph.show.lines import tree_lines
 
-
-@pytest.fixture(autouse=True)
-def nothing_ran() -> None:
-    RAN.clear()
+pytestmark = pytest.mark.usefixtures("nothing_ran")
 
 
 def test_a_reply_is_a_text_with_data_values_and_messages(drive: Drive) -> None:

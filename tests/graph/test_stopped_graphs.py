@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from helpers import Async, failing, scripted
+from helpers import Async, around, failing, scripted
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage
@@ -161,14 +161,6 @@ def test_a_coroutine_is_cancelled_at_once_and_runs_again(graph: Any, flat: bool)
     assert (results(graph(work.coroutine), work, flat), work.times) == (["seen"], 2)
 
 
-def inside(graph: Any) -> Any:
-    """Return a graph with another one in its node."""
-    builder = StateGraph(MessagesState)
-    builder.add_node("inner", graph)
-    builder.add_edge(START, "inner")
-    return builder.compile()
-
-
 @pytest.mark.parametrize("where", ["nested", "flat", "in a node"])
 def test_a_call_in_a_thread_beside_a_failing_one_runs_once(where: str) -> None:
     work, cancelled = Work(), []
@@ -190,7 +182,7 @@ def test_a_call_in_a_thread_beside_a_failing_one_runs_once(where: str) -> None:
 
     asked = calls(call("look", "1", to="it"), call("fail", "2"), call("wait", "3"))
     graph = create_agent(scripted(asked, "Done."), [look(work.sync), fail, wait])
-    graph = inside(graph) if where == "in a node" else graph
+    graph = around(graph) if where == "in a node" else graph
     runner = ag.Runner(ag.graph_agent("a", graph, flat=where == "flat"))
     failing(Async.run(runner, "Go.", thread_id="t"), ValueError)
     [*Async.resume(runner, "t")]

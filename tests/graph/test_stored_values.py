@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from uuid import uuid4
 
 import pytest
-from helpers import THREAD, Disk, Drive, Sync, asks, driven, failing, gives, says, writes
+from helpers import THREAD, Disk, Drive, Sync, asks, driven, failing, gives, marked, says, writes
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import add_messages
@@ -20,11 +20,6 @@ import agentgraph as ag
 pytestmark = pytest.mark.by_turns("drive")
 
 LARGE = 400_000
-
-
-def marked(old: list[str], new: str) -> list[str]:
-    """Add a text with an id that no second call would make."""
-    return [*old, f"{new} {uuid4()}"]
 
 
 class Marks(TypedDict, total=False):

@@ -1,6 +1,7 @@
 """What tests share: scripted agents, a runner driven sync or async, and what a reader has heard."""
 
 from helpers.agents import (
+    around,
     asks,
     asks_between,
     catches,
@@ -15,6 +16,8 @@ from helpers.agents import (
     in_turn,
     invokes,
     is_yes,
+    last,
+    marked,
     notes,
     retrying,
     says,
@@ -24,9 +27,18 @@ from helpers.agents import (
     yields,
 )
 from helpers.drives import THREAD, Async, Disk, Drive, Session, Sync, collect, driven, failing, fresh
-from helpers.middlewares import Counting, middleware, passes, redacts, rounds, tries_calls_again
+from helpers.middlewares import (
+    Counting,
+    Selecting,
+    middleware,
+    passes,
+    redacts,
+    rounds,
+    tries_calls_again,
+)
 from helpers.reading import (
     check_heard,
+    emit,
     lines,
     read,
     results,
@@ -35,11 +47,14 @@ from helpers.reading import (
     sent_flat,
     shapes,
     texts,
+    texts_in,
+    texts_of,
     town,
     unvoided,
     visits,
 )
 from helpers.tools import (
+    add,
     ask_person,
     asking_tool,
     asks_model,
@@ -48,6 +63,9 @@ from helpers.tools import (
     decide,
     echo,
     edited,
+    look,
+    mail,
+    note,
     removal,
     route,
     store,

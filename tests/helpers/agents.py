@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, MessagesState, StateGraph
@@ -200,3 +201,21 @@ def foreign(*nodes: Callable[[Any], Any], state: Any = MessagesState, **options:
 def command(**options: Any) -> Command[Any]:
     """Return a command of LangGraph."""
     return Command(**options)
+
+
+def around(graph: Any) -> Any:
+    """Return a graph with another one in its node."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("inner", graph)
+    builder.add_edge(START, "inner")
+    return builder.compile()
+
+
+def marked(old: list[str], new: str) -> list[str]:
+    """Add a text with an id that no second call would make."""
+    return [*old, f"{new} {uuid4()}"]
+
+
+def last(old: Any, new: Any) -> Any:
+    """Keep what was written last."""
+    return new

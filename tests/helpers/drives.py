@@ -169,6 +169,13 @@ class Session:
         self.follow("events", self.id, hear=events.append)
         return events
 
+    def thread(self) -> ag.Thread:
+        found: ag.Thread = self.use(lambda r: r.thread(self.id), lambda r: r.athread(self.id))
+        return found
+
+    def visits(self) -> list[ag.Visit]:
+        return list(self.use(lambda r: r.visits(self.id), lambda r: r.avisits(self.id)))
+
     def pending(self) -> list[ag.Interrupt]:
         return list(self.use(lambda runner: runner.pending(self.id), lambda r: r.apending(self.id)))
 

@@ -6,6 +6,8 @@ from typing import Any, NotRequired
 from langchain.agents.middleware import AgentMiddleware, AgentState, ToolRetryMiddleware, hook_config
 from langchain_core.messages import HumanMessage
 
+from agentgraph.testing import ScriptedChatModel
+
 
 def tries_calls_again(times: int = 3, **options: Any) -> ToolRetryMiddleware:
     """Return middleware that makes a call that fails with a `ConnectionError` so often in all."""
@@ -104,3 +106,10 @@ def rounds() -> AgentMiddleware[Any, Any, Any]:
         return {"rounds": number, "messages": [HumanMessage(f"Round {number}.")]}
 
     return middleware("Rounds", state=Counting, before_model=count_one)
+
+
+class Selecting(ScriptedChatModel):
+    """A model that selects the tool `look`."""
+
+    def with_structured_output(self, *_: Any, **__: Any) -> Any:
+        return self | (lambda message: {"tools": ["look"]})

@@ -104,3 +104,19 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, BaseModel) or is_dataclass(one):
         return all(map(same, vars(one).values(), vars(other).values()))
     return True
+
+
+def emit(event: ag.AgentEvent) -> None:
+    """Print an event as a line of JSON, which `read` takes."""
+    print(json.dumps(event.to_dict()), flush=True)
+
+
+def texts_in(runner: ag.Runner) -> list[str]:
+    """Return the texts of all messages that the state of the thread "t" has."""
+    state = runner.graph.get_state({"configurable": {"thread_id": "t"}})
+    return [each.text for each in state.values["messages"]]
+
+
+async def texts_of(run: ag.AsyncRun) -> list[str]:
+    """Return the texts of all events of a run."""
+    return [event.text async for event in run]

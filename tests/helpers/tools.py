@@ -123,3 +123,23 @@ def tidies(changes: Callable[[Any], Any], name: str = "tidy", **options: Any) ->
         return Command(update={"messages": [*changes(state["messages"]), done]}, **options)
 
     return StructuredTool.from_function(tidy, name=name, description=f"The tool {name}.")
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def look(topic: str) -> str:
+    """Look something up."""
+    return f"{topic}!"
+
+
+def mail(to: str) -> str:
+    """Send a mail."""
+    return f"sent to {to}"
+
+
+def note() -> str:
+    """Note."""
+    return "Noted."

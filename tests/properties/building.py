@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import scripts
 import specs
 from foreign import graph_agent
+from helpers import last
 from lanes import ADDED
 from langchain.tools import ToolRuntime
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -41,12 +42,8 @@ def declared(tree: specs.Spec) -> Any:
     """Return how the values of a tree are declared: one is added to, of others the last counts."""
     options = ("output_key", "errors_key")
     keys = {getattr(spec, each, None) for spec in specs.walk(tree) for each in options} - {None}
-    names = dict.fromkeys(("y", "z", *sorted(keys)), Annotated[Any, _last])
+    names = dict.fromkeys(("y", "z", *sorted(keys)), Annotated[Any, last])
     return TypedDict("Values", {**names, ADDED: Annotated[str, add]})
-
-
-def _last(old: Any, new: Any) -> Any:
-    return new
 
 
 def _agent(spec: specs.Spec, inner: list[ag.Agent], record: Record) -> ag.Agent:

@@ -1,14 +1,12 @@
 """Rewinds whose processes are killed: readers and the thread agree in the end."""
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import killed_process
 import pytest
 from conversations import Case
-from helpers.forking import Forker, serving
+from helpers.forking import Forker
 from hypothesis import event, given
 from hypothesis import strategies as st
 from test_killed_runs import TREES, UNHARMED, Killed
@@ -23,12 +21,6 @@ FEW = 1 if EXAMPLES >= ALL else 6
 """Each how-manyth visit is tried."""
 
 
-@pytest.fixture(scope="module")
-def forker() -> Iterator[Forker]:
-    with serving(killed_process.__file__) as started:
-        yield started
-
-
 def visits(killed: Killed) -> list[ag.Visit]:
     return killed.use(lambda r: r.visits(killed.id), lambda r: r.avisits(killed.id))
 
@@ -36,11 +28,11 @@ def visits(killed: Killed) -> list[ag.Visit]:
 @share(0.12)
 @given(case=cases(), mode=st.sampled_from(("sync", "async")))
 def test_what_killed_rewinds_gave_is_what_the_thread_gives(
-    forker: Forker, case: Case, mode: str
+    killer: Forker, case: Case, mode: str
 ) -> None:
     choices = random.Random(case.seed)
     with TemporaryDirectory() as folder:
-        killed = Killed(case, Path(folder), forker, mode)
+        killed = Killed(case, Path(folder), killer, mode)
         for _ in range(choices.randint(1, 6)):
             killed.request(UNHARMED)
         for _ in range(3):
@@ -57,9 +49,9 @@ def test_what_killed_rewinds_gave_is_what_the_thread_gives(
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.by_turns("mode")
 def test_a_kill_after_any_save_of_a_rewind_loses_nothing(
-    forker: Forker, tree: str, mode: str, tmp_path: Path
+    killer: Forker, tree: str, mode: str, tmp_path: Path
 ) -> None:
-    begun = Killed(Case(TREES[tree], {}, 0), tmp_path / "begun", forker, mode)
+    begun = Killed(Case(TREES[tree], {}, 0), tmp_path / "begun", killer, mode)
     begun.folder.mkdir()
     begun.finish()
     for nth, to in list(enumerate(visits(begun)))[(len(tree) + len(mode)) % FEW :: FEW]:

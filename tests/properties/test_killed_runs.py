@@ -4,19 +4,17 @@ import json
 import pickle
 import random
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import chain, repeat
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import killed_process
 import pytest
 import specs
 from conversations import MOST_RESUMES, Case, Thread, as_argument, some_of
 from helpers import Sync, check_heard, read
-from helpers.forking import Forker, serving
+from helpers.forking import Forker
 from hypothesis import event, given
 from hypothesis import strategies as st
 from test_spine import EXAMPLES, cases, share
@@ -33,12 +31,6 @@ MOST_KILLS = 8
 Death = tuple[str, int]
 """Whether a process dies after saves or after events, and after how many; 0 for none."""
 UNHARMED: Death = ("saved", 0)
-
-
-@pytest.fixture(scope="module")
-def forker() -> Iterator[Forker]:
-    with serving(killed_process.__file__) as started:
-        yield started
 
 
 class Killed(Thread):
@@ -136,12 +128,12 @@ class Killed(Thread):
 @share(0.07)
 @given(case=cases(), mode=st.sampled_from(("sync", "async")))
 def test_what_killed_processes_gave_is_what_the_thread_gives(
-    forker: Forker, case: Case, mode: str
+    killer: Forker, case: Case, mode: str
 ) -> None:
     choices = random.Random(case.seed)
     deaths = [(choices.choice(("saved", "heard")), choices.randint(1, 25)) for _ in range(MOST_KILLS)]
     with TemporaryDirectory() as folder:
-        killed = Killed(case, Path(folder), forker, mode)
+        killed = Killed(case, Path(folder), killer, mode)
         killed.finish(*deaths)
     event(f"killed {killed.kills} times")
 
@@ -149,13 +141,13 @@ def test_what_killed_processes_gave_is_what_the_thread_gives(
 @share(0.05)
 @given(case=cases(), mode=st.sampled_from(("sync", "async")))
 def test_what_killed_processes_gave_is_what_the_thread_in_a_database_gives(
-    forker: Forker, database: str, case: Case, mode: str
+    killer: Forker, database: str, case: Case, mode: str
 ) -> None:
     """Its lock is free at once: the next process begins when the kernel has ended the killed one."""
     choices = random.Random(case.seed)
     deaths = [(choices.choice(("saved", "heard")), choices.randint(1, 25)) for _ in range(MOST_KILLS)]
     with TemporaryDirectory() as folder:
-        killed = Killed(case, Path(folder), forker, mode, database)
+        killed = Killed(case, Path(folder), killer, mode, database)
         killed.finish(*deaths)
         killed.use(lambda r: r.delete(killed.id), lambda r: r.adelete(killed.id))
     event(f"killed {killed.kills} times")
@@ -210,9 +202,9 @@ def _check_said(killed: Killed) -> None:
 @pytest.mark.parametrize("before", range(4))
 @pytest.mark.by_turns("mode")
 def test_a_kill_after_any_save_of_a_request_loses_nothing(
-    forker: Forker, tree: str, mode: str, before: int, tmp_path: Path
+    killer: Forker, tree: str, mode: str, before: int, tmp_path: Path
 ) -> None:
-    begun = Killed(Case(TREES[tree], {}, 0), tmp_path / "begun", forker, mode)
+    begun = Killed(Case(TREES[tree], {}, 0), tmp_path / "begun", killer, mode)
     begun.folder.mkdir()
     for _ in range(before):
         begun.request(UNHARMED)

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from helpers import chat, says
+from helpers import chat, note, says
 from helpers.walking import NAMES, cases, par, rounds, seq
 from langchain.agents import create_agent
 from langchain.agents.middleware import ModelCallLimitMiddleware
@@ -17,11 +17,6 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 import agentgraph as ag
 from agentgraph.show import drawing
 from agentgraph.show.lines import tree_lines
-
-
-def note() -> str:
-    """Notes."""
-    return "Noted."
 
 
 def desk() -> ag.Agent:

@@ -89,10 +89,6 @@ class Thread(Session):
     def resume(self, *args: Any, **options: Any) -> None:
         self.follow("resume", "t", *args, hear=self.heard.append, **options)
 
-    def look(self) -> ag.Thread:
-        found: ag.Thread = self.use(lambda r: r.thread("t"), lambda r: r.athread("t"))
-        return found
-
     def listed(self, status: Any) -> list[str]:
         found = self.use(lambda r: r.threads(status), lambda r: r.athreads(status))
         return [each.thread_id for each in found]
@@ -125,7 +121,7 @@ def test_a_turn_whose_run_died_after_any_save_is_stopped_and_goes_on(
             thread.run("Go.", "x")
         with deaths.after(saves):
             thread.run("Hello.", "y")
-        left = thread.look()
+        left = thread.thread()
         if left.status == "done":
             assert texts(left.messages)[-1] == "ai: b"
             return
@@ -150,7 +146,7 @@ def test_a_turn_whose_run_died_after_any_save_is_stopped_and_goes_on(
 
 def check(thread: Thread, turns: list[str], topic: str) -> None:
     """Check what is on a thread that is done; each turn as what was said in it, in order."""
-    now = thread.look()
+    now = thread.thread()
     assert (now.status, thread.listed("done")) == ("done", ["t"])
     assert " ".join(each.text for each in now.messages) == " ".join(turns)
     told = [[*each.messages, *each.events] for each in now.turns]
@@ -165,7 +161,7 @@ def begin(thread: Thread, deaths: Deaths, text: str, topic: str, **options: Any)
     for saves in range(1, 10):
         with deaths.after(saves):
             thread.run(text, topic, **options)
-        if text in [each.text for each in thread.look().messages]:
+        if text in [each.text for each in thread.thread().messages]:
             return
     raise AssertionError("the input was never saved")
 
@@ -178,7 +174,7 @@ def test_input_that_no_node_had_read_is_part_of_the_next_turn(
     begin(thread, deaths, "Two.", "y")
     thread.run("Three.", "z")
     check(thread, ["One. Two. Three. a b"], "xyz")
-    (turn,) = thread.look().turns
+    (turn,) = thread.thread().turns
     assert texts(turn.messages) == ["human: One.", "human: Two.", "human: Three."]
 
 
@@ -197,7 +193,7 @@ def test_a_turn_that_died_with_its_input_after_dropping_a_question_asks_no_more(
     thread = started(ag.sequential("s", [says("a"), asks("boss")]))
     thread.run("Go.", "x")
     begin(thread, deaths, "Stop.", "y", drop_pending=True)
-    left = thread.look()
+    left = thread.thread()
     assert (left.status, thread.pending()) == ("stopped", [])
     thread.resume()
     thread.resume("Yes.")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from helpers import asks, says
+from helpers import asks, says, texts_of
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
@@ -140,7 +140,7 @@ def test_two_tasks_do_not_ask_for_an_event_at_the_same_time() -> None:
             return "slow"
 
         run = await ag.Runner(ag.function_agent("slow", slow)).arun("Go.")
-        reader = asyncio.ensure_future(_texts(run))
+        reader = asyncio.ensure_future(texts_of(run))
         await entered.wait()
         with pytest.raises(ag.AgentGraphError, match="is being asked for already"):
             await anext(run)
@@ -148,10 +148,6 @@ def test_two_tasks_do_not_ask_for_an_event_at_the_same_time() -> None:
         return await reader
 
     assert asyncio.run(whole()) == ["slow"]
-
-
-async def _texts(run: Any) -> list[str]:
-    return [event.text async for event in run]
 
 
 def closes_itself(gated: Gated) -> None:
@@ -234,9 +230,9 @@ def test_an_async_run_that_its_own_code_closes_ends() -> None:
             ag.sequential("s", [says("first"), ag.function_agent("a", fn), says("last")])
         )
         runs.append(runner.arun("Go.", thread_id="t"))
-        heard = await asyncio.wait_for(_texts(runs[0]), 20)
+        heard = await asyncio.wait_for(texts_of(runs[0]), 20)
         assert "last" not in heard
-        return await _texts(runner.aresume("t"))
+        return await texts_of(runner.aresume("t"))
 
     assert asyncio.run(whole())[-1] == "last"
 
@@ -271,7 +267,7 @@ def test_an_async_run_that_is_closed_while_it_is_admitted_does_not_begin(
             await runner.ainvoke("Go.", thread_id="t")
         given = {"arun": {"messages": "Go."}, "aresume": {"answers": "yes"}, "aevents": {}}[method]
         run = getattr(runner, method)(thread_id="t", **given)
-        reader = asyncio.ensure_future(_texts(run))
+        reader = asyncio.ensure_future(texts_of(run))
         await asyncio.sleep(0)
         with pytest.raises(ag.AgentGraphError, match="is being asked for already"):
             await anext(run)
@@ -281,7 +277,7 @@ def test_an_async_run_that_is_closed_while_it_is_admitted_does_not_begin(
             assert (await runner.athread("t")).status == "new"
         else:  # neither busy, nor answered
             assert len(await runner.apending("t")) == 1
-            await _texts(runner.aresume("t", "no"))
+            await texts_of(runner.aresume("t", "no"))
             assert ran == ["a"]
         return heard
 
@@ -295,7 +291,7 @@ def test_an_async_run_that_is_closed_before_it_is_awaited_does_not_begin() -> No
         await run.aclose()
         assert await run is run
         assert (await runner.athread("t")).status == "new"
-        return await _texts(run)
+        return await texts_of(run)
 
     assert asyncio.run(whole()) == []
 
@@ -306,10 +302,10 @@ def test_who_waits_for_a_thread_and_is_cancelled_leaves_it_to_others() -> None:
     async def whole() -> list[str]:
         run = gated.runner.arun("Go.", thread_id="t")
         await anext(run)
-        asking = asyncio.ensure_future(_texts(run))
+        asking = asyncio.ensure_future(texts_of(run))
         assert await asyncio.to_thread(gated.inside.wait, 20)
         closing = asyncio.ensure_future(run.aclose())
-        waiting = asyncio.ensure_future(_texts(gated.runner.aresume("t")))
+        waiting = asyncio.ensure_future(texts_of(gated.runner.aresume("t")))
         for _ in range(20):
             await asyncio.sleep(0)
         waiting.cancel()
@@ -318,7 +314,7 @@ def test_who_waits_for_a_thread_and_is_cancelled_leaves_it_to_others() -> None:
         gated.may_end.set()
         await closing
         assert await asking == []
-        return await asyncio.wait_for(_texts(gated.runner.aresume("t")), 20)
+        return await asyncio.wait_for(texts_of(gated.runner.aresume("t")), 20)
 
     assert asyncio.run(whole())[-1] == "last"
     assert gated.done == 1

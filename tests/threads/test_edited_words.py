@@ -52,10 +52,6 @@ class Thread(Session):
         said = {event.id: event.message for event in self.events() if event.message}
         assert all(said[each.id] == each for each in messages if each.id in said)
 
-    def thread(self) -> ag.Thread:
-        found: ag.Thread = self.use(lambda r: r.thread(self.id), lambda r: r.athread(self.id))
-        return found
-
     def at(self, address: str, kind: str = "message") -> ag.AgentEvent:
         return next(e for e in self.events() if e.address == address and e.kind == kind)
 

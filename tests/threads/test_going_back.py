@@ -65,9 +65,6 @@ class Thread(Session):
         RAN.clear()
         return self.go("rewind", self.id, at, **options)
 
-    def visits(self) -> list[ag.Visit]:
-        return list(self.use(lambda r: r.visits(self.id), lambda r: r.avisits(self.id)))
-
     def replayed(self, line: str) -> list[ag.AgentEvent]:
         events: list[ag.AgentEvent] = []
         self.follow("events", self.id, line=line, hear=events.append)
@@ -75,10 +72,6 @@ class Thread(Session):
 
     def texts(self) -> list[str]:
         return [event.text for event in self.events() if event.text]
-
-    def thread(self) -> ag.Thread:
-        found: ag.Thread = self.use(lambda r: r.thread(self.id), lambda r: r.athread(self.id))
-        return found
 
 
 @pytest.fixture

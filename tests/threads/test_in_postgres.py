@@ -15,7 +15,7 @@ import test_going_back
 import test_inner_trees
 import test_late_results
 import test_results
-from helpers import Async, Disk, Drive, Sync
+from helpers import Disk, Drive
 from helpers.databases import Databases
 from helpers.forked import Thread
 
@@ -24,12 +24,6 @@ import agentgraph as ag
 EVERY = 1 if "AGENTGRAPH_EXAMPLES" in os.environ else 11
 FIXTURES = {"started", "thread_of", "disk"}
 MODULES = (test_answers, test_going_back, test_inner_trees, test_late_results, test_results)
-
-
-@pytest.fixture(params=[Sync, Async])
-def drive(request: pytest.FixtureRequest) -> Drive:
-    driver: Drive = request.param
-    return driver
 
 
 @pytest.fixture

@@ -95,9 +95,6 @@ class Thread(Session):
         self.follow(method, *args, hear=self.heard.append, **options)
         assert unvoided(self.heard) == self.events()
 
-    def visits(self) -> list[ag.Visit]:
-        return list(self.use(lambda r: r.visits(self.id), lambda r: r.avisits(self.id)))
-
     def texts(self) -> list[str]:
         return sorted(event.text for event in self.events() if event.text)
 

@@ -3,11 +3,10 @@
 import asyncio
 import operator
 from typing import Annotated, Any
-from uuid import uuid4
 
 import psycopg
 import pytest
-from helpers import Async, Drive, Sync, asks, chat, invokes, lines, says, unvoided
+from helpers import Async, Drive, Sync, asks, chat, invokes, lines, marked, says, unvoided
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.types import Command
@@ -46,10 +45,6 @@ def test_a_tree_runs_pauses_resumes_and_is_read_again(postgres: str, drive: Driv
     )
     assert lines(events) == ["s/p/a: a", "s/p/boss: [asks] Well?", "s/p/boss: yes", "s/c: c"]
     assert again == events
-
-
-def marked(old: list[str], new: str) -> list[str]:
-    return [*old, f"{new} {uuid4()}"]
 
 
 class Marks(TypedDict, total=False):

@@ -23,11 +23,6 @@ PROGRAM = str(Path(__file__).with_name("locking_process.py"))
 HELD = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
 
 
-@pytest.fixture
-def url(databases: Databases) -> str:
-    return databases.make()
-
-
 def calls(runner: ag.Runner) -> dict[str, Callable[[], Any]]:
     """Return calls that need a thread for themselves."""
     return {

@@ -26,11 +26,6 @@ FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_p
 SECRET = "s3cr3t@/:#"
 
 
-@pytest.fixture
-def url(databases: Databases) -> str:
-    return databases.make()
-
-
 def test_one_runner_serves_sync_and_async_calls_on_any_event_loop(url: str) -> None:
     with ag.Runner(TREE, checkpointer=url.replace("postgresql://", "postgres://")) as runner:
         assert runner.invoke("Go.", thread_id="t").status == "paused"

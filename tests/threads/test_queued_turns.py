@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from helpers import asks, fails, texts
 from helpers.commands import Commands, wait_until
-from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 from agentgraph.graph.sync_async import run_calls
@@ -19,11 +18,6 @@ from agentgraph.journal.requests import is_waited_for, requests
 from agentgraph.testing import ScriptedChatModel
 
 pytestmark = pytest.mark.by_turns("saver")
-
-
-@pytest.fixture(params=["memory", "file"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return InMemorySaver() if request.param == "memory" else tmp_path / "threads.db"
 
 
 def repeats() -> ag.Agent:

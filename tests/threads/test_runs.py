@@ -7,13 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
-from helpers import Async, asks, failing, lines, says, unvoided, yields
+from helpers import Async, asks, failing, lines, says, texts_of, unvoided, yields
 
 import agentgraph as ag
-
-
-async def read_all(run: ag.AsyncRun) -> list[str]:
-    return [event.text async for event in run]
 
 
 async def turns() -> None:
@@ -45,7 +41,7 @@ class Slow:
 
     async def check(self) -> None:
         """Check that a resume waits for the function, and does not run it again."""
-        assert (await read_all(self.runner.aresume("t")))[-1] == "last"
+        assert (await texts_of(self.runner.aresume("t")))[-1] == "last"
         assert self.ended == 1
 
 
@@ -61,7 +57,7 @@ def test_a_function_in_a_thread_is_awaited_and_kept_when_anyio_cancels_a_run() -
     async def whole() -> None:
         with anyio.CancelScope() as scope:
             cancelling = asyncio.create_task(cancel(scope))
-            await read_all(slow.runner.arun("Go.", thread_id="t"))
+            await texts_of(slow.runner.arun("Go.", thread_id="t"))
         assert scope.cancelled_caught
         await cancelling
         await slow.check()
@@ -88,7 +84,7 @@ def test_a_second_cancel_does_not_wait_for_a_thread() -> None:
     slow = Slow()
 
     async def whole() -> None:
-        reading = asyncio.create_task(read_all(slow.runner.arun("Go.", thread_id="t")))
+        reading = asyncio.create_task(texts_of(slow.runner.arun("Go.", thread_id="t")))
         await slow.begun()
         reading.cancel()
         await turns()
@@ -121,8 +117,8 @@ def test_a_branch_that_fails_cancels_the_coroutines_of_the_others() -> None:
 
     async def whole() -> list[str]:
         with pytest.raises(ValueError, match="no"):
-            await read_all(runner.arun("Go.", thread_id="t"))
-        return sorted(await read_all(runner.aresume("t")))
+            await texts_of(runner.arun("Go.", thread_id="t"))
+        return sorted(await texts_of(runner.aresume("t")))
 
     assert asyncio.run(whole()) == ["better", "waited"]
 
@@ -222,7 +218,7 @@ def test_what_run_refuses_at_the_call_arun_refuses_when_it_is_awaited(
     async def awaiting() -> None:
         with pytest.raises(error):
             await begin(runner)
-        assert await read_all(await runner.aresume("waits", "yes")) == ["yes"]
+        assert await texts_of(await runner.aresume("waits", "yes")) == ["yes"]
 
     asyncio.run(awaiting())
 
@@ -235,10 +231,10 @@ def test_an_async_run_may_be_closed_before_its_first_event_and_after_its_last() 
         async with runner.arun("Go.", thread_id="t"):
             assert not ran
         async with runner.arun("Go.", thread_id="t") as run:
-            assert await read_all(run) == ["a"]
+            assert await texts_of(run) == ["a"]
         await run.aclose()
-        assert await read_all(run) == []
-        assert await read_all(runner.arun("Go.", thread_id="t")) == ["a"]
+        assert await texts_of(run) == []
+        assert await texts_of(runner.arun("Go.", thread_id="t")) == ["a"]
 
     asyncio.run(whole())
 

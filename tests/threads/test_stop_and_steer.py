@@ -27,7 +27,6 @@ from helpers.commands import Commands, wait_until
 from langchain.agents.middleware import PIIMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import StructuredTool
-from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 from agentgraph.graph.sync_async import run_calls
@@ -38,11 +37,6 @@ from agentgraph.threads.live.under_way import UnderWay
 pytestmark = pytest.mark.by_turns("saver", "kept", "mode")
 
 KEPT = pytest.mark.parametrize("kept", ["memory", "file"])
-
-
-@pytest.fixture(params=["memory", "file"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return InMemorySaver() if request.param == "memory" else tmp_path / "threads.db"
 
 
 class Acting:

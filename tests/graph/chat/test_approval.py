@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from beside_langchain import run_graph, run_tree
-from helpers import THREAD, Disk, Drive, chat, check_heard, decide, edited, lines, scripted
+from helpers import THREAD, Disk, Drive, chat, check_heard, decide, edited, lines, look, scripted
 from helpers.commands import Commands
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
@@ -58,12 +58,6 @@ def clerk(files: Files, *paths: str, **options: Any) -> ag.Agent:
 
 
 # beside create_agent
-
-
-@tool
-def look(topic: str) -> str:
-    """Look something up."""
-    return f"{topic}!"
 
 
 @tool

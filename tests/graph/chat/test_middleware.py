@@ -6,7 +6,19 @@ What it does in a run is in `tests/transcripts/middleware.txt`, too.
 from typing import Any
 
 import pytest
-from helpers import THREAD, Async, Drive, chat, failing, lines, middleware, scripted, sees
+from helpers import (
+    THREAD,
+    Async,
+    Drive,
+    Selecting,
+    chat,
+    failing,
+    lines,
+    look,
+    middleware,
+    scripted,
+    sees,
+)
 from langchain.agents.middleware import (
     HumanInTheLoopMiddleware,
     LLMToolSelectorMiddleware,
@@ -19,13 +31,7 @@ from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 import agentgraph as ag
-from agentgraph.testing import ScriptedChatModel, call, calls
-
-
-def look(topic: str) -> str:
-    """Look something up."""
-    return f"{topic}!"
-
+from agentgraph.testing import call, calls
 
 LOOK = calls(call("look", topic="bees"))
 
@@ -95,10 +101,6 @@ def test_wraps_see_the_filled_template_and_the_values_of_the_run(drive: Drive) -
 
 
 def test_only_the_agents_own_model_is_streamed(drive: Drive) -> None:
-    class Selecting(ScriptedChatModel):
-        def with_structured_output(self, *_: Any, **__: Any) -> Any:
-            return self | (lambda message: {"tools": ["look"]})
-
     stack = [
         LLMToolSelectorMiddleware(model=Selecting(responses=["no", "no"])),
         ModelFallbackMiddleware(scripted("From b.")),

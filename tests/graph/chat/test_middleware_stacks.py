@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from beside_langchain import run_graph, run_tree
-from helpers import Counting, Drive, middleware, passes, scripted, shapes
+from helpers import Counting, Drive, Selecting, look, mail, middleware, passes, scripted, shapes
 from langchain.agents import create_agent
 from langchain.agents.middleware import (
     ContextEditingMiddleware,
@@ -36,18 +36,6 @@ from agentgraph.testing import ScriptedChatModel, call, calls
 pytestmark = pytest.mark.by_turns("drive")
 
 
-@tool
-def look(topic: str) -> str:
-    """Look something up."""
-    return f"{topic}!"
-
-
-@tool
-def mail(to: str) -> str:
-    """Send a mail."""
-    return f"sent to {to}"
-
-
 def flaky(failures: int) -> Any:
     """Return a tool that fails some times."""
     left = [OSError(f"no line {number}") for number in range(failures)]
@@ -60,13 +48,6 @@ def flaky(failures: int) -> Any:
         return f"sent to {to}"
 
     return flaky_mail
-
-
-class Selecting(ScriptedChatModel):
-    """A model that selects the tool `look`."""
-
-    def with_structured_output(self, *_: Any, **__: Any) -> Any:
-        return self | (lambda message: {"tools": ["look"]})
 
 
 class Stack(NamedTuple):
@@ -106,7 +87,7 @@ def caches(request: Any) -> Any:
 
 def edits(request: Any) -> Any:
     made = {**request.tool_call, "args": {"topic": "wasps"}}
-    return (yield request.override(tool_call=made, tool=look))
+    return (yield request.override(tool_call=made, tool=tool(look)))
 
 
 def replaced(message: Any, text: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import openai
 import pytest
-from helpers import Async, Disk, Drive, echo, failing, lines, retrying, unvoided
+from helpers import Async, Disk, Drive, add, echo, failing, lines, retrying, unvoided
 from helpers.openai_server import Body, Call, Failure, OpenAIServer, Reply
 from langchain.agents.structured_output import ToolStrategy
 from langchain_openai import ChatOpenAI
@@ -187,11 +187,6 @@ TWO_CALLS = Reply(
         Call("call_b", "mail", ("", '{"to": ', '"ann", "text": "{3}"}')),
     ),
 )
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 def mail(to: str, text: str) -> str:

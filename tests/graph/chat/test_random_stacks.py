@@ -5,13 +5,12 @@ from typing import Annotated, Any, NotRequired
 
 import pytest
 from beside_langchain import run_graph, run_tree
-from helpers import Async, Drive, Sync, middleware, shapes
+from helpers import Async, Drive, Sync, look, middleware, shapes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentState
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
-from langchain_core.tools import tool
 from langgraph.channels import EphemeralValue, UntrackedValue
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -21,12 +20,6 @@ import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 
 HOOKS = ("before_agent", "before_model", "after_model", "after_agent")
-
-
-@tool
-def look(topic: str) -> str:
-    """Look something up."""
-    return f"{topic}!"
 
 
 class Kinds(AgentState[Any]):

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from helpers import Async, Drive, failing, says, scripted, shapes, texts
+from helpers import Async, Drive, failing, note, says, scripted, shapes, texts
 from helpers.openai_server import OpenAIServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,11 +27,6 @@ from agentgraph.testing import call, calls, pairing_faults, transcript
 HEAD = "human: Here is a summary of the conversation to date:\n\n"
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 IDS = count()
-
-
-def note() -> str:
-    """Note."""
-    return "Noted."
 
 
 def notes(times: int = 1) -> AIMessage:

@@ -8,6 +8,7 @@ import pytest
 from helpers import (
     Disk,
     Drive,
+    add,
     ask_person,
     chat,
     echo,
@@ -36,11 +37,6 @@ from agentgraph.testing import call, calls
 
 SECONDS = 20
 """How long a test waits for what must come."""
-
-
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 class Calculator:
