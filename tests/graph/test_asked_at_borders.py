@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_functions import KNOWN, UNKNOWN, Fn
 from helpers import driven, failing, in_turn, lines, says, unvoided
+from helpers.asked_functions import KNOWN, UNKNOWN, Fn
 from langgraph.types import interrupt
 
 import agentgraph as ag

@@ -1,6 +1,6 @@
 """Functions of users: each option that takes one may be given any kind, sync or async.
 
-`asked_functions.py` has the table of the options. A new option needs a row there, or a reason.
+`helpers/asked_functions.py` has the table of the options. A new option needs a row there, or a reason.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any
 
-import asked_functions
 import pytest
-from asked_functions import (
+from helpers import Drive, asked_functions, driven, failing, lines
+from helpers.asked_functions import (
     EXEMPT,
     INSIDE,
     KNOWN,
@@ -25,7 +25,6 @@ from asked_functions import (
     decorated,
     plain,
 )
-from helpers import Drive, driven, failing, lines
 from typing_extensions import TypedDict
 
 import agentgraph as ag

@@ -5,8 +5,8 @@ import functools
 from typing import Any
 
 import pytest
-from asked_functions import Awaited
 from helpers import Drive, chat, failing, lines, scripted
+from helpers.asked_functions import Awaited
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel

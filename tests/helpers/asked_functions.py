@@ -10,7 +10,6 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from helpers import chat, fails, foreign, in_turn, says, scripted
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda
@@ -20,6 +19,7 @@ from langgraph.types import CachePolicy, RetryPolicy, TimeoutPolicy
 import agentgraph as ag
 import agentgraph.testing
 from agentgraph.testing import ScriptedChatModel, call, calls
+from helpers import chat, fails, foreign, in_turn, says, scripted
 
 Fn = Callable[..., Any]
 
