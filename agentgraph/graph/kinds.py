@@ -18,7 +18,7 @@ from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.lanes_node import LanesNode
 from agentgraph.graph.nodes.leaf import HumanNode, LeafNode, QuestionNode
 from agentgraph.graph.nodes.leaf_lane import FirstNode, in_its_task
-from agentgraph.graph.nodes.orchestrator import RunningNode
+from agentgraph.graph.nodes.orchestrator import OrchestratorNode
 from agentgraph.graph.nodes.parallel import ParallelNode
 from agentgraph.graph.nodes.swarm import SwarmNode
 from agentgraph.graph.nodes.switch import SwitchNode
@@ -73,7 +73,7 @@ def _function(
 ) -> Iterable[LaneNode]:
     place = context.place
     if lanes:
-        node: FunctionNode = RunningNode(context, capabilities, lanes)
+        node: FunctionNode = OrchestratorNode(context, capabilities, lanes)
     else:
         node = (FirstNode if place.is_item else FunctionNode)(context, capabilities)
     yield LaneNode(
@@ -107,23 +107,23 @@ def _parallel(
     context: NodeContext, capabilities: Capabilities, lanes: Sequence[Lane]
 ) -> Iterable[LaneNode]:
     most = max(cast(ParallelAgent, context.place.agent).max_concurrency or 0, BRANCHES)
-    yield _runs_lanes(ParallelNode(context, lanes), capabilities, min(len(lanes), most))
+    yield _lanes_node(ParallelNode(context, lanes), capabilities, min(len(lanes), most))
 
 
 def _workflow(
     context: NodeContext, capabilities: Capabilities, lanes: Sequence[Lane]
 ) -> Iterable[LaneNode]:
-    yield _runs_lanes(WorkflowNode(context, lanes), capabilities, min(len(lanes), BRANCHES))
+    yield _lanes_node(WorkflowNode(context, lanes), capabilities, min(len(lanes), BRANCHES))
 
 
 def _each(
     context: NodeContext, capabilities: Capabilities, lanes: Sequence[Lane]
 ) -> Iterable[LaneNode]:
     most = max(cast(EachAgent, context.place.agent).max_concurrency or 0, AT_ONCE)
-    yield _runs_lanes(EachNode(context, [in_its_task(lane) for lane in lanes]), capabilities, most)
+    yield _lanes_node(EachNode(context, [in_its_task(lane) for lane in lanes]), capabilities, most)
 
 
-def _runs_lanes(node: LanesNode, capabilities: Capabilities, at_once: int) -> LaneNode:
+def _lanes_node(node: LanesNode, capabilities: Capabilities, at_once: int) -> LaneNode:
     return LaneNode(node, capabilities, picture=node.picture, at_once=at_once)
 
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -54,6 +54,9 @@ class LeafNode(Runnable[LaneState, Update]):
     ) -> None:
         self.node_context = node_context
         self.name = node_context.place.node
+        self._entered = partial(
+            Activation, node_context, runs_lanes=self.runs_lanes, runs_trees=self.runs_trees
+        )
         self._timeout = TimeoutPolicy.coerce(timeout)
         self.policies: dict[str, Any] = {}
         self._retries = retries_of(retry, self.name) if retry else None
@@ -82,13 +85,7 @@ class LeafNode(Runnable[LaneState, Update]):
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: object) -> Update:
         """Run one activation, and return its update of the lane's state."""
-        activation = Activation(
-            self.node_context,
-            input,
-            config or {},
-            runs_lanes=self.runs_lanes,
-            runs_trees=self.runs_trees,
-        )
+        activation = self._entered(input, config or {})
         try:
             with Reporter(activation):
                 if activation.meter is None:
@@ -104,13 +101,7 @@ class LeafNode(Runnable[LaneState, Update]):
         self, input: LaneState, config: RunnableConfig | None = None, **_: object
     ) -> Update:
         """Run once, as `invoke` does, without blocking the event loop."""
-        activation = Activation(
-            self.node_context,
-            input,
-            config or {},
-            runs_lanes=self.runs_lanes,
-            runs_trees=self.runs_trees,
-        )
+        activation = self._entered(input, config or {})
         try:
             with Reporter(activation):
                 if activation.meter is None:

@@ -41,7 +41,7 @@ from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread
 from agentgraph.graph.sync_async import arun_calls, run_calls
 
 
-class RunningNode(FunctionNode):
+class OrchestratorNode(FunctionNode):
     """Calls a function that runs agents."""
 
     runs_lanes = True
