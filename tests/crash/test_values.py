@@ -24,7 +24,7 @@ import agentgraph as ag
 
 
 @pytest.mark.filterwarnings("ignore:.*a marker takes its place:RuntimeWarning")
-@pytest.mark.parametrize(("entrance", "value", "way"), in_turn(ENTRANCES, VALUES, WAYS, every=11))
+@pytest.mark.parametrize(("entrance", "value", "way"), in_turn(ENTRANCES, VALUES, WAYS, every=23))
 def test_what_an_agent_gives_comes_back_or_is_refused(
     entrance: str, value: str, way: str, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import pytest
 from helpers import asks, says
 from helpers.databases import Databases
+from helpers.sampling import ALL_WAYS
 from langchain_core.messages import AIMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
@@ -188,10 +189,11 @@ def wander(thread: Played, choices: random.Random, acts: int) -> None:
         thread.check()
 
 
+@pytest.mark.by_turns  # so that `make properties` has it wander further
 @pytest.mark.parametrize(("nth", "tree"), [*enumerate(TREES)], ids=TREES)
 def test_each_line_counts_its_own_visits(nth: int, tree: str, tmp_path: Path) -> None:
     thread = Played(TREES[tree](), tmp_path / "t.db", is_async=nth % 2 == 1)
-    wander(thread, random.Random(nth), 10)
+    wander(thread, random.Random(nth), 10 if ALL_WAYS else 5)
 
 
 @pytest.mark.parametrize("tree", ["branches in a loop", "graphs that ask in branches"])
