@@ -65,7 +65,8 @@ def seen_by(view: View, spot: Spot) -> Seen:
 def _seen_by_model(view: View, spot: Spot, agent: ChatAgent) -> Seen:
     from agentgraph.graph.chat.agent import BuiltAgent
     from agentgraph.graph.chat.context_edits import as_edited, edits_in, with_ids
-    from agentgraph.graph.chat.models import takes_tools, with_system
+    from agentgraph.graph.chat.model_call import with_system
+    from agentgraph.graph.chat.models import takes_tools
 
     view = _hearing(view, spot)
     policy, remarks = _quiet(agent.history)

@@ -211,8 +211,8 @@ class Views:
         return node.sees(view, item)
 
     def _in_call(self, view: View, fork: Saved, agent: ChatAgent, lane: Place, number: int) -> RunState:
+        from agentgraph.graph.chat.call_runner import arguments_of, seen_in_call
         from agentgraph.graph.chat.calls import open_calls
-        from agentgraph.graph.chat.tools import arguments_of, seen_in_call
 
         tool = next(each for each in agent_tools(agent) if each.agent.name == lane.given_name)
         opened = next((each for each in open_calls(view) if each.number == number), None)

@@ -30,7 +30,8 @@ from pydantic import ValidationError
 from agentgraph.errors import CassetteError
 from agentgraph.events.json_forms import as_json, from_json
 from agentgraph.graph.chat.agent import steers
-from agentgraph.graph.chat.models import Asking, ainvoke, invoke, message_of
+from agentgraph.graph.chat.model_call import Asking, message_of
+from agentgraph.graph.chat.models import ainvoke, invoke
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
 from agentgraph.graph.failures import as_data, from_data, mark_of_limited
 from agentgraph.graph.internals import SCRATCHPAD

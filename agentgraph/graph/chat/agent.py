@@ -33,8 +33,9 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.channels import Channels
 from agentgraph.graph.chat.flattened import flattened, wrap_inside
 from agentgraph.graph.chat.middleware import Approval, Summarizing
-from agentgraph.graph.chat.models import Instructing, Models, UseStandIn
+from agentgraph.graph.chat.models import Models
 from agentgraph.graph.chat.output import answer_format_of, restored, saved_answer, write_value
+from agentgraph.graph.chat.stand_in_model import Instructing, UseStandIn
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import FlatGraph

@@ -4,13 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 from uuid import NAMESPACE_URL, uuid5
 
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    InvalidToolCall,
-    ToolCall,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import call_id, calls_of, is_call

@@ -23,21 +23,9 @@ from agentgraph.graph.chat.calls import (
     without_calls,
 )
 from agentgraph.graph.chat.middleware import answer_schema, is_chosen
-from agentgraph.graph.chat.models import (
-    CORRECTIONS,
-    Asking,
-    BoundModels,
-    ainvoke,
-    asked_in,
-    invoke,
-    unfit,
-)
-from agentgraph.graph.chat.output import (
-    AnswerFormat,
-    saved_answer,
-    with_json_answer,
-    write_value,
-)
+from agentgraph.graph.chat.model_call import CORRECTIONS, Asking, asked_in, unfit
+from agentgraph.graph.chat.models import BoundModels, ainvoke, invoke
+from agentgraph.graph.chat.output import AnswerFormat, saved_answer, with_json_answer, write_value
 from agentgraph.graph.chat.step import Step, in_config, is_update
 from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.lane_position import ChatEnding, SavedAnswer

@@ -12,7 +12,7 @@ from agentgraph.agents.tools import tool_capabilities
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.middleware import Summarizing
 from agentgraph.graph.chat.nodes import HookNode, ModelNode
-from agentgraph.graph.chat.tools import ToolsNode
+from agentgraph.graph.chat.tools_node import ToolsNode
 from agentgraph.graph.graph_classes import LaneNode, picture_of
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext

@@ -1,9 +1,4 @@
-"""The node that runs the tool calls of a chat agent.
-
-Each of several calls is a LangGraph task: LangGraph saves its result, so no call runs twice, and each
-answer reaches the call that asked. A single call runs in the node itself, unless it runs a lane.
-
-Runs one tool call through LangGraph's `ToolNode`, and adds agents as tools and actions.
+"""Runs one tool call through LangGraph's `ToolNode`, and adds agents as tools and actions.
 
 `ToolNode` checks arguments, injects state, store and runtime, and turns results and errors into
 messages. It invokes a wrapper in place of the tool, which takes the actions out of what the tool
@@ -11,14 +6,13 @@ returned, or runs the lane of an agent.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, partial
-from inspect import unwrap
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from functools import partial
+from typing import Any
 
-from langchain_core.messages import BaseMessage, ToolCall, ToolMessage
+from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
@@ -31,58 +25,39 @@ from langgraph.prebuilt.tool_node import (
 )
 from langgraph.runtime import get_runtime
 
-from agentgraph.agents.agents import AgentTool, ArgsSchema, ChatAgent, OnToolError, agent_tools
-from agentgraph.agents.context import Context
-from agentgraph.agents.middleware import Mode
+from agentgraph.agents.agents import AgentTool, ArgsSchema, ChatAgent, agent_tools
 from agentgraph.agents.schemas import plain, typed
 from agentgraph.agents.tools import (
     AgentCall,
     HandoffCall,
     Request,
     destination,
-    function_of,
     is_async_tool,
     seconds_for,
     tool_capabilities,
 )
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent, guarded, steers
-from agentgraph.graph.chat.calls import before_calls, last_message, open_calls
-from agentgraph.graph.chat.channels import own_state
-from agentgraph.graph.chat.flattened import (
-    arun_call,
-    edited_calls,
-    injected_fields,
-    injects_state,
-    run_call,
-)
-from agentgraph.graph.chat.nodes import ChatNode
-from agentgraph.graph.chat.output import reply_of, write_value
-from agentgraph.graph.chat.step import Step
+from agentgraph.graph.chat.calls import before_calls
+from agentgraph.graph.chat.flattened import arun_call, injects_state, run_call
+from agentgraph.graph.chat.output import reply_of
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
+from agentgraph.graph.chat.tool_errors import ERROR_TEXT, UnknownToolError, error_result, handled_types
+from agentgraph.graph.chat.tool_parameters import context_parameters, injected, validated
 from agentgraph.graph.copied_values import private
 from agentgraph.graph.failures import add_note, is_fatal
 from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.foreign.handoffs import PASSED_OVER
-from agentgraph.graph.history import calls_of, unchanged
+from agentgraph.graph.history import unchanged
 from agentgraph.graph.internals import RESUME_MAP, RESUMING
-from agentgraph.graph.lane_position import ChatEnding, Progress
-from agentgraph.graph.nodes.activation import Activation, without_place
+from agentgraph.graph.nodes.activation import without_place
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.reporter import Reporter
-from agentgraph.graph.nodes.schedule import (
-    Schedule,
-    TaskCall,
-    talk_tasks,
-    tasks_call,
-)
 from agentgraph.graph.nodes.stopping import (
-    Stop,
-    inner_stop,
     keep_loop,
     run_coroutine,
     run_off_loop,
@@ -92,14 +67,10 @@ from agentgraph.graph.nodes.stopping import (
 from agentgraph.graph.nodes.tasks import request_of
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.stamps import now
-from agentgraph.graph.stored_values import notes_in
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 from agentgraph.graph.task_results import TaskResult
-from agentgraph.graph.values import Write
 from agentgraph.safe_repr import as_json, shown_error
 from agentgraph.tree.addresses import Cursor, address, entered, is_in_call, numbered_call
-
-_ERROR_TEXT = "Error: {}\n Please fix your mistakes."
 
 
 class CallRunner:
@@ -130,7 +101,7 @@ class CallRunner:
         by_name = self._tool_node.tools_by_name
         self._acting = {name: ActingTool(tool, agent) for name, tool in by_name.items()}
         self._see_state = {name for name in by_name if injects_state(self._tool_node, name)}
-        self._fields = {name: _validated(self._tool_node, name) for name in self._see_state}
+        self._fields = {name: validated(self._tool_node, name) for name in self._see_state}
         self._shares_state = built.shares_state("wrap_tool_call")
 
     def reads_state(self, calls: Sequence[RunningCall]) -> bool:
@@ -145,7 +116,7 @@ class CallRunner:
             if activation.node_config["configurable"].get(RESUMING) and (
                 failed := await running.failed_before()
             ):
-                running.fail(_ERROR_TEXT.format(shown_error(failed)))
+                running.fail(ERROR_TEXT.format(shown_error(failed)))
                 return running.result(self._may)
             running.add(await self._answer(running) or await self._ran(running))
             try:
@@ -202,7 +173,7 @@ class CallRunner:
         Raises:
             Exception: The failure itself, if `on_tool_error` does not cover it.
         """
-        if isinstance(error, _UnknownToolError):
+        if isinstance(error, UnknownToolError):
             raise error.error
         how, at = self._built.agent.on_tool_error, running.activation.address
         content = None if steers(error) else await error_result(error, how, at)
@@ -274,7 +245,7 @@ class CallRunner:
             is_known = str(request.tool_call["name"]) in self._known
             answer = None if is_known else await self._unknown(RUNNING.get())
         except Exception as error:
-            raise _UnknownToolError(error) from error
+            raise UnknownToolError(error) from error
         return self._readied(request) if answer is None else answer
 
     def _readied(self, request: Any) -> object:
@@ -317,7 +288,7 @@ class CallRunner:
         is_seen = self._built.wraps_tools or reads_state
         state = running.state(is_shared=self._shares_state and not reads_state) if is_seen else {}
         if reads_state:
-            state = _injected(state, self._fields[call["name"]])
+            state = injected(state, self._fields[call["name"]])
         return ToolRuntime(
             state=state,
             context=runtime.context,
@@ -539,310 +510,3 @@ def _without_place() -> Iterator[None]:
         yield
     finally:
         var_child_runnable_config.reset(token)
-
-
-def _validated(node: ToolNode, name: str) -> list[str | None]:
-    """Return the keys of the state that a tool gets as pydantic copies them; None for all of it.
-
-    Of a state that may be any dict pydantic copies nothing inside it.
-    """
-    fields, hints = injected_fields(node, name), hints_of(node.tools_by_name[name])
-    return [key for each, key in fields.items() if key is not None or not _is_open(hints.get(each))]
-
-
-def _is_open(hint: object) -> bool:
-    """Return whether a type is a dict of anything."""
-    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    return kind is dict or (get_origin(kind) is dict and get_args(kind)[1] in (Any, object))
-
-
-def _injected(state: dict[str, Any], fields: Sequence[str | None]) -> dict[str, Any]:
-    """Return the state with own values in plain lists and dicts where pydantic copies them."""
-    if None in fields:
-        return private(state)
-    return {**state, **{field: private(state[field]) for field in fields if field in state}}
-
-
-def context_parameters(tool: BaseTool) -> tuple[str, ...]:
-    """Return the names of the parameters of a tool that are annotated with `Context`.
-
-    >>> from langchain_core.tools import tool
-    >>> def count(word: str, ctx: Context) -> int:
-    ...     "Count a word in all messages."
-    ...     return sum(message.text.count(word) for message in ctx.messages)
-    >>> context_parameters(tool(count))
-    ('ctx',)
-    """
-    hints = hints_of(tool).items()
-    return tuple(name for name, hint in hints if name != "return" and _has_context(hint))
-
-
-def hints_of(tool: BaseTool) -> dict[str, object]:
-    """Return the types of the parameters of a tool."""
-    hints = get_type_hints(unwrap(function_of(tool)), include_extras=True)
-    return {**tool.get_input_schema().__annotations__, **hints}
-
-
-def _has_context(hint: object) -> bool:
-    return (get_origin(hint) or hint) is Context or any(map(_has_context, get_args(hint)))
-
-
-class _UnknownToolError(Exception):
-    """Carries the error of a call to an unknown tool through `ToolNode`."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-async def error_result(error: Exception, on_tool_error: OnToolError, where: str = "") -> object:
-    r"""Return the tool result for an exception; None if it must fail the agent.
-
-    >>> def unreachable(error: ConnectionError) -> str:
-    ...     return "The library is closed."
-    >>> run_calls(error_result(ConnectionError("no route"), unreachable))
-    'The library is closed.'
-    >>> run_calls(error_result(ValueError("no topic"), unreachable))
-    >>> run_calls(error_result(ValueError("no topic"), (ValueError, KeyError)))
-    "Error: ValueError('no topic')\n Please fix your mistakes."
-    """
-    if on_tool_error == "raise" or not isinstance(error, handled_types(on_tool_error)):
-        return None
-    if on_tool_error == "return" or isinstance(on_tool_error, type | tuple):
-        return _ERROR_TEXT.format(shown_error(error))
-    if isinstance(on_tool_error, str):
-        return on_tool_error
-    return await asked(where, "on_tool_error", on_tool_error, error)
-
-
-def handled_types(on_tool_error: OnToolError) -> tuple[type[Exception], ...]:
-    """Return the types of exceptions that go back to the model.
-
-    For a function these are the types that annotate its first parameter.
-    """
-    if isinstance(on_tool_error, tuple):
-        return on_tool_error
-    if isinstance(on_tool_error, type):
-        return (on_tool_error,)
-    return (Exception,) if isinstance(on_tool_error, str) else _annotated(on_tool_error)
-
-
-def _annotated(function: Callable[..., object]) -> tuple[type[Exception], ...]:
-    try:
-        hints = get_type_hints(getattr(function, "__func__", function))
-    except Exception:  # the annotation cannot be resolved
-        return (Exception,)
-    named = [hint for name, hint in hints.items() if name != "return"][:1]
-    kinds = [kind for hint in named for kind in (get_args(hint) or (hint,))]
-    return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)) or (
-        Exception,
-    )
-
-
-def _changes_messages(result: TaskResult) -> bool:
-    return any("messages" in update for update in result.get("state", ()))
-
-
-class ToolsNode(ChatNode):
-    """Runs the open calls of the agent's last message, and continues with their results."""
-
-    def __init__(self, built: BuiltAgent, lanes: Sequence[Lane]) -> None:
-        super().__init__(built)
-        place = built.node_context.place
-        self.name, self.runner = place.nodes.tools, CallRunner(built, lanes)
-        names = {"": place.nodes.call, **{lane.place.given_name: lane.place.node for lane in lanes}}
-        self.tasks = {tool: talk_tasks(name, self.runner.talk_in_task) for tool, name in names.items()}
-
-    async def talk(self, activation: Activation) -> None:
-        """Run the calls."""
-        control = inner_stop()
-        if self.runner.agents:
-            await activation.read_lanes()
-        calls, hands_over, is_alone = self._calls(activation, control)
-        if self.asks_history and self.runner.reads_state(calls):
-            await activation.view.ask_history()
-        if hands_over:
-            activation.count_transfer()  # before anything says that it was carried out
-        if is_alone:
-            results = [await self.runner.talk(calls[0])]
-        else:
-            is_beside = self.agent.parallel_tools
-            needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
-            schedule = Schedule(needs, control)
-            results = [*(await tasks_call(schedule, self._starter(calls, schedule))).values()]
-        if self.asks_history and any(map(_changes_messages, results)):
-            await activation.view.ask_history()
-        self._take(activation, results, is_alone=is_alone, is_granted=hands_over)
-
-    def _calls(self, activation: Activation, control: Stop) -> tuple[list[RunningCall], bool, bool]:
-        """Return the open calls, whether one is a transfer, and whether there is one alone.
-
-        Only the last of several transfers is made. A call alone runs in the node itself, if it needs no
-        lane, and emits as the node does, unless middleware may make it again.
-        """
-        built, step = self.built, cache(lambda: self.built.step(activation))
-        edited = edited_calls(own_state(activation, built.channels)) if built.wraps_tools else {}
-        calls: list[RunningCall] = []
-        last_transfer: RunningCall | None = None
-        every, emitter, is_alone = open_calls(activation.view), activation.output.emitter, False
-        for opened in every:
-            wanted = str(edited.get(str(opened.call["id"]), opened.call)["name"])
-            is_alone = len(every) == 1 and wanted not in self.runner.agents
-            if built.wraps_tools or not is_alone:
-                emitter = activation.output.new_emitter(is_concurrent=True)
-            running = RunningCall(
-                built, activation, opened, wanted, emitter, control, step, is_beside=len(every) > 1
-            )
-            if wanted in self.runner.handing_over and opened.error is None:
-                if last_transfer is not None:
-                    last_transfer.is_passed_over = True
-                last_transfer = running
-            calls.append(running)
-        return calls, last_transfer is not None, is_alone
-
-    def _starter(
-        self, calls: Sequence[RunningCall], schedule: Schedule
-    ) -> Callable[[Mode, int, TaskCall], object]:
-        """Return a function that starts a task; in sequence, a call sees what earlier calls wrote."""
-        last: list[tuple[RunningCall, Any]] = []
-
-        def start(mode: Mode, number: int, call: TaskCall) -> object:
-            running = calls[number]
-            if last and not self.agent.parallel_tools:
-                before, future = last.pop()
-                self._continue(running, before, future.result())
-            tasks = self.tasks.get(running.wanted, self.tasks[""])
-            future = call(tasks[mode], running)
-            last[:] = [(running, future)]
-            return future
-
-        return start
-
-    def _continue(self, running: RunningCall, before: RunningCall, result: TaskResult) -> None:
-        """Show a call the values and state that the call before it left."""
-        running.seen, running.step = before.seen, before.step
-        running.before = [*before.before, *result.get("state", ())]
-        if result["values"]:
-            writes = self.node_context.reducers.loaded(result["values"])
-            running.seen = running.seen.with_new((), writes)
-        if "state" in result:
-            running.step = cache(partial(self._merged, running.activation, None, running.before))
-
-    def _merged(
-        self,
-        activation: Activation,
-        visible: Sequence[BaseMessage] | None,
-        updates: Sequence[Mapping[str, object]],
-    ) -> Step:
-        """Return a step whose state includes updates of calls."""
-        step = self.built.step(activation, visible)
-        step.merge_calls(updates)
-        return step
-
-    def _merged_with(self, activation: Activation, updates: Sequence[Mapping[str, object]]) -> Step:
-        """Return a step that has taken all updates of calls, also of what the agent sees."""
-        is_seen = any("messages" in update for update in updates)
-        step = self._merged(activation, None if is_seen else (), updates)
-        step.say()
-        return step
-
-    def _take(
-        self,
-        activation: Activation,
-        results: Sequence[TaskResult],
-        *,
-        is_alone: bool,
-        is_granted: bool,
-    ) -> None:
-        """Write the results in the order of the calls; the one that ends the agent comes last.
-
-        The node saves the other events of a single call; those of several are saved by their tasks.
-
-        Args:
-            activation: The activation of the agent.
-            results: The results of the calls.
-            is_alone: Whether there is a single call, which ran in the node itself.
-            is_granted: Whether a transfer is counted already.
-        """
-        ending, how = self._decide(results)
-        if is_granted and how != "transfer_to":
-            activation.uncount_transfer()
-        if any(result["values"] for result in results):
-            activation.output.write(self._joined(activation, results))
-        updates: list[Mapping[str, object]] = []
-        for result in results:
-            updates += result.get("state", ())
-        ordered = results if ending is None else sorted(results, key=lambda each: each is ending)
-        for result in ordered:
-            notes = notes_in(result) if is_alone else ()
-            activation.output.add_emitted(result["messages"], notes)
-        step = self._merged_with(activation, updates) if updates else None
-        if how == "" and any("break_loop" in result["acts"] for result in results):
-            activation.output.emit_note("break_loop")  # outside a loop it has no effect
-        if ending is not None:
-            self._end(activation, ending, how, step, is_granted=is_granted)
-        elif activation.view.progress.get("answer"):
-            self.built.leave(activation, ChatEnding(keeps=True), step)
-        else:
-            self._ask_again(activation, step)
-
-    def _joined(self, activation: Activation, results: Sequence[TaskResult]) -> list[Write]:
-        """Return the values that the calls wrote, in the order of the calls."""
-        is_beside = self.agent.parallel_tools
-        written = {result["number"]: result["values"] for result in results}
-
-        def label(number: int) -> str:
-            opened = {each.number: each.call["name"] for each in open_calls(activation.view)}
-            return f"{opened[number]}, call {number}"
-
-        seen, at = activation.view.state, activation.address
-        return seen.joined(at, written, lambda *_: is_beside, label, are_lanes=False)
-
-    def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
-        """Return the result that ends the agent, and how; the last one if there are several."""
-        for act in ("exit", "break_loop", "transfer_to", "leaving", "ends"):
-            for result in reversed(results):
-                if act in result["acts"] and (act != "break_loop" or self.node_context.place.in_loop):
-                    return result, act
-        for result in reversed(results):
-            for message in result["messages"]:
-                is_result = isinstance(message, ToolMessage) and message.status == "success"
-                if is_result and message.name in self.runner.returning:
-                    return result, ""
-        return None, ""
-
-    def _ask_again(self, activation: Activation, step: Step | None) -> None:
-        before = activation.view.progress
-        count = before.get("tool_calls", 0) + len(calls_of(last_message(activation.view)))
-        progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
-        if step is not None and (passed := step.keep()):
-            progress["passed"] = passed
-        activation.continue_at(self.node_context.place.nodes.round, chat=progress)
-
-    def _end(
-        self,
-        activation: Activation,
-        ending: TaskResult,
-        how: str,
-        step: Step | None,
-        *,
-        is_granted: bool,
-    ) -> None:
-        """End the agent with the action or the result of a call."""
-        leaving, is_last = ChatEnding(), self.node_context.place.nodes.after_agent is None
-        match how:
-            case "exit" | "break_loop":
-                leaving["signal"] = how
-            case "leaving":
-                leaving["leaving"] = ending["acts"]["leaving"]
-            case "transfer_to":
-                leaving["target"] = ending["acts"]["transfer_to"]
-                if "task" in ending["acts"]:
-                    leaving["task"] = ending["acts"]["task"]
-                if is_granted:
-                    leaving["granted"] = True
-        is_kept = how not in ("transfer_to", "leaving")
-        self.built.leave(activation, ChatEnding(**leaving, keeps=is_kept and not is_last), step)
-        if is_kept and is_last:
-            text = activation.output.last_text() or ""
-            write_value(activation, self.agent, None, self.built.answer_format, text)
