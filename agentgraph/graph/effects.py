@@ -31,7 +31,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.paired_calls import call_id, calls_of
 from agentgraph.graph.stamps import PROVIDER_ID, address_of, stamped
 from agentgraph.graph.values import is_same
 

@@ -15,22 +15,13 @@ results, which parallel calls, kills, cut histories and chosen messages leave. T
 Nothing is changed in the history itself: another agent may see more of it.
 """
 
-import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress, groupby
 from types import MappingProxyType
 from typing import Any, cast
 
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    InvalidToolCall,
-    ToolCall,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.budgets import Summarized, Trimmed, fitting
@@ -40,15 +31,10 @@ from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tools import TRANSFERRED
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.copied_values import own_list
-from agentgraph.graph.stamps import (
-    address_of,
-    agent_of,
-    home_at,
-    is_steered,
-    speaker_of,
-    stamp_in,
-)
-from agentgraph.safe_repr import as_json, shown
+from agentgraph.graph.paired_calls import answers_in, paired
+from agentgraph.graph.quoted_messages import is_answer, is_call, is_thought, quoted
+from agentgraph.graph.stamps import address_of, agent_of, home_at, is_steered, stamp_in
+from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, parse_address, way_to
 from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.run_paths import Chains, RunPaths, with_names
@@ -56,17 +42,9 @@ from agentgraph.tree.run_paths import Chains, RunPaths, with_names
 OnMyWay = Callable[[Entry], bool]
 """Returns whether what was said is on the run path of the agent that reads."""
 
-ANSWER = "answer"
-"""The key that marks a tool result as the structured answer of an agent."""
+
 REQUEST = "request"
 """The key that marks a user message as the request to an agent as a tool: its whole input."""
-NO_RESULT = "No result of this call was kept."
-"""The result of a call without a result: true whatever became of the call."""
-_LATE = "late_result"
-"""The key that marks the late result of a call of a `long_running` tool."""
-_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
-_PROVIDERS = re.compile(r"\w+_call(_output|_chunk)?|\w+_tool_(use|result)|server_tool_\w+|mcp_\w+")
-"""The types of content blocks that hold a model's thoughts."""
 
 
 def visible(
@@ -122,9 +100,7 @@ def visible(
             policy, _marked(entries, me), me, lambda: _on_the_way_to(my_address, path_of, inner_names)
         )
         seen = [
-            entry.message
-            if entry.agent_name in (None, me)
-            else _quoted(entry.message, entry.agent_name)
+            entry.message if entry.agent_name in (None, me) else quoted(entry.message, entry.agent_name)
             for entry in chosen
             if not entry._left_out
         ]
@@ -220,159 +196,6 @@ def chosen_by(policy: object, returned: object, my_address: str) -> list[BaseMes
     return seen
 
 
-def paired(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
-    """Return `messages` with each call followed by its results, in the order of the calls.
-
-    Messages between them move after them, a call without a result gets one that says so, and a result
-    without a call becomes a text. Ids of calls may repeat: a result belongs to the last message before
-    it that has a call with its id.
-
-    >>> call = {"name": "search", "args": {}, "id": "1", "type": "tool_call"}
-    >>> asked, late = AIMessage("", tool_calls=[call]), HumanMessage("And?")
-    >>> [message.text for message in paired([asked, late])]
-    ['', 'No result of this call was kept.', 'And?']
-    >>> [message.text for message in paired([ToolMessage("3 hits", name="search", tool_call_id="1")])]
-    ['search returned: 3 hits']
-    """
-    everything = list(messages)
-    if _is_paired(everything):
-        return everything
-    answers = answers_in(everything)
-    answering = {at for indexes in answers.values() for at in indexes}
-    result: list[BaseMessage] = []
-    for index, message in enumerate(everything):
-        if not isinstance(message, ToolMessage):
-            result.append(message)
-        elif index not in answering:
-            result.append(_quoted(message, speaker_of(message)))
-        if indexes := answers.get(index):
-            calls = zip(calls_of(message), indexes, strict=True)
-            result += [
-                _unfinished(message, i, call) if at is None else everything[at]
-                for i, (call, at) in enumerate(calls)
-            ]
-    return result
-
-
-def _is_paired(messages: Sequence[BaseMessage]) -> bool:
-    """Return whether each call has its results already: a fast check, made in every round of tools."""
-    waiting: list[str] = []
-    for message in messages:
-        if message.type == "tool":
-            if not waiting or cast(ToolMessage, message).tool_call_id != waiting.pop():
-                return False
-        elif waiting:
-            return False
-        elif message.type == "ai":
-            waiting = [call_id(call) for call in calls_of(message)][::-1]
-    return not waiting
-
-
-def in_call_order(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
-    """Return messages with the results of the calls of one message in the order of its calls.
-
-    >>> calls = [{"name": "search", "args": {}, "id": id, "type": "tool_call"} for id in "ab"]
-    >>> late, early = (ToolMessage(f"{id} ended.", tool_call_id=id) for id in "ab")
-    >>> [message.text for message in in_call_order([AIMessage("", tool_calls=calls), early, late])]
-    ['', 'a ended.', 'b ended.']
-    """
-    ordered, calls = list(messages), dict[str, deque[tuple[int, int]]]()
-    results: dict[int, list[tuple[int, int]]] = {}
-    for index, message in enumerate(ordered):
-        calls |= {call_id(call): deque[tuple[int, int]]() for call in calls_of(message)}
-        for number, call in enumerate(calls_of(message)):
-            calls[call_id(call)].append((index, number))
-        if isinstance(message, ToolMessage) and (several := calls.get(message.tool_call_id)):
-            # of calls that have one id each has a result, in their order; the last may have more
-            asking, number = several.popleft() if len(several) > 1 else several[0]
-            results.setdefault(asking, []).append((number, index))
-    for pairs in results.values():
-        moved = [ordered[index] for _, index in sorted(pairs)]
-        for (_, index), message in zip(pairs, moved, strict=True):
-            ordered[index] = message
-    return ordered
-
-
-def calls_of(message: BaseMessage) -> Sequence[ToolCall | InvalidToolCall]:
-    """Return the calls of a message that need a result, invalid ones included."""
-    if not isinstance(message, AIMessage):
-        return ()
-    if not message.invalid_tool_calls:
-        return message.tool_calls
-    return (*message.tool_calls, *message.invalid_tool_calls)
-
-
-def call_id(call: ToolCall | InvalidToolCall) -> str:
-    """Return the id that the result of a call must name."""
-    return call["id"] or ""
-
-
-def unanswered(messages: Sequence[BaseMessage]) -> dict[int, ToolCall | InvalidToolCall]:
-    """Return the calls that have no result, each by its number among all calls."""
-    every = ((i, at) for i, results in answers_in(messages).items() for at in enumerate(results))
-    return {
-        number: calls_of(messages[index])[place]
-        for number, (index, (place, result)) in enumerate(every)
-        if result is None
-    }
-
-
-def answers_in(messages: Sequence[BaseMessage]) -> dict[int, list[int | None]]:
-    """Return for each message with calls the index of the result of each, None where it is missing."""
-    answers: dict[int, list[int | None]] = {}
-    waiting: dict[str, deque[tuple[int, int]]] = {}
-    for index, message in enumerate(messages):
-        if isinstance(message, ToolMessage):
-            if calls_waiting := waiting.get(message.tool_call_id):
-                asked_by, position = calls_waiting.popleft()
-                answers[asked_by][position] = index
-        elif calls := calls_of(message):
-            answers[index] = [None] * len(calls)
-            waiting.update((call_id(call), deque()) for call in calls)
-            for position, call in enumerate(calls):
-                waiting[call_id(call)].append((index, position))
-    return answers
-
-
-def _unfinished(message: BaseMessage, index: int, call: ToolCall | InvalidToolCall) -> ToolMessage:
-    """Return the result of an unfinished call; its id is always the same, so that edits find it."""
-    made_up = message.id and f"{message.id} {index}"
-    return ToolMessage(
-        NO_RESULT, id=made_up, name=call["name"], tool_call_id=call_id(call), status="error"
-    )
-
-
-def as_late(
-    message: ToolMessage, name: str, own_id: str, label: str, args: Mapping[str, object] | None
-) -> ToolMessage:
-    """Return the late result of a call of a tool, marked as such.
-
-    Args:
-        message: The result.
-        name: The name of the tool.
-        own_id: The id of the call that no other one of the thread has.
-        label: The provider's id of the call.
-        args: The arguments of the call, by which a model tells it from others with that label; None if
-            there are none.
-    """
-    about = own_id if args is None else [own_id, as_json(args)]
-    marked = {**message.additional_kwargs, _LATE: about}
-    changes = {"name": name, "tool_call_id": label, "additional_kwargs": marked}
-    return message.model_copy(update=changes)
-
-
-def late_call_id(message: ToolMessage) -> str | None:
-    """Return the call's own id that a late result was saved with; None if it has none."""
-    about = message.additional_kwargs.get(_LATE)
-    own_id = about[0] if isinstance(about, list) else about
-    return own_id if isinstance(own_id, str) else None
-
-
-def is_late(message: ToolMessage) -> bool:
-    """Return whether a message is the late result of a call, which had another one at once."""
-    return _LATE in message.additional_kwargs
-
-
 def _is_transfer(message: BaseMessage) -> bool:
     """Return whether a message is the result of a transfer that was carried out."""
     return (
@@ -380,11 +203,6 @@ def _is_transfer(message: BaseMessage) -> bool:
         and message.status == "success"
         and TRANSFERRED in message.additional_kwargs
     )
-
-
-def is_answer(message: BaseMessage) -> bool:
-    """Return whether a message is a tool result that holds the agent's structured answer."""
-    return isinstance(message, ToolMessage) and ANSWER in message.additional_kwargs
 
 
 def _marked(entries: list[Entry], me: str) -> list[Entry]:
@@ -433,7 +251,7 @@ def _is_silent(block: Any) -> bool:
         return not block.strip()
     if block.get("type") == "text":
         return not (block.get("text") or "").strip()
-    return is_call(block) or _is_thought(block)
+    return is_call(block) or is_thought(block)
 
 
 def unchanged(entries: list[Entry]) -> list[BaseMessage]:
@@ -489,58 +307,3 @@ def _input_indexes(entries: list[Entry]) -> list[int]:
         if REQUEST in entries[begin].message.additional_kwargs:
             break
     return [*range(begin, end), *(i for i in steered if i >= end)]
-
-
-def is_call(block: object) -> bool:
-    """Return whether a content block is a tool call."""
-    return isinstance(block, dict) and block.get("type") in ("tool_use", "tool_call", "function_call")
-
-
-def _is_thought(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") in _THOUGHTS
-
-
-def _is_of_provider(block: object) -> bool:
-    """Return whether a content block is of a tool that the provider of the model runs itself."""
-    return isinstance(block, dict) and _PROVIDERS.fullmatch(str(block.get("type"))) is not None
-
-
-def _plain(block: str | dict[str, object]) -> str | dict[str, object]:
-    """Return a text block without ids and citations: providers refuse them in words of a user."""
-    if isinstance(block, dict) and block.get("type") == "text":
-        return {"type": "text", "text": block.get("text")}
-    return block
-
-
-def _late_verb(message: ToolMessage) -> str:
-    verb = "failed" if message.status == "error" else "returned"
-    about = message.additional_kwargs[_LATE]
-    made = f", made with {about[1]}" if isinstance(about, list) else ""
-    return f"{message.name or 'tool'} {verb} for its call {message.tool_call_id}{made}"
-
-
-def _quoted(message: BaseMessage, speaker: str | None) -> BaseMessage:
-    """Return a user message that quotes a message, calls included, as in `[critic] said: No`.
-
-    That of a late result names its call, whose result was another message.
-    """
-    prefix = f"[{speaker}] " if speaker else ""
-    is_result = isinstance(message, ToolMessage) and not is_answer(message)
-    verb = f"{message.name or 'tool'} returned" if is_result else "said"
-    if isinstance(message, ToolMessage) and is_late(message):
-        verb = _late_verb(message)
-    calls = [
-        f"{prefix}called {call['name']}({as_json(call['args'])})"
-        for call in (message.tool_calls if isinstance(message, AIMessage) else ())
-    ]
-    content: str | list[str | dict[str, object]]
-    if isinstance(message.content, str):
-        lines = [f"{prefix}{verb}: {message.content}"] if message.content or not calls else []
-        content = "\n".join(lines + calls)
-    else:
-        said = [each for each in message.content if not (is_call(each) or _is_thought(each))]
-        blocks = [_plain(each) for each in said if not _is_of_provider(each)]
-        if blocks or not calls:
-            blocks.insert(0, {"type": "text", "text": f"{prefix}{verb}:"})
-        content = blocks + [{"type": "text", "text": call} for call in calls]
-    return HumanMessage(content, name=speaker, id=message.id)

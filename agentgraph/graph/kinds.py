@@ -9,7 +9,7 @@ from agentgraph.agents.agents import EachAgent, GraphAgent, ParallelAgent
 from agentgraph.agents.kinds import PlaceKind
 from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.foreign.graph_node import GraphNode
-from agentgraph.graph.graph_classes import LaneNode, picture_of
+from agentgraph.graph.graph_classes import LaneNode
 from agentgraph.graph.nodes.concurrency import AT_ONCE, BRANCHES
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.each import EachNode
@@ -23,6 +23,7 @@ from agentgraph.graph.nodes.parallel import ParallelNode
 from agentgraph.graph.nodes.swarm import SwarmNode
 from agentgraph.graph.nodes.switch import SwitchNode
 from agentgraph.graph.nodes.workflow import WorkflowNode
+from agentgraph.graph.pictures import picture_of
 
 NodesOf: TypeAlias = Callable[[NodeContext, Capabilities, Sequence[Lane]], Iterable[LaneNode]]
 """Makes the nodes of a place, of their context, what its agent may do when it ends, and its lanes."""

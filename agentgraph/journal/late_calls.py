@@ -15,7 +15,8 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from agentgraph.agents.tools import LONG_RUNNING
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
-from agentgraph.graph.history import as_late, call_id, calls_of, late_call_id
+from agentgraph.graph.late_results import as_late, late_call_id
+from agentgraph.graph.paired_calls import call_id, calls_of
 from agentgraph.safe_repr import shown
 
 

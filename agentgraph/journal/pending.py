@@ -17,7 +17,6 @@ from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_note, question_of
 from agentgraph.graph.copied_values import detached
 from agentgraph.graph.failures import each_once, is_within
-from agentgraph.graph.graph_classes import Admitted
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.limit_answers import limit_question_in
@@ -26,6 +25,7 @@ from agentgraph.graph.nodes.spending import LEAVE, Counts
 from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.task_ids import joined
+from agentgraph.graph.unstamped import Admitted
 from agentgraph.graph.values import check_mapping
 from agentgraph.journal.changed_trees import open_thread, read_thread
 from agentgraph.journal.lines import (

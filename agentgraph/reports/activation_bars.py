@@ -13,7 +13,7 @@ from math import inf
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 
 from agentgraph.agents.approvals import tools_asked_about
-from agentgraph.graph.history import calls_of
+from agentgraph.graph.paired_calls import calls_of
 from agentgraph.graph.stamps import address_of, moment_of, time_in
 from agentgraph.journal.outcomes import outcome_of
 from agentgraph.journal.saved import Saved, Written

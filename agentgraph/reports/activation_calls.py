@@ -10,8 +10,8 @@ from langgraph.types import Interrupt as LangGraphInterrupt
 
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_of
-from agentgraph.graph.history import answers_in, call_id, calls_of
 from agentgraph.graph.internals import INTERRUPT, RESUME
+from agentgraph.graph.paired_calls import answers_in, call_id, calls_of
 from agentgraph.graph.stamps import Entry, Note, moment_of, seconds
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.task_results import TAG

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.history import calls_of
+from agentgraph.graph.paired_calls import calls_of
 from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_at
 from agentgraph.graph.values import is_same, maps_in
 from agentgraph.journal.changed_trees import read_thread

@@ -7,7 +7,7 @@ declared has the last word, as in the history.
 from collections.abc import Iterator, Sequence
 
 from agentgraph.events.events import AgentEvent
-from agentgraph.graph.history import in_call_order
+from agentgraph.graph.paired_calls import in_call_order
 from agentgraph.graph.stamps import is_steered
 from agentgraph.journal.lines import order_of
 from agentgraph.tree.addresses import parse_address, way_to

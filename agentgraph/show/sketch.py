@@ -11,8 +11,8 @@ from langchain_core.runnables.graph import Edge, Node
 from langgraph.graph import END, START
 
 from agentgraph.agents.kinds import KINDS
-from agentgraph.graph.graph_classes import TITLE
 from agentgraph.graph.open_types import Graph
+from agentgraph.graph.pictures import TITLE
 from agentgraph.show.drawn_kinds import Drawn, Ends, drawn_kinds, ways_back
 from agentgraph.show.kinds import LOOKS
 from agentgraph.show.looks import LANE

@@ -29,7 +29,7 @@ from pydantic import PrivateAttr
 from agentgraph.agents.functions import discard, is_awaitable
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
-from agentgraph.graph.history import call_id, calls_of
+from agentgraph.graph.paired_calls import call_id, calls_of
 from agentgraph.safe_repr import shown
 from agentgraph.show.lines import event_text
 

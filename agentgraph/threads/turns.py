@@ -42,15 +42,15 @@ from agentgraph.agents.kinds import staying_keys
 from agentgraph.errors import AgentGraphError, PendingInterruptError, SaverError
 from agentgraph.graph.agent_records import RecordChanges, collected
 from agentgraph.graph.copied_values import detached
-from agentgraph.graph.graph_classes import Admitted, unstamped
-from agentgraph.graph.history import call_id, calls_of, in_call_order, unanswered
 from agentgraph.graph.known_messages import new_messages
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.message_changes import folded, with_id
 from agentgraph.graph.nodes.each import joining
+from agentgraph.graph.paired_calls import call_id, calls_of, in_call_order, unanswered
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.task_results import TAG
+from agentgraph.graph.unstamped import Admitted, unstamped
 from agentgraph.graph.values import check_mapping, maps_in
 from agentgraph.journal.late_calls import late_results, named_results
 from agentgraph.journal.lines import (

@@ -17,17 +17,9 @@ from test_transcripts import Case, cases
 import agentgraph as ag
 from agentgraph.agents.budgets import PolicyWord, summarized, trimmed
 from agentgraph.agents.tools import TRANSFERRED
-from agentgraph.graph.history import (
-    ANSWER,
-    NO_RESULT,
-    REQUEST,
-    calls_of,
-    in_call_order,
-    paired,
-    unanswered,
-    unchanged,
-    visible,
-)
+from agentgraph.graph.history import REQUEST, unchanged, visible
+from agentgraph.graph.paired_calls import NO_RESULT, calls_of, in_call_order, paired, unanswered
+from agentgraph.graph.quoted_messages import ANSWER
 from agentgraph.graph.stamps import speaker_at, stamped
 from agentgraph.testing import ScriptedChatModel, call, pairing_faults
 from agentgraph.tree.places import lay_out

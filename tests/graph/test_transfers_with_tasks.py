@@ -35,7 +35,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 import agentgraph as ag
-from agentgraph.graph.graph_classes import from_outside
+from agentgraph.graph.unstamped import from_outside
 from agentgraph.testing import call, calls
 
 TASK = "Sum up."

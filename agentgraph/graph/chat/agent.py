@@ -42,8 +42,9 @@ from agentgraph.graph.foreign.flat_graph import FlatGraph
 from agentgraph.graph.lane_position import ChatEnding
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
+from agentgraph.graph.nodes.calling import Contained, awaited_in_thread
 from agentgraph.graph.nodes.context import NodeContext
-from agentgraph.graph.nodes.stopping import Contained, awaited_in_thread, stoppable
+from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.open_types import AnyRunnable
 from agentgraph.graph.stamps import address_of
 from agentgraph.safe_repr import shown

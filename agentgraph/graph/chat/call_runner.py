@@ -53,17 +53,12 @@ from agentgraph.graph.internals import RESUME_MAP, RESUMING
 from agentgraph.graph.nodes.activation import without_place
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.callers import CALLER
+from agentgraph.graph.nodes.calling import keep_loop, run_coroutine, run_off_loop
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
 from agentgraph.graph.nodes.reporter import Reporter
-from agentgraph.graph.nodes.stopping import (
-    keep_loop,
-    run_coroutine,
-    run_off_loop,
-    stoppable,
-    wait_for_lane,
-)
+from agentgraph.graph.nodes.stopping import stoppable, wait_for_lane
 from agentgraph.graph.nodes.tasks import request_of
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.stamps import now

@@ -7,8 +7,9 @@ from uuid import NAMESPACE_URL, uuid5
 from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, ToolCall, ToolMessage
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.history import call_id, calls_of, is_call
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.paired_calls import call_id, calls_of
+from agentgraph.graph.quoted_messages import is_call
 from agentgraph.graph.read_back import Serializer
 from agentgraph.graph.saving import save_fault
 from agentgraph.graph.stamps import address_of, stamp_in

@@ -15,9 +15,9 @@ from langchain_core.messages import BaseMessage
 from typing_extensions import TypedDict
 
 from agentgraph.graph.agent_records import AgentRecord
-from agentgraph.graph.history import paired
 from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.paired_calls import paired
 from agentgraph.graph.values import is_same
 
 

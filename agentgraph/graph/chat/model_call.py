@@ -25,13 +25,13 @@ from agentgraph.graph.chat.models import ainvoke, has_cache, invoke
 from agentgraph.graph.chat.output import AnswerFormat
 from agentgraph.graph.chat.step import Step
 from agentgraph.graph.copied_values import detached, own_list
-from agentgraph.graph.graph_classes import unstamped
-from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.context import ActivationContext
 from agentgraph.graph.nodes.replies import Replies, stream_handlers
+from agentgraph.graph.paired_calls import call_id, calls_of
 from agentgraph.graph.sync_async import Call
+from agentgraph.graph.unstamped import unstamped
 from agentgraph.safe_repr import shown
 
 CORRECTIONS = 2

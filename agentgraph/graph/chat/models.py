@@ -18,7 +18,8 @@ from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.context import Context
 from agentgraph.errors import AgentGraphError, InvalidOutputError
 from agentgraph.graph.nodes.asking import asked
-from agentgraph.graph.nodes.stopping import Contained, stoppable
+from agentgraph.graph.nodes.calling import Contained
+from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.sync_async import Call
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.rules.chat import toolless

@@ -27,13 +27,13 @@ from agentgraph.graph.chat.model_call import CORRECTIONS, Asking, asked_in, unfi
 from agentgraph.graph.chat.models import BoundModels, ainvoke, invoke
 from agentgraph.graph.chat.output import AnswerFormat, saved_answer, with_json_answer, write_value
 from agentgraph.graph.chat.step import Step, in_config, is_update
-from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.lane_position import ChatEnding, SavedAnswer
 from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import settled
 from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.nodes.swarm import active_of, enter_active
+from agentgraph.graph.paired_calls import call_id, calls_of
 from agentgraph.graph.saving import serializer_of
 from agentgraph.graph.stamps import address_of, renamed
 from agentgraph.graph.sync_async import Call, Calls

@@ -33,11 +33,11 @@ from agentgraph.agents.schemas import (
     typed,
 )
 from agentgraph.agents.signals import ResponseSchema
-from agentgraph.graph.history import ANSWER
 from agentgraph.graph.lane_position import SavedAnswer
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.lane import LaneResult, last_text, value_of
+from agentgraph.graph.quoted_messages import ANSWER
 from agentgraph.graph.stamps import ANSWERED
 from agentgraph.tree.addresses import parse_address
 from agentgraph.tree.places import Place, Tree

@@ -13,10 +13,11 @@ from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.middleware import Summarizing
 from agentgraph.graph.chat.nodes import HookNode, ModelNode
 from agentgraph.graph.chat.tools_node import ToolsNode
-from agentgraph.graph.graph_classes import LaneNode, picture_of
+from agentgraph.graph.graph_classes import LaneNode
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.lane import Lane
+from agentgraph.graph.pictures import picture_of
 from agentgraph.tree.places import Tree
 from agentgraph.tree.position import start
 

@@ -42,6 +42,7 @@ from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.callers import CALLER
+from agentgraph.graph.nodes.calling import Contained, is_cancelled
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
@@ -54,7 +55,7 @@ from agentgraph.graph.nodes.schedule import (
     talk_tasks,
     tasks_call,
 )
-from agentgraph.graph.nodes.stopping import Contained, inner_stop, is_cancelled
+from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.stamps import GRAPH_AGENT, now
 from agentgraph.graph.sync_async import Call
 from agentgraph.graph.task_results import TaskResult

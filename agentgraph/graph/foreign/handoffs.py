@@ -26,12 +26,12 @@ from langgraph.types import Command, Send
 
 from agentgraph.agents.tools import TRANSFERRED
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.internals import get_cached_annotated_keys, get_update_as_tuples
 from agentgraph.graph.lane_position import Leaving, Task
 from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.tasks import task_of
+from agentgraph.graph.paired_calls import call_id, calls_of
 from agentgraph.graph.saving import check_names
 from agentgraph.graph.values import is_same
 from agentgraph.safe_repr import reason, shown

@@ -26,8 +26,8 @@ from langchain_core.messages import (
 )
 
 from agentgraph.graph.effects import MessageChange, Owner, answered_in, change_by, gives_way
-from agentgraph.graph.history import call_id, calls_of, in_call_order
 from agentgraph.graph.message_changes import is_remove_all, with_id
+from agentgraph.graph.paired_calls import call_id, calls_of, in_call_order
 from agentgraph.graph.stamps import address_of
 from agentgraph.graph.values import is_same
 

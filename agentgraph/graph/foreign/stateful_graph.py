@@ -17,8 +17,8 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from agentgraph.graph.history import answers_in, paired
 from agentgraph.graph.internals import REPLAY, RESUME_MAP, RESUMING, SCRATCHPAD
+from agentgraph.graph.paired_calls import answers_in, paired
 from agentgraph.graph.saving import has_saver
 
 

@@ -30,10 +30,10 @@ from langgraph.pregel import Pregel
 
 from agentgraph.agents.tools import is_async_tool
 from agentgraph.graph.graph_classes import RootGraph
-from agentgraph.graph.history import calls_of
 from agentgraph.graph.internals import PregelNode, RunnableCallable
 from agentgraph.graph.nodes.stopping import keep_outcome, stoppable
 from agentgraph.graph.open_types import AnyRunnable
+from agentgraph.graph.paired_calls import calls_of
 
 AnyGraph = Pregel[Any, Any, Any, Any]
 """A compiled graph of LangGraph, with any state."""

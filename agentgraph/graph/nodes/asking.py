@@ -18,7 +18,8 @@ from agentgraph.agents.context import Context
 from agentgraph.agents.functions import is_async, is_awaitable, names_loop, refuse
 from agentgraph.errors import AgentGraphError, MissingValueError
 from agentgraph.graph.failures import mark_of_run
-from agentgraph.graph.nodes.stopping import run_in_thread, stoppable
+from agentgraph.graph.nodes.calling import run_in_thread
+from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.sync_async import Call
 
 MISSING = object()

@@ -18,7 +18,6 @@ from agentgraph.agents.prebuilt.plans import RESULTS
 from agentgraph.agents.templates import fill_input
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.copied_values import detached
-from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.history import unchanged
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked, look_up
@@ -29,6 +28,7 @@ from agentgraph.graph.nodes.lanes_node import Job, LanesNode, Results, beside
 from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.pictures import Picture, picture_of
 from agentgraph.graph.sync_async import Calls, run_calls
 from agentgraph.graph.tagged_containers import marked, unmarked
 from agentgraph.graph.values import Write

@@ -14,11 +14,12 @@ from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.caching import Caching
 from agentgraph.graph.nodes.callers import CALLER
+from agentgraph.graph.nodes.calling import run_coroutine, run_in_thread
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.function_output import FunctionOutput
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.replies import LISTENER, LISTENING, RECEIVER
-from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread, stop_if_unwanted, stoppable
+from agentgraph.graph.nodes.stopping import stop_if_unwanted, stoppable
 from agentgraph.graph.sync_async import arun_calls, run_calls
 
 

@@ -14,7 +14,6 @@ from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 
 from agentgraph.agents.dependencies import upstream
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
-from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
@@ -29,6 +28,7 @@ from agentgraph.graph.nodes.schedule import (
     run_tasks,
 )
 from agentgraph.graph.nodes.stopping import NotBegun
+from agentgraph.graph.pictures import Picture, picture_of
 from agentgraph.graph.stamps import home_at, speaker_at, stamped
 from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.sync_async import Calls, arun_calls, run_calls

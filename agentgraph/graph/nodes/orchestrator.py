@@ -32,12 +32,12 @@ from concurrent.futures import wait
 
 from agentgraph.agents.signals import Capabilities
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.calling import run_coroutine, run_in_thread
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.ended_calls import end_calls
 from agentgraph.graph.nodes.function import FunctionCall, FunctionNode
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.run_calls import RunCalls, called_lane
-from agentgraph.graph.nodes.stopping import run_coroutine, run_in_thread
 from agentgraph.graph.sync_async import arun_calls, run_calls
 
 

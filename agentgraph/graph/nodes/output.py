@@ -26,10 +26,10 @@ from agentgraph.graph.effects import (
     change_by,
     gives_way,
 )
-from agentgraph.graph.history import calls_of
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.replies import AUTOMATIC, Replies
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.paired_calls import calls_of
 from agentgraph.graph.saving import as_saved, check_names
 from agentgraph.graph.stamps import (
     PROVIDER_ID,

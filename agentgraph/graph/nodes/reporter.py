@@ -17,8 +17,8 @@ from agentgraph.graph.failures import asked_beside, is_within, mark_boundary, ma
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.lane_position import Question
 from agentgraph.graph.nodes.activation import Activation, LeftTree
+from agentgraph.graph.nodes.calling import Contained, is_cancelled
 from agentgraph.graph.nodes.emitter import Emitter
-from agentgraph.graph.nodes.stopping import Contained, is_cancelled
 from agentgraph.graph.stamps import addressed, asker_of
 
 

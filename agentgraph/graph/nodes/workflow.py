@@ -24,7 +24,6 @@ from agentgraph.graph.failures import (
     keep_asked,
     mark_failure,
 )
-from agentgraph.graph.graph_classes import Picture, picture_of
 from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked, look_up
@@ -35,6 +34,7 @@ from agentgraph.graph.nodes.lanes_node import Job, LanesNode, Results
 from agentgraph.graph.nodes.schedule import GatedTask, Schedule, Start, arun_tasks, run_tasks
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.nodes.view import View
+from agentgraph.graph.pictures import Picture, picture_of
 from agentgraph.graph.saving import has_begun, last_position
 from agentgraph.graph.stamps import speaker_at
 from agentgraph.safe_repr import shown, shown_error

@@ -19,8 +19,8 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.history import call_id, calls_of
 from agentgraph.graph.message_changes import with_id
+from agentgraph.graph.paired_calls import call_id, calls_of
 from agentgraph.graph.stamps import (
     STAMP,
     Note,
