@@ -17,6 +17,7 @@ from agentgraph.graph.paired_calls import calls_of
 from agentgraph.graph.stamps import address_of, moment_of, time_in
 from agentgraph.journal.outcomes import outcome_of
 from agentgraph.journal.saved import Saved, Written
+from agentgraph.journal.states import BAR_STATE, BarState
 from agentgraph.journal.step_runs import Asked, StepRuns
 from agentgraph.journal.steps import Spot, used_in
 from agentgraph.journal.story import Story
@@ -25,7 +26,6 @@ from agentgraph.reports.bars import (
     LONGEST,
     Bar,
     BarKind,
-    BarState,
     Part,
     depths,
     in_order,
@@ -136,7 +136,7 @@ class _Chart:
         runs = self._story.runs_of(spot.root)
         is_again = spot.task is not None and any(each.time < came.began for each in runs.resumptions)
         began = spot.saved.time if is_again else came.began  # an attempt before may have failed
-        return Part(began, came.ended, came.state.value, came.error)
+        return Part(began, came.ended, BAR_STATE[came.state], came.error)
 
     def _split(self, spot: Spot, runs: StepRuns, part: Part, own: Bar, kind: BarKind) -> Part:
         """Return the last attempt of a step, and add bars of those before it that came to nothing.

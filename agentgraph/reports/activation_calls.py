@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Interrupt as LangGraphInterrupt
@@ -16,11 +16,10 @@ from agentgraph.graph.stamps import Entry, Note, moment_of, seconds
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.task_results import TAG
 from agentgraph.journal.saved import Saved
+from agentgraph.journal.states import TOOL_STATUS, State, ToolStatus
 from agentgraph.journal.steps import Spot
-from agentgraph.reports.activation_steps import ActivationStatus, Found
+from agentgraph.reports.activation_steps import Found
 from agentgraph.tree.places import Tree
-
-ToolStatus = Literal["done", "failed", "waits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Asked:
     is_answered: bool
 
 
-def tool_runs(found: Found, said: Sequence[BaseMessage], status: ActivationStatus) -> list[ToolRun]:
+def tool_runs(found: Found, said: Sequence[BaseMessage], state: State) -> list[ToolRun]:
     """Return the calls of tools in what a chat agent said, or the agents that a function ran."""
     runs: list[ToolRun] = []
     began: dict[str | None, float] = {}
@@ -79,7 +78,7 @@ def tool_runs(found: Found, said: Sequence[BaseMessage], status: ActivationStatu
                     args=args if isinstance(args, Mapping) else {"": args},
                     id=call_id(call),
                     result=None if result is None else str(result.text),
-                    status=_tool_status(result, status),
+                    status=TOOL_STATUS[_state_of(result, state)],
                     began=_time(message) if at is None else began.get(said[at].id, _time(message)),
                     ended=None if result is None else _time(result),
                 )
@@ -93,10 +92,11 @@ def call_begins(saved: Saved) -> dict[str | None, float]:
     return {each.id: seconds(result["began"]) for result in results for each in result["messages"]}
 
 
-def _tool_status(result: ToolMessage | None, status: ActivationStatus) -> ToolStatus:
+def _state_of(result: ToolMessage | None, state: State) -> State:
+    """Return the state of a call, given that of the activation that made it."""
     if result is None:
-        return "failed" if status == "failed" else "waits"
-    return "failed" if result.status == "error" else "done"
+        return State.FAILED if state is State.FAILED else State.RUNNING
+    return State.FAILED if result.status == "error" else State.DONE
 
 
 def _time(message: BaseMessage) -> float | None:
@@ -117,12 +117,13 @@ def _runs_in(found: Found) -> Iterator[ToolRun]:
     for call, each in sorted(calls.items(), key=lambda item: item[1].get("began", inf)):
         ended, began = each.get("ended"), each.get("began")
         is_over = "failed" in each and not each.get("again")
+        state = State.FAILED if is_over else State.RUNNING
         yield ToolRun(
             name=each["agent"],
             args={"request": each["request"]},
             id=str(call),
             result=each.get("text"),
-            status="done" if "text" in each else "failed" if is_over else "waits",
+            status=TOOL_STATUS[State.DONE if "text" in each else state],
             began=seconds(began) if began else None,
             ended=seconds(ended) if ended else None,
         )

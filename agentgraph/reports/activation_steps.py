@@ -1,9 +1,8 @@
 """The steps of one activation in the saver, what became of them, and its other attempts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 from agentgraph.graph.stamps import Entry, Note, address_of, moment_of
 from agentgraph.journal.lines import (
@@ -18,7 +17,7 @@ from agentgraph.journal.lines import (
 )
 from agentgraph.journal.outcomes import outcome_of
 from agentgraph.journal.saved import Saved, parts_of
-from agentgraph.journal.states import State
+from agentgraph.journal.states import ACTIVATION_STATUS, ActivationStatus, State
 from agentgraph.journal.steps import Spot, is_at_or_in
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
@@ -26,15 +25,6 @@ from agentgraph.reports.visits import Target, Wanted, find, stretch_of, unknown
 from agentgraph.tree.addresses import way_to, without_keys
 from agentgraph.tree.places import Place, Tree
 
-ActivationStatus = Literal["running", "asks", "failed", "done", "stopped"]
-_STATUSES: Mapping[State, ActivationStatus] = {
-    State.FAILED: "failed",
-    State.ASKS: "asks",
-    State.RUNNING: "running",
-    State.STOPPED: "stopped",
-    State.VOID: "stopped",
-}
-"""The status of an activation of which a step is in a state: the first that there is."""
 _UNDER_WAY = ("answer", "ask", "border")
 """The keys of a position at which an activation goes on, besides the progress of a chat agent."""
 
@@ -259,25 +249,24 @@ def address_in(entry: Entry) -> str | None:
     return entry.address if isinstance(entry, Note) else address_of(entry)
 
 
-def became(found: Found, entries: Sequence[Entry]) -> tuple[ActivationStatus, str | None]:
-    """Return the status of an activation, and how it failed."""
+def became(found: Found, entries: Sequence[Entry]) -> tuple[State, str | None]:
+    """Return the state of an activation, and how it failed."""
     outcomes = [outcome_of(found.story, each) for each in found.own_steps]
-    for state, status in _STATUSES.items():
-        here = [each.error for each in outcomes if each.state is state]
-        if here and state is State.FAILED:
-            errors = [e.data for e in entries if isinstance(e, Note) and e.kind == "error"]
-            return status, next(filter(None, [*errors[::-1], *here[::-1]]), None)
-        if here:
-            return status, None
-    return "done", None
+    states = {each.state for each in outcomes}
+    state = next((each for each in ACTIVATION_STATUS if each in states), State.DONE)
+    if state is not State.FAILED:
+        return state, None
+    told = [e.data for e in entries if isinstance(e, Note) and e.kind == "error"]
+    saved = [each.error for each in outcomes if each.state is state]
+    return state, next(filter(None, [*told[::-1], *saved[::-1]]), None)
 
 
 async def attempts_of(
-    saver: ThreadSaver, found: Found, entries: Sequence[Entry], status: ActivationStatus
+    saver: ThreadSaver, found: Found, entries: Sequence[Entry], state: State
 ) -> list[Attempt]:
     """Return earlier attempts on this line, and the same activation on other lines."""
     failed = [e for e in entries if isinstance(e, Note) and e.kind == "error"]
-    past = failed[:-1] if status == "failed" else failed
+    past = failed[:-1] if state is State.FAILED else failed
     first = found.spots[0].visit.step
     attempts = [
         Attempt(e.moment.step if e.moment and e.moment.step else first, "failed", e.data, None)
@@ -313,6 +302,8 @@ async def _on_other_lines(saver: ThreadSaver, found: Found) -> list[Attempt]:
             same = [s for s in spots if is_at_or_in(without_keys(s.visit.address), at)]
         if not same or same[0].visit.step in seen | attempts.keys():
             continue
-        status, error = became(replace(found, spots=same, story=story), ())
-        attempts[same[0].visit.step] = Attempt(same[0].visit.step, status, error, head)
+        state, error = became(replace(found, spots=same, story=story), ())
+        attempts[same[0].visit.step] = Attempt(
+            same[0].visit.step, ACTIVATION_STATUS[state], error, head
+        )
     return [attempts[step] for step in sorted(attempts)]

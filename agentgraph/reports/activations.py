@@ -13,11 +13,11 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.stamps import Entry, Note, is_steered, time_in
 from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.schema import RESUMED
+from agentgraph.journal.states import ACTIVATION_STATUS, ActivationStatus, State
 from agentgraph.journal.steps import Spot, last_start, used_in
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_calls import Asked, ToolRun, questions_in, tool_runs
 from agentgraph.reports.activation_steps import (
-    ActivationStatus,
     Attempt,
     Found,
     address_in,
@@ -123,14 +123,14 @@ async def activation(
     found, chosen = await find_activation(saver, wanted, line)
     entries = found.entries
     found.story.is_running = await saver.is_under_way() and await _has_head(saver, found)
-    status, error = became(found, entries)
+    state, error = became(found, entries)
     views = Views(saver, found.story)
     first, last = found.ends
     before = (await views.at(first)).state.values
     after = await views.after(found.own_steps, found.after(last))
     saw, remarks = await _saw(views, found, chosen)
-    report = _report(found, entries, status, error)
-    attempts = await attempts_of(saver, found, entries, status)
+    report = _report(found, entries, state, error)
+    attempts = await attempts_of(saver, found, entries, state)
     return replace(
         report,
         saw=saw,
@@ -173,7 +173,7 @@ def _began(spot: Spot) -> float:
 
 
 def _report(
-    found: Found, entries: Sequence[Entry], status: ActivationStatus, error: str | None
+    found: Found, entries: Sequence[Entry], state: State, error: str | None
 ) -> ActivationReport:
     """Return what can be told of the steps and the entries of an activation."""
     first, last = found.spots[0], found.ends[1]
@@ -188,11 +188,11 @@ def _report(
         iteration=_iteration(found),
         steps=[*dict.fromkeys(spot.visit.step for spot in found.spots)],
         began=began,
-        ended=_ended(found, last, entries, status),
-        status=status,
+        ended=_ended(found, last, entries, state),
+        status=ACTIVATION_STATUS[state],
         saw=[],
         said=kept,
-        tools=tool_runs(found, said, status) if not found.is_composite else [],
+        tools=tool_runs(found, said, state) if not found.is_composite else [],
         values_before={},
         values_after={},
         usage=used_in(said),
@@ -213,16 +213,14 @@ def _iteration(found: Found) -> int | None:
     return iteration(place, spot.cursor[: len(counts)])
 
 
-def _ended(
-    found: Found, last: Spot, entries: Sequence[Entry], status: ActivationStatus
-) -> float | None:
+def _ended(found: Found, last: Spot, entries: Sequence[Entry], state: State) -> float | None:
     """Return when an activation ended; None if it has not."""
-    if status == "done" and last.task is None and last.after is not None:
+    if state is State.DONE and last.task is None and last.after is not None:
         return last.after.first_time
-    if status == "done" and last.visit.duration is not None:
+    if state is State.DONE and last.visit.duration is not None:
         return last.visit.time + last.visit.duration
     failed = [e.moment.time for e in entries if isinstance(e, Note) and e.kind == "error" and e.moment]
-    return failed[-1] if status == "failed" and failed else None
+    return failed[-1] if state is State.FAILED and failed else None
 
 
 def signal_in(entries: Iterable[Entry]) -> str | None:

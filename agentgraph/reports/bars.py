@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from agentgraph.journal.states import BarState
+
 LONGEST = 200
 """How many characters of a text a bar has."""
 
 BarKind = Literal["agent", "model", "tool", "hook", "question"]
-BarState = Literal["done", "running", "asks", "failed", "stopped", "void"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,11 @@ from agentgraph.journal.pending import pending
 from agentgraph.journal.requests import Request, requests
 from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
 from agentgraph.journal.savers.heads import changes_in_memory, changes_of, count_heads
+from agentgraph.journal.states import Status
 from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.thread import Line, lines_of
-from agentgraph.reports.thread_list import Status, status_at
+from agentgraph.reports.thread_list import status_at
 from agentgraph.safe_repr import cut
 
 _TURNS = 20
@@ -132,7 +133,7 @@ async def glance(saver: ThreadSaver, known: Glance | None) -> Glance:
         return Glance(stamp, "running" if is_running else "new", queued=queued)
     questions, changed = await _questions(saver)
     asks = bool(questions) or (changed is not None and _has_asked(saved))
-    status: Status = "running" if is_running else status_at(saved, asks)
+    status = status_at(saved, asks=asks, is_running=is_running)
     recent = await saver.checkpoints("", None, _RECENT)
     return Glance(
         stamp,

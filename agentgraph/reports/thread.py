@@ -23,10 +23,11 @@ from agentgraph.journal.requests import waiting_on
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.schema import REWOUND, Rewound
 from agentgraph.journal.spent import Spent, counts_at, spent_in
+from agentgraph.journal.states import Status
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.result import Usage, usage_of
-from agentgraph.reports.thread_list import Status, status_at
+from agentgraph.reports.thread_list import status_at
 from agentgraph.tree.places import Tree
 
 
@@ -162,7 +163,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
         messages = with_changes(messages, begun["messages"])
         values = reducers.merged(values, begun["values"])
     turns = _turns(story, messages, events, await counts_at(saver, saved))
-    status: Status = "running" if is_running else status_at(saved, bool(questions))
+    status = status_at(saved, asks=bool(questions), is_running=is_running)
     lines = lines_of(saver.tree, [each for each in every if not each.namespace])
     return Thread(thread_id, status, values, messages, turns, questions, lines, queued)
 

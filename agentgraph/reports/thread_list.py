@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from agentgraph.errors import (
     AgentGraphError,
@@ -16,10 +16,9 @@ from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.lines import known_thread
 from agentgraph.journal.pending import pending_at
 from agentgraph.journal.saved import Saved, error_in, is_stop
+from agentgraph.journal.states import STATUS, State, Status
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-
-Status = Literal["new", "running", "paused", "failed", "stopped", "done"]
 
 
 @dataclass(frozen=True)
@@ -85,22 +84,25 @@ async def _summary(saver: ThreadSaver) -> ThreadSummary | None:
         asks = bool(await pending_at(saver, saved))
     except ThreadError:  # another tree ran it, or it is a copy that was cut short
         asks = any(INTERRUPT in writes for writes in saved.writes.values())
-    status: Status = "running" if is_running else status_at(saved, asks)
+    status = status_at(saved, asks=asks, is_running=is_running)
     return ThreadSummary(saver.thread_id, status, saved.time)
 
 
-def status_at(saved: Saved, asks: bool) -> Status:
-    """Return the status of a thread that nothing runs, by its latest checkpoint.
+def status_at(saved: Saved, *, asks: bool, is_running: bool) -> Status:
+    """Return the status of a thread by its latest checkpoint.
 
     Args:
         saved: The checkpoint.
         asks: Whether questions wait.
+        is_running: Whether a run is active on it.
     """
+    if is_running:
+        return STATUS[State.RUNNING]
     if saved.next_node is None:
-        return "done"
+        return STATUS[State.DONE]
     if _has_failed(saved):
-        return "failed"
-    return "paused" if asks else "stopped"
+        return STATUS[State.FAILED]
+    return STATUS[State.ASKS if asks else State.STOPPED]
 
 
 def _has_failed(saved: Saved) -> bool:

@@ -22,12 +22,13 @@ from agentgraph.graph.values import declared
 from agentgraph.journal.pending import UNANSWERED
 from agentgraph.journal.replay import replayed
 from agentgraph.journal.savers.opening import open_saver
+from agentgraph.journal.states import Status
 from agentgraph.journal.steps import Visit
 from agentgraph.reports.activations import ActivationReport, activation
 from agentgraph.reports.comparison import Difference, Lines, compared
 from agentgraph.reports.result import Result, result
 from agentgraph.reports.thread import Pending, Thread, pending_on, thread
-from agentgraph.reports.thread_list import Status, ThreadSummary, delete, status_of, threads
+from agentgraph.reports.thread_list import ThreadSummary, delete, status_of, threads
 from agentgraph.reports.timeline import Timeline, timeline
 from agentgraph.reports.visits import visits
 from agentgraph.safe_repr import shown

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError
 from agentgraph.events.json_forms import JsonObject
+from agentgraph.journal.states import Status
 from agentgraph.reports.glances import Glance, ThreadIds, glance, lines, look, thread_ids
-from agentgraph.reports.thread_list import Status
 from agentgraph.safe_repr import shown
 from agentgraph.threads.live.queueing import WhileRunning
 from agentgraph.threads.live.under_way import run_under_way
