@@ -50,7 +50,7 @@ from agentgraph.show.timeline import chart
 from agentgraph.skills import json_schema
 from agentgraph.threads.config import thread_in
 from agentgraph.threads.live.queueing import WhileRunning
-from agentgraph.threads.rewinds.rewinding import Back
+from agentgraph.threads.rewinds.rewinding import RewindArguments
 from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runner import Runner
 from agentgraph.tree.hints import hints
@@ -493,7 +493,7 @@ def rewind(
         by_question: object = UNANSWERED
         if answer is not None:
             by_question = given_answers([answer], _asked_at(session.runner, thread, at))
-        back = Back(at, turn, siblings, values, message or (), by_question)
+        back = RewindArguments(at, turn, siblings, values, message or (), by_question)
         sys.exit(session.go(at=back))
 
 

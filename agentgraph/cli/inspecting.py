@@ -28,7 +28,7 @@ from agentgraph.journal.locks import holders
 from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.savers.urls import is_database_url, without_password
 from agentgraph.show.lines import without_controls
-from agentgraph.threads.live.under_way import UnderWay
+from agentgraph.threads.live.active_run import ActiveRun
 from agentgraph.threads.runner import Runner
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _serve(window: "Window", listener: socket.socket, token: str) -> None:
             signal.signal(each, at_once)
         window.is_closed = server.should_exit = True
         for run in holders():
-            if isinstance(run, UnderWay):
+            if isinstance(run, ActiveRun):
                 run.stop("the server was ended")
         if not window.runner.is_idle:
             os.write(2, b"Stopping after the running steps; Ctrl-C again stops at once.\n")

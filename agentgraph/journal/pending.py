@@ -65,7 +65,7 @@ class _Unanswered:
 UNANSWERED: Final = _Unanswered()
 
 
-class Asked(NamedTuple):
+class OpenQuestion(NamedTuple):
     """A question that waits.
 
     Attributes:
@@ -130,7 +130,7 @@ class PendingQuestions(NamedTuple):
 
     questions: list[Interrupt]
     answered: Literal["by id", "by new id", "bare", "anew"] = "by id"
-    asked: Mapping[str, Asked] = MappingProxyType({})
+    asked: Mapping[str, OpenQuestion] = MappingProxyType({})
 
 
 async def pending(saver: ThreadSaver) -> list[Interrupt]:
@@ -281,7 +281,7 @@ async def _questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
     return PendingQuestions(questions, asked={each.id: each for each in asked})
 
 
-def _without_leave(asked: Sequence[Asked], counts: Counts) -> list[Asked]:
+def _without_leave(asked: Sequence[OpenQuestion], counts: Counts) -> list[OpenQuestion]:
     """Return questions without those about limits for which leave was given since."""
     about = ((each, limit_question_in(each.schema)) for each in asked)
     return [
@@ -412,7 +412,7 @@ def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> Unknown
     return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
-async def _asked_in(saver: ThreadSaver, namespace: str, saved: Saved | None) -> list[Asked]:
+async def _asked_in(saver: ThreadSaver, namespace: str, saved: Saved | None) -> list[OpenQuestion]:
     """Return the questions of a lane and of the lanes inside it.
 
     A LangGraph task keeps its last question even if that was answered and the task then failed. So each
@@ -426,7 +426,7 @@ async def _asked_in(saver: ThreadSaver, namespace: str, saved: Saved | None) -> 
     at_border = "border" in position  # there the node itself asks, whatever its agent runs
     if asked and not at_border and next_ != place.nodes.question and _runs_lanes(place, next_):
         return await _asked_by_tasks(saver, namespace, saved, position)
-    questions: list[Asked] = []
+    questions: list[OpenQuestion] = []
     for task, writes in asked.items():
         inner = joined(namespace, f"{next_}:{task}")
         graph: Any = getattr(place.agent, "graph", None) if place.kind.runs_graph else None
@@ -445,7 +445,7 @@ def _runs_lanes(place: Place, node: str | None) -> bool:
     return node == place.nodes.tools or place.kind.is_parallel or place.kind.runs_agents
 
 
-async def _asked_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, Asked] | None:
+async def _asked_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, OpenQuestion] | None:
     """Return the questions that wait in a graph and its subgraphs, by id; None if none ran."""
     saved = await saver.checkpoint(namespace)
     if saved is None:
@@ -453,7 +453,7 @@ async def _asked_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, Asked
     asked = _asking(saved)
     tasks = (await saver.state(namespace)).tasks if asked else ()
     names = {each.id: each.name for each in tasks}
-    questions: dict[str, Asked] = {}
+    questions: dict[str, OpenQuestion] = {}
     for task in asked:
         inner = joined(namespace, f"{names.get(task)}:{task}")
         deeper = await _asked_in_graph(saver, inner)
@@ -464,7 +464,7 @@ async def _asked_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, Asked
 
 async def _asked_by_tasks(
     saver: ThreadSaver, namespace: str, saved: Saved, position: Position
-) -> list[Asked]:
+) -> list[OpenQuestion]:
     """Return the questions of the lanes and tool calls that one node runs as tasks.
 
     If only the node itself wrote anything, it ran a call without a task.
@@ -476,7 +476,7 @@ async def _asked_by_tasks(
     outer = joined(namespace, f"{position['next']}:{runs.id}")
     if saved.ran_after == {runs.id}:
         return _unanswered(outer, saved, runs.id)
-    in_order: list[tuple[tuple[int, str], list[Asked]]] = []
+    in_order: list[tuple[tuple[int, str], list[OpenQuestion]]] = []
     for task in asked.keys() - {runs.id}:
         attempt = sum(each["task"] == task for each in saved.attempts)
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
@@ -494,7 +494,7 @@ async def _asked_by_tasks(
             names = [place.nodes.call, *(lane.node for lane in lanes)]
             candidates = [_unanswered(joined(outer, f"{name}:{task}"), saved, task) for name in names]
             ids = set.intersection(*({each.id for each in several} for several in candidates))
-            waiting: dict[str, Asked] = {}
+            waiting: dict[str, OpenQuestion] = {}
             for each in chain(*candidates):
                 if each.id in ids and (each.saved or each.id not in waiting):
                     waiting[each.id] = each
@@ -522,7 +522,7 @@ def _asking(saved: Saved) -> Writes:
     return {task: each for task, each in by_task if INTERRUPT in each and each.keys() <= ends}
 
 
-def _unanswered(namespace: str, saved: Saved, task: str) -> list[Asked]:
+def _unanswered(namespace: str, saved: Saved, task: str) -> list[OpenQuestion]:
     """Return the questions of a task that have no answers: LangGraph counts them in the id.
 
     Where a question is that of the task itself, and not of a graph in it, it is known where its answer
@@ -533,7 +533,7 @@ def _unanswered(namespace: str, saved: Saved, task: str) -> list[Asked]:
     counted = [namespace, *(f"{namespace}|{nth}" for nth in range(1, len(answers) + 1))]
     *answered, next_ = [LangGraphInterrupt.from_ns(None, each).id for each in counted]
     return [
-        Asked(one, saved, task, answers) if one.id == next_ else Asked(one)
+        OpenQuestion(one, saved, task, answers) if one.id == next_ else OpenQuestion(one)
         for one in each_once(writes[INTERRUPT])
         if one.id not in answered
     ]

@@ -30,7 +30,7 @@ class Resumption(NamedTuple):
     ended: float
 
 
-class Asked(NamedTuple):
+class QuestionSpan(NamedTuple):
     """A question that was asked in the step.
 
     Attributes:
@@ -167,7 +167,7 @@ def _signs(inside: Iterable[Saved], said: Iterable[Entry]) -> Iterator[float]:
             yield moment.time
 
 
-def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[Asked]:
+def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[QuestionSpan]:
     """Yield what was asked, with when it was answered or dropped.
 
     A tool asks all of its questions under one id. A question that is asked again before it is answered
@@ -187,7 +187,7 @@ def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[Asked]:
         ends = ends or [each for each in drops if note_id in each.data and _is_after(each, times[-1])]
         end = ends[0] if ends else None
         is_dropped = end is not None and end.kind == "discarded"
-        yield Asked(times[-1], number, time_in(times[0]), end and time_in(end), is_dropped)
+        yield QuestionSpan(times[-1], number, time_in(times[0]), end and time_in(end), is_dropped)
 
 
 def _is_after(note: Note, other: Note) -> bool:

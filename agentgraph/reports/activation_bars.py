@@ -18,7 +18,7 @@ from agentgraph.graph.stamps import address_of, moment_of, time_in
 from agentgraph.journal.outcomes import outcome_of
 from agentgraph.journal.saved import Saved, Written
 from agentgraph.journal.states import BAR_STATE, BarState
-from agentgraph.journal.step_runs import Asked, StepRuns
+from agentgraph.journal.step_runs import QuestionSpan, StepRuns
 from agentgraph.journal.steps import Spot, used_in
 from agentgraph.journal.story import Story
 from agentgraph.reports.activation_calls import call_begins
@@ -26,7 +26,7 @@ from agentgraph.reports.bars import (
     LONGEST,
     Bar,
     BarKind,
-    Part,
+    BarPart,
     depths,
     in_order,
     last_text,
@@ -55,7 +55,7 @@ class _Chart:
     def __init__(self, story: Story, since: str) -> None:
         self._story, self._tree, self._since = story, story.tree, since
         self._bars: dict[str, Bar] = {}
-        self._parts: dict[str, list[Part]] = {}
+        self._parts: dict[str, list[BarPart]] = {}
         self._places: dict[str, Place] = {}
         self._calls: dict[tuple[int, str, int], str] = {}
         self._has_failed: dict[int, bool] = {}
@@ -111,7 +111,9 @@ class _Chart:
             bar = self._part_of(own, number, kind, label, spot, part)
             self._bars[number] = replace(bar, tokens_in=tokens_in, tokens_out=tokens_out)
 
-    def _part_of(self, own: Bar, bar_id: str, kind: BarKind, label: str, spot: Spot, part: Part) -> Bar:
+    def _part_of(
+        self, own: Bar, bar_id: str, kind: BarKind, label: str, spot: Spot, part: BarPart
+    ) -> Bar:
         """Return a bar inside an activation."""
         return replace(
             own,
@@ -129,16 +131,16 @@ class _Chart:
             inside=own.id,
         )
 
-    def _part(self, spot: Spot) -> Part:
+    def _part(self, spot: Spot) -> BarPart:
         """Return a step as far as it is known: when it began and ended, and its state."""
         known = self._began.get((spot.visit.turn, spot.visit.address), 0.0)
         came = outcome_of(self._story, spot, known)
         runs = self._story.runs_of(spot.root)
         is_again = spot.task is not None and any(each.time < came.began for each in runs.resumptions)
         began = spot.saved.time if is_again else came.began  # an attempt before may have failed
-        return Part(began, came.ended, BAR_STATE[came.state], came.error)
+        return BarPart(began, came.ended, BAR_STATE[came.state], came.error)
 
-    def _split(self, spot: Spot, runs: StepRuns, part: Part, own: Bar, kind: BarKind) -> Part:
+    def _split(self, spot: Spot, runs: StepRuns, part: BarPart, own: Bar, kind: BarKind) -> BarPart:
         """Return the last attempt of a step, and add bars of those before it that came to nothing.
 
         One that asks is one for as long as it takes, for its answers stay: the attempts are inside.
@@ -154,13 +156,13 @@ class _Chart:
             was_cut = each.before != "at rest" and spot.task is None  # else it may not have begun
             if failed is not None or (was_cut and not runs.asks(at, began, each.time)):
                 ended = max(time_in(failed) if failed else each.ended, began)
-                void = Part(began, ended, "void", str(failed.data) if failed else "")
+                void = BarPart(began, ended, "void", str(failed.data) if failed else "")
                 self._add_void(spot, own, kind, number, void, inside)
             began = each.time
         return part if has_asked else part._replace(began=max(began, spot.visit.time))
 
     def _add_void(
-        self, spot: Spot, own: Bar, kind: BarKind, number: int, part: Part, inside: str | None
+        self, spot: Spot, own: Bar, kind: BarKind, number: int, part: BarPart, inside: str | None
     ) -> None:
         """Add an attempt that came to nothing."""
         label = own.label if kind == "agent" else _model_label(spot.place, ())
@@ -182,7 +184,7 @@ class _Chart:
                     said[message.id] = message
         return [*said.values()]
 
-    def _add_tool_calls(self, spot: Spot, part: Part, own: Bar) -> None:
+    def _add_tool_calls(self, spot: Spot, part: BarPart, own: Bar) -> None:
         """Add the bars of the tool calls of a step."""
         calls, before = self._called(spot)
         results: dict[str, ToolMessage] = {}
@@ -200,7 +202,7 @@ class _Chart:
                 ended = max(moment.time, begin) if moment else part.ended
                 if part.ended is not None and ended is not None:
                     ended = min(ended, part.ended)
-                this = Part(begin, ended, "failed" if failed else "done", str(result.text))
+                this = BarPart(begin, ended, "failed" if failed else "done", str(result.text))
                 name = name or str(result.name or "")
             bar_id = f"{spot.visit.step} call {number}"
             self._calls[(own.turn, own.address, before + number)] = bar_id
@@ -224,7 +226,7 @@ class _Chart:
                         return calls_of(each), before
         return (), before
 
-    def _add_question(self, turn: int, asked: Asked, runs: StepRuns) -> None:
+    def _add_question(self, turn: int, asked: QuestionSpan, runs: StepRuns) -> None:
         """Add the bar of a question, inside the activation that asks."""
         note, own = asked.note, self._bars.get(f"{turn}:{asked.note.address}")
         if own is None or note.moment is None:
@@ -321,7 +323,7 @@ class _Chart:
     def _whole(self, bar: Bar, within: Sequence[Bar]) -> Bar:
         """Return an activation with when it was and its state, given what is inside."""
         place, parts = self._places[bar.id], self._parts[bar.id]
-        inside = [Part(each.began, each.ended, each.state, each.text) for each in within]
+        inside = [BarPart(each.began, each.ended, each.state, each.text) for each in within]
         in_order = sorted(inside, key=lambda each: each.began)
         last = parts[-1] if parts and not place.kind.chooses else [*parts, *in_order][-1]
         state = self._state(last.state, bar, within) if parts else last.state

@@ -18,7 +18,7 @@ from agentgraph.graph.task_results import TAG
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.states import TOOL_STATUS, State, ToolStatus
 from agentgraph.journal.steps import Spot
-from agentgraph.reports.activation_steps import Found
+from agentgraph.reports.activation_steps import FoundActivation
 from agentgraph.tree.places import Tree
 
 
@@ -61,7 +61,7 @@ class Asked:
     is_answered: bool
 
 
-def tool_runs(found: Found, said: Sequence[BaseMessage], state: State) -> list[ToolRun]:
+def tool_runs(found: FoundActivation, said: Sequence[BaseMessage], state: State) -> list[ToolRun]:
     """Return the calls of tools in what a chat agent said, or the agents that a function ran."""
     runs: list[ToolRun] = []
     began: dict[str | None, float] = {}
@@ -104,7 +104,7 @@ def _time(message: BaseMessage) -> float | None:
     return moment.time if moment else None
 
 
-def _runs_in(found: Found) -> Iterator[ToolRun]:
+def _runs_in(found: FoundActivation) -> Iterator[ToolRun]:
     """Yield the agents that a function ran, by what is saved of its calls."""
     calls: dict[object, Mapping[str, Any]] = {}
     for spot in found.spots:
@@ -129,7 +129,7 @@ def _runs_in(found: Found) -> Iterator[ToolRun]:
         )
 
 
-def questions_in(tree: Tree, found: Found, entries: Sequence[Entry]) -> list[Asked]:
+def questions_in(tree: Tree, found: FoundActivation, entries: Sequence[Entry]) -> list[Asked]:
     """Return what was asked, with the answers that the saver has."""
     asked = [e for e in entries if isinstance(e, Note) and e.kind == "interrupted"]
     answers = dict[str, object]()

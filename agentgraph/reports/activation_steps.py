@@ -21,7 +21,7 @@ from agentgraph.journal.states import ACTIVATION_STATUS, ActivationStatus, State
 from agentgraph.journal.steps import Spot, is_at_or_in
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.visits import Target, Wanted, find, stretch_of, unknown
+from agentgraph.reports.visits import FoundVisit, VisitQuery, find, stretch_of, unknown
 from agentgraph.tree.addresses import way_to, without_keys
 from agentgraph.tree.places import Place, Tree
 
@@ -47,7 +47,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundActivation:
     """An activation in the saver.
 
     Attributes:
@@ -103,7 +103,9 @@ class Found:
         return [each for each in own if is_once or ((m := moment_of(each)) and m.step in steps)]
 
 
-async def find_activation(saver: ThreadSaver, wanted: Wanted, line: str | None) -> tuple[Found, Spot]:
+async def find_activation(
+    saver: ThreadSaver, wanted: VisitQuery, line: str | None
+) -> tuple[FoundActivation, Spot]:
     """Return an activation, and the step of it that is wanted.
 
     Raises:
@@ -115,7 +117,7 @@ async def find_activation(saver: ThreadSaver, wanted: Wanted, line: str | None) 
     return _gathered(at, target.spot, target.story), target.spot
 
 
-async def _target(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Target:
+async def _target(saver: ThreadSaver, wanted: VisitQuery, line: str | None) -> FoundVisit:
     """Return where an activation is, on a line or on the one that has its step.
 
     The copy of a step that a rewind made has the names of the older ones, where other things ran.
@@ -129,7 +131,7 @@ async def _target(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Targe
         return target
     if target.spot.visit.step == wanted.at:
         visit = target.spot.visit
-        whole = await _present(saver, Wanted(saver.tree, visit.address, visit.turn))
+        whole = await _present(saver, VisitQuery(saver.tree, visit.address, visit.turn))
         if any(each.visit.step == wanted.at for each in whole.story.steps):
             return whole._replace(spot=target.spot)
     every = await saver.checkpoints()
@@ -137,14 +139,14 @@ async def _target(saver: ThreadSaver, wanted: Wanted, line: str | None) -> Targe
     return target if head is None else _on_line(saver, wanted, head, every)
 
 
-async def _present(saver: ThreadSaver, wanted: Wanted) -> Target:
+async def _present(saver: ThreadSaver, wanted: VisitQuery) -> FoundVisit:
     """Return where an activation is on the present line; what came after it is not read."""
     since, until, roots = await stretch_of(saver, wanted)
     if since:
         every = await checkpoints_since(saver, since, until, roots.read)
         story = Story(saver.tree, line_to(until, every))
         if (spot := wanted.chosen(story.steps)) is not None:
-            return Target(spot, story, story)
+            return FoundVisit(spot, story, story)
     return await find(saver, wanted)
 
 
@@ -190,7 +192,7 @@ def _head_after(step: str, every: Sequence[Saved]) -> str | None:
     return next((h for h, line in lines if any(e.id == around for e in line)), None)
 
 
-def _on_line(saver: ThreadSaver, wanted: Wanted, head: str, every: Sequence[Saved]) -> Target:
+def _on_line(saver: ThreadSaver, wanted: VisitQuery, head: str, every: Sequence[Saved]) -> FoundVisit:
     """Return where an activation is on a line.
 
     Raises:
@@ -201,10 +203,10 @@ def _on_line(saver: ThreadSaver, wanted: Wanted, head: str, every: Sequence[Save
     exact = (each for each in story.steps if each.visit.step == wanted.at)
     if (spot := next(exact, None) or wanted.chosen(story.steps)) is None:
         raise unknown(saver.thread_id, wanted, story.steps)
-    return Target(spot, story, story)
+    return FoundVisit(spot, story, story)
 
 
-def _gathered(at: str, chosen: Spot, story: Story) -> Found:
+def _gathered(at: str, chosen: Spot, story: Story) -> FoundActivation:
     """Return an activation with all its steps."""
     way, depth = way_to(chosen.place), at.count("/")
     place = way[depth] if depth < len(way) else chosen.place
@@ -213,10 +215,10 @@ def _gathered(at: str, chosen: Spot, story: Story) -> Found:
     wanted = without_keys(at)
     if is_composite:
         inside = [e for e in spots if is_at_or_in(without_keys(e.visit.address), wanted)]
-        return Found(at, place, inside, story, True)
+        return FoundActivation(at, place, inside, story, True)
     several = split(story.tree, [e for e in spots if without_keys(e.visit.address) == wanted])
     one = next((each for each in several if _has(each, chosen)), several[-1])
-    return Found(one[0].visit.address, place, one, story, False, is_again=len(several) > 1)
+    return FoundActivation(one[0].visit.address, place, one, story, False, is_again=len(several) > 1)
 
 
 def split(tree: Tree, spots: Iterable[Spot]) -> list[list[Spot]]:
@@ -249,7 +251,7 @@ def address_in(entry: Entry) -> str | None:
     return entry.address if isinstance(entry, Note) else address_of(entry)
 
 
-def became(found: Found, entries: Sequence[Entry]) -> tuple[State, str | None]:
+def became(found: FoundActivation, entries: Sequence[Entry]) -> tuple[State, str | None]:
     """Return the state of an activation, and how it failed."""
     outcomes = [outcome_of(found.story, each) for each in found.own_steps]
     states = {each.state for each in outcomes}
@@ -262,7 +264,7 @@ def became(found: Found, entries: Sequence[Entry]) -> tuple[State, str | None]:
 
 
 async def attempts_of(
-    saver: ThreadSaver, found: Found, entries: Sequence[Entry], state: State
+    saver: ThreadSaver, found: FoundActivation, entries: Sequence[Entry], state: State
 ) -> list[Attempt]:
     """Return earlier attempts on this line, and the same activation on other lines."""
     failed = [e for e in entries if isinstance(e, Note) and e.kind == "error"]
@@ -276,7 +278,7 @@ async def attempts_of(
     return [*others, *attempts]
 
 
-async def _on_other_lines(saver: ThreadSaver, found: Found) -> list[Attempt]:
+async def _on_other_lines(saver: ThreadSaver, found: FoundActivation) -> list[Attempt]:
     """Return the same activation on lines that part from this one in its turn.
 
     Without forks in the turn nothing else is read.

@@ -19,15 +19,15 @@ from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_calls import Asked, ToolRun, questions_in, tool_runs
 from agentgraph.reports.activation_steps import (
     Attempt,
-    Found,
+    FoundActivation,
     address_in,
     attempts_of,
     became,
     find_activation,
 )
-from agentgraph.reports.seen import seen_by
+from agentgraph.reports.seen_messages import seen_by
 from agentgraph.reports.views import Views
-from agentgraph.reports.visits import Wanted, is_step
+from agentgraph.reports.visits import VisitQuery, is_step
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import iteration
 
@@ -119,7 +119,7 @@ async def activation(
     if turn is not None and is_step(address_or_step):
         raise AgentGraphError(f"a step is in one turn: leave turn={shown(turn)} out")
     await read_thread(saver)
-    wanted = Wanted(saver.tree, address_or_step, turn)
+    wanted = VisitQuery(saver.tree, address_or_step, turn)
     found, chosen = await find_activation(saver, wanted, line)
     entries = found.entries
     found.story.is_running = await saver.is_under_way() and await _has_head(saver, found)
@@ -142,13 +142,15 @@ async def activation(
     )
 
 
-async def _has_head(saver: ThreadSaver, found: Found) -> bool:
+async def _has_head(saver: ThreadSaver, found: FoundActivation) -> bool:
     """Return whether the step that a run on the thread is at may be one of an activation."""
     head = await saver.checkpoint()
     return head is not None and head.id in found.story.roots
 
 
-async def _saw(views: Views, found: Found, chosen: Spot) -> tuple[list[BaseMessage], list[str]]:
+async def _saw(
+    views: Views, found: FoundActivation, chosen: Spot
+) -> tuple[list[BaseMessage], list[str]]:
     """Return what an activation saw, and what of it cannot be told."""
     if found.is_composite and not found.place.kind.is_flattened:
         return [], []
@@ -173,7 +175,7 @@ def _began(spot: Spot) -> float:
 
 
 def _report(
-    found: Found, entries: Sequence[Entry], state: State, error: str | None
+    found: FoundActivation, entries: Sequence[Entry], state: State, error: str | None
 ) -> ActivationReport:
     """Return what can be told of the steps and the entries of an activation."""
     first, last = found.spots[0], found.ends[1]
@@ -204,7 +206,7 @@ def _report(
     )
 
 
-def _iteration(found: Found) -> int | None:
+def _iteration(found: FoundActivation) -> int | None:
     place, spot = found.place, found.spots[0]
     if not found.is_composite:
         return spot.visit.iteration
@@ -213,7 +215,7 @@ def _iteration(found: Found) -> int | None:
     return iteration(place, spot.cursor[: len(counts)])
 
 
-def _ended(found: Found, last: Spot, entries: Sequence[Entry], state: State) -> float | None:
+def _ended(found: FoundActivation, last: Spot, entries: Sequence[Entry], state: State) -> float | None:
     """Return when an activation ended; None if it has not."""
     if state is State.DONE and last.task is None and last.after is not None:
         return last.after.first_time

@@ -60,7 +60,7 @@ class Bar:
     inside: str | None = None
 
 
-class Part(NamedTuple):
+class BarPart(NamedTuple):
     """A step of an activation, as it is known, or what is inside it.
 
     Attributes:
@@ -109,7 +109,7 @@ def joined(before: Iterable[Bar], after: Iterable[Bar]) -> list[Bar]:
     for bar_id in sorted(merged, key=depths(merged).__getitem__, reverse=True):
         bar = merged[bar_id]
         if bar_id in again and (within := inside.pop(bar_id, [])):
-            parts = [Part(each.began, each.ended, each.state, each.text) for each in within]
+            parts = [BarPart(each.began, each.ended, each.state, each.text) for each in within]
             text = bar.text or (last_text(parts) if bar.kind == "agent" else "")
             began = min(bar.began, *(each.began for each in within))
             merged[bar_id] = bar = replace(bar, began=began, text=text)
@@ -123,7 +123,7 @@ def _from_before(bar: Bar, known: Mapping[str, Bar]) -> Bar:
     return replace(bar, began=min(before.began, bar.began), step=before.step)
 
 
-def last_text(parts: Iterable[Part]) -> str:
+def last_text(parts: Iterable[BarPart]) -> str:
     """Return the text of what ended last; empty if nothing has one."""
     texts = [each for each in parts if each.text]
     return max(texts, key=lambda each: each.ended or each.began).text if texts else ""

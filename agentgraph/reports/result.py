@@ -14,7 +14,7 @@ from agentgraph.journal.pending import pending
 from agentgraph.journal.replay import last_answer
 from agentgraph.journal.spent import Spent, counts_at, spent_in
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.said import order_in_tree
+from agentgraph.reports.message_order import order_in_tree
 from agentgraph.tree.places import Tree
 
 

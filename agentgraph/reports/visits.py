@@ -36,7 +36,7 @@ async def visits(saver: ThreadSaver) -> list[Visit]:
     return [spot.visit for spot in (await present_story(saver)).steps]
 
 
-class Target(NamedTuple):
+class FoundVisit(NamedTuple):
     """Where to go back to.
 
     Attributes:
@@ -57,7 +57,7 @@ def is_step(at: str) -> bool:
     return _STEP.fullmatch(at) is not None
 
 
-class Wanted:
+class VisitQuery:
     """What to go back to: the first visit of an address in a turn, or a step.
 
     Attributes:
@@ -111,7 +111,7 @@ class Wanted:
         return self.turn in (None, spot.visit.turn)
 
 
-async def find(saver: ThreadSaver, wanted: Wanted) -> Target:
+async def find(saver: ThreadSaver, wanted: VisitQuery) -> FoundVisit:
     """Return where to go back to.
 
     Raises:
@@ -124,11 +124,11 @@ async def find(saver: ThreadSaver, wanted: Wanted) -> Target:
         present = await present_story(saver)
         spot = wanted.chosen(present.steps)
     if spot is not None and not (wanted.is_step and _is_of_edited(wanted.at, spot, present.every)):
-        return Target(spot, present, present)
+        return FoundVisit(spot, present, present)
     if wanted.is_step:
         story = Story(saver.tree, older_line(wanted.at, await saver.checkpoints()))
         if (spot := wanted.chosen(story.steps)) is not None:
-            return Target(spot, present, story)
+            return FoundVisit(spot, present, story)
     raise unknown(saver.thread_id, wanted, present.steps)
 
 
@@ -146,7 +146,7 @@ class Stretch(NamedTuple):
     roots: RootLine
 
 
-async def stretch_of(saver: ThreadSaver, wanted: Wanted) -> Stretch:
+async def stretch_of(saver: ThreadSaver, wanted: VisitQuery) -> Stretch:
     """Return where on the present line a visit may be; what is older is not read."""
     touched: list[str] = []
 
@@ -185,7 +185,7 @@ def _is_of_edited(step: str, spot: Spot, every: Iterable[Saved]) -> bool:
     return has_edits and all(moment is None or moment.step != step for moment in moments)
 
 
-def unknown(thread_id: str, wanted: Wanted, spots: Sequence[Spot]) -> UnknownAddressError:
+def unknown(thread_id: str, wanted: VisitQuery, spots: Sequence[Spot]) -> UnknownAddressError:
     """Return the error for what was not visited; it names the nearest address that was."""
     visited = dict.fromkeys(each.visit.address for each in spots)
     near = next(iter(get_close_matches(wanted.at, visited, 1, cutoff=0)), None)

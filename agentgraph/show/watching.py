@@ -15,7 +15,7 @@ from agentgraph.safe_repr import shown
 from agentgraph.show.activity import Activity
 from agentgraph.threads.engine import Engine, RunOptions, beginning
 from agentgraph.threads.live.queueing import WhileRunning, abegin_run, begin_run
-from agentgraph.threads.rewinds.rewinding import Back
+from agentgraph.threads.rewinds.rewinding import RewindArguments
 from agentgraph.threads.runner import Runner
 from agentgraph.threads.turns import Input
 
@@ -59,7 +59,7 @@ def watch(
     context: object = None,
     config: "RunnableConfig | None" = None,
     drop_pending: bool = False,
-    at: str | Back | None = None,
+    at: str | RewindArguments | None = None,
     while_running: WhileRunning = "refuse",
     console: "Console | Screen | None" = None,
 ) -> Watched:
@@ -85,7 +85,7 @@ def watch(
         config: LangGraph's config, as in `Runner.run`.
         drop_pending: Whether a turn drops the questions that wait on the thread.
         at: An address, or a step, to which the thread goes back, as by `Runner.rewind`; `messages`,
-            `values` and `answers` are then those of the rewind. Or all of it, as a `Back`.
+            `values` and `answers` are then those of the rewind. Or all of it, as a `RewindArguments`.
         while_running: What becomes of a turn's input if another run is active, as in `Runner.run`.
         console: A console of rich to print to.
 
@@ -126,7 +126,7 @@ async def awatch(
     context: object = None,
     config: "RunnableConfig | None" = None,
     drop_pending: bool = False,
-    at: str | Back | None = None,
+    at: str | RewindArguments | None = None,
     while_running: WhileRunning = "refuse",
     console: "Console | Screen | None" = None,
 ) -> Watched:

@@ -32,11 +32,11 @@ from agentgraph.journal.thread_config import checked_id
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import nearest, shown
 from agentgraph.threads.config import check_config, context_as, merged, thread_for, thread_in
+from agentgraph.threads.live.active_run import ActiveRun
 from agentgraph.threads.live.following import AsyncFollow, Follow, Following, check_follow, followed
-from agentgraph.threads.live.under_way import UnderWay
 from agentgraph.threads.live.watcher import watch
 from agentgraph.threads.rewinds.kept_states import put_missing_states
-from agentgraph.threads.rewinds.rewinding import Back, commit, new_line
+from agentgraph.threads.rewinds.rewinding import RewindArguments, commit, new_line
 from agentgraph.threads.runs import Again, AsyncRun, Driver, Execution, PartHook, Run
 from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.places import Tree
@@ -66,7 +66,7 @@ class Resume(NamedTuple):
     values: Mapping[str, object] | None = None
 
 
-Begin = NewTurn | Resume | Back
+Begin = NewTurn | Resume | RewindArguments
 """How a run begins."""
 
 
@@ -77,7 +77,7 @@ def beginning(
     values: Mapping[str, object] | None,
     config: RunnableConfig | None,
     drop_pending: bool,
-    at: str | Back | None = None,
+    at: str | RewindArguments | None = None,
 ) -> tuple[Begin, str]:
     """Return how a call begins, and its thread: a rewind, with messages a turn, otherwise a resume.
 
@@ -85,10 +85,10 @@ def beginning(
         AgentGraphError: There are neither messages nor a thread, or answers besides messages.
     """
     thread = thread_for(thread_id, config)
-    if isinstance(at, Back):
+    if isinstance(at, RewindArguments):
         return at, thread
     if at is not None:
-        return Back(at, values=values, messages=messages or (), answers=answers), thread
+        return RewindArguments(at, values=values, messages=messages or (), answers=answers), thread
     if messages is not None:
         if answers is not UNANSWERED:
             raise AgentGraphError(
@@ -161,12 +161,12 @@ class Engine:
     def run(self, begin: Begin, thread_id: str, how: RunOptions) -> Run:
         """Check and start a run, and return its events; it begins a turn, resumes one, or goes back."""
         self.check_sync()
-        thread, under_way = self.thread(thread_id), UnderWay()
-        lock = ThreadLock(self.saver, thread_id, under_way)
-        under_way.released = lock.released
+        thread, active_run = self.thread(thread_id), ActiveRun()
+        lock = ThreadLock(self.saver, thread_id, active_run)
+        active_run.released = lock.released
         try:
             lock.acquire()
-            execution = call_outside(run_calls, self._admitted(thread, begin, how, under_way, "sync"))
+            execution = call_outside(run_calls, self._admitted(thread, begin, how, active_run, "sync"))
             watch(self.saver)
             advance = partial(call_outside, run_calls, execution.generator)
             return Run(execution, lock, advance)
@@ -181,13 +181,13 @@ class Engine:
     async def admitted(self, begin: Begin, thread_id: str, how: RunOptions) -> Driver:
         """Check and start a run on the event loop."""
         self.check_async()
-        thread, under_way = self.thread(thread_id), UnderWay()
-        lock = ThreadLock(self.saver, thread_id, under_way)
-        under_way.released = lock.released
+        thread, active_run = self.thread(thread_id), ActiveRun()
+        lock = ThreadLock(self.saver, thread_id, active_run)
+        active_run.released = lock.released
         try:
             await lock.aacquire()
             self.check_saver("async")
-            admitted = partial(self._admitted, thread, begin, how, under_way, "async")
+            admitted = partial(self._admitted, thread, begin, how, active_run, "async")
             execution = await await_outside(lambda: arun_calls(admitted()))
             watch(self.saver)
             advance = partial(arun_calls, execution.generator)
@@ -222,19 +222,19 @@ class Engine:
         return followed(thread, after)
 
     async def _admitted(
-        self, thread: ThreadSaver, begin: Begin, how: RunOptions, under_way: UnderWay, mode: Mode
+        self, thread: ThreadSaver, begin: Begin, how: RunOptions, active_run: ActiveRun, mode: Mode
     ) -> Execution:
         """Return the events of a run, after the checks of its start."""
         engine, thread = await self.for_thread(thread)
         if engine is not self:
-            return await engine._admitted(thread, begin, how, under_way, mode)
+            return await engine._admitted(thread, begin, how, active_run, mode)
         is_turn, own = isinstance(begin, NewTurn), getattr(begin, "request", None)
-        await self._making_sense(under_way.read_requests, thread, begins_turn=is_turn, own=own)
-        if isinstance(begin, Back):
-            return await self._going_back(thread, begin, how, under_way, mode)
+        await self._making_sense(active_run.read_requests, thread, begins_turn=is_turn, own=own)
+        if isinstance(begin, RewindArguments):
+            return await self._going_back(thread, begin, how, active_run, mode)
         graph_input: object
         if isinstance(begin, NewTurn):
-            waiting, given = under_way.waiting, begin[:3]
+            waiting, given = active_run.waiting, begin[:3]
             graph_input = await self._making_sense(new_turn, thread, *given, waiting)
         else:
             graph_input = await self._making_sense(resumption, thread, *begin)
@@ -247,7 +247,7 @@ class Engine:
         if on.rewound is not None:
             await self._making_sense(put_missing_states, thread, on.rewound)
         saver = self._guarded(thread)
-        execution = Execution(thread, saver, how.on_part, under_way)
+        execution = Execution(thread, saver, how.on_part, active_run)
         graph_input = resumed.rest if resumed else graph_input
         stream = self._stream(execution, graph_input, on, how, saver, mode)
         execution.begin(stream, on, [*resumed.answers.values()] if resumed else [])
@@ -256,7 +256,12 @@ class Engine:
         return execution
 
     async def _going_back(
-        self, thread: ThreadSaver, back: Back, how: RunOptions, under_way: UnderWay, mode: Mode
+        self,
+        thread: ThreadSaver,
+        back: RewindArguments,
+        how: RunOptions,
+        active_run: ActiveRun,
+        mode: Mode,
     ) -> Execution:
         """Return the events of a run that goes back, after the checks of its start.
 
@@ -274,7 +279,7 @@ class Engine:
             on = await self._making_sense(continuation, thread, None)
             execution.begin(self._stream(execution, None, on, how, saver, mode), on)
 
-        execution = Execution(thread, saver, how.on_part, under_way, enter)
+        execution = Execution(thread, saver, how.on_part, active_run, enter)
         execution.again = self._answering(thread, dict(prepared.later), how, saver, mode)
         return execution
 

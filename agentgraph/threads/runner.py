@@ -34,12 +34,12 @@ from agentgraph.reports.visits import visits
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning
+from agentgraph.threads.live.active_run import began_runs
 from agentgraph.threads.live.background import MAX_RUNNING, Background
 from agentgraph.threads.live.following import Follow
 from agentgraph.threads.live.queueing import WhileRunning, abegin_run, begin_run
-from agentgraph.threads.live.served import RETRY, aserved, served
+from agentgraph.threads.live.server_sent import RETRY, aserved, served
 from agentgraph.threads.live.steering import steer, stop, stop_here
-from agentgraph.threads.live.under_way import began_runs
 from agentgraph.threads.renaming import check_renames, former_engines
 from agentgraph.threads.rewinds.copies import copy, put_new
 from agentgraph.threads.rewinds.forks import (
@@ -51,7 +51,7 @@ from agentgraph.threads.rewinds.forks import (
     plans,
     run_all,
 )
-from agentgraph.threads.rewinds.rewinding import Back
+from agentgraph.threads.rewinds.rewinding import RewindArguments
 from agentgraph.threads.rewinds.siblings import Siblings
 from agentgraph.threads.runs import AsyncRun, Run
 from agentgraph.threads.turns import Input
@@ -515,7 +515,7 @@ class Runner:
             LangGraphChangedError: The installed LangGraph names tasks in an unknown way.
             AgentGraphError: Another argument is invalid, as in `resume`.
         """
-        back = Back(at, turn, siblings, values, messages, answers)
+        back = RewindArguments(at, turn, siblings, values, messages, answers)
         options = RunOptions(stream, limits, config, context, values=values)
         return self.engine.run(back, thread_id, options)
 
@@ -617,7 +617,7 @@ class Runner:
             ThreadError: There is a thread `to` already.
             AgentGraphError: The saver supports async calls only.
         """
-        back = None if at is None else Back(at, turn)
+        back = None if at is None else RewindArguments(at, turn)
         self.engine.read(self.engine.locked, thread_id, partial(copy, back=back), to)
 
     def fork_many(
@@ -760,7 +760,7 @@ class Runner:
         drop_pending: bool = False,
         limits: Limits | None = None,
         while_running: WhileRunning = "refuse",
-        at: str | Back | None = None,
+        at: str | RewindArguments | None = None,
     ) -> str:
         """Run a turn, or without `messages` resume a thread, in the background of this process.
 
@@ -780,8 +780,8 @@ class Runner:
             drop_pending: Whether a turn drops the questions that are pending on the thread.
             limits: The limits of this turn, as in `run`.
             while_running: What becomes of the input if another run is active, as in `run`.
-            at: Where to go back to on the thread first, as in `rewind`; a `Back` has all that a rewind
-                takes.
+            at: Where to go back to on the thread first, as in `rewind`; `RewindArguments` have all that
+                a rewind takes.
 
         Returns:
             The id of the thread.
@@ -962,7 +962,7 @@ class Runner:
         limits: Limits | None = None,
     ) -> AsyncRun:
         """Go back as `rewind` does, asynchronously; the result is used as that of `arun`."""
-        back = Back(at, turn, siblings, values, messages, answers)
+        back = RewindArguments(at, turn, siblings, values, messages, answers)
         options = RunOptions(stream, limits, config, context, values=values)
         return self.engine.arun(back, thread_id, options)
 
@@ -999,7 +999,7 @@ class Runner:
         self, thread_id: str, to: str, *, at: str | None = None, turn: int | None = None
     ) -> None:
         """Copy a thread, as `copy` does."""
-        back = None if at is None else Back(at, turn)
+        back = None if at is None else RewindArguments(at, turn)
         await self.engine.aread(self.engine.locked, thread_id, partial(copy, back=back), to)
 
     async def afork_many(
@@ -1049,7 +1049,7 @@ class Runner:
         drop_pending: bool = False,
         limits: Limits | None = None,
         while_running: WhileRunning = "refuse",
-        at: str | Back | None = None,
+        at: str | RewindArguments | None = None,
     ) -> str:
         """Run a turn or resume a thread in the background as `start` does, in a task of the event loop.
 

@@ -53,9 +53,9 @@ from agentgraph.journal.replay import learn_of, void_note
 from agentgraph.journal.schema import ALL
 from agentgraph.journal.soundness import is_met_by_langgraph, unfit
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
+from agentgraph.threads.live.active_run import ActiveRun, check_loop
 from agentgraph.threads.live.following import AsyncFollow
 from agentgraph.threads.live.loop_end import kept
-from agentgraph.threads.live.under_way import UnderWay, check_loop
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
 PartHook = Callable[[Any], object]
@@ -94,7 +94,7 @@ class Execution:
         thread: ThreadSaver,
         saver: GuardedSaver,
         on_part: PartHook | None,
-        under_way: UnderWay,
+        active_run: ActiveRun,
         enter: "Callable[[Execution], Calls[None]] | None" = None,
     ) -> None:
         """Make it.
@@ -103,12 +103,12 @@ class Execution:
             thread: The thread.
             saver: The saver of the run.
             on_part: Called with each part of the stream before it is translated.
-            under_way: How the rest of the process reaches the run.
+            active_run: How the rest of the process reaches the run.
             enter: Begins it when its first event is asked for; else it has been begun.
         """
         self._thread, self._saver, self._on_part, self._enter = thread, saver, on_part, enter
-        self.under_way, self.control = under_way, under_way.control
-        self._feed = under_way.feed
+        self.active_run, self.control = active_run, active_run.control
+        self._feed = active_run.feed
         self._voids: list[AgentEvent] = []
         self._is_replaying = False
         self.received: str | None = None
@@ -166,7 +166,7 @@ class Execution:
         self._is_replaying = True
         yield from on.replayed
         self._is_replaying = False
-        if self.control.drain_requested and not self.under_way.is_stopped:
+        if self.control.drain_requested and not self.active_run.is_stopped:
             return  # it was closed before anything began
         self.received = cursor_of(on.begin.number)
         try:
@@ -186,7 +186,7 @@ class Execution:
                 yield from awaiting(
                     save_received(self._thread, self.received, is_stopped=self._has_stopped)
                 )
-                yield from awaiting(self.under_way.mark_requests(self._thread))
+                yield from awaiting(self.active_run.mark_requests(self._thread))
             except Exception as error:  # without the marks the next run reads and replays more
                 if is_of_a_handler(error):
                     raise
@@ -228,7 +228,7 @@ class Execution:
         self.control.stop(_STOP_REASON)
         with suppress(SaverFailure):
             yield close(self.stream)  # after the stop, so that no further step is awaited
-        if isinstance(error, GraphDrained) and self.under_way.is_stopped and not self.is_closed:
+        if isinstance(error, GraphDrained) and self.active_run.is_stopped and not self.is_closed:
             self._has_stopped, self.received = True, ALL
             return
         if (leaves := self._saver.error(error)) is not None:
@@ -579,7 +579,7 @@ class Driver(AsyncIterator[AgentEvent]):
         except BaseException as error:
             failure = error
         try:
-            await self._execution.under_way.end_looks()
+            await self._execution.active_run.end_looks()
             await self._lock.arelease()
         finally:
             self._end(failure)

@@ -10,11 +10,11 @@ from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.journal.states import Status
-from agentgraph.reports.glances import Glance, ThreadIds, glance, lines, look, thread_ids
+from agentgraph.reports.overview import Overview, ThreadIds, lines, overview_of, thread_ids, version_of
 from agentgraph.safe_repr import shown
+from agentgraph.threads.live.active_run import active_run_on
 from agentgraph.threads.live.queueing import WhileRunning
-from agentgraph.threads.live.under_way import run_under_way
-from agentgraph.threads.rewinds.rewinding import Back
+from agentgraph.threads.rewinds.rewinding import RewindArguments
 from agentgraph.threads.runner import Runner
 from agentgraph.window.answers import faults_in
 from agentgraph.window.arguments import checked
@@ -67,7 +67,7 @@ class Window:
         """
         self.runner, self.title, self.is_closed = runner, title, False
         self._source, self._runs = source, BackgroundRuns()
-        self._glances: OrderedDict[str, Glance] = OrderedDict()
+        self._overviews: OrderedDict[str, Overview] = OrderedDict()
         self._ids: ThreadIds | None = None
         self._timelines: OrderedDict[Hashable, JsonObject] = OrderedDict()
         self._guard, self._reloads = threading.Lock(), threading.Lock()
@@ -143,26 +143,26 @@ class Window:
 
     def _row(self, thread_id: str) -> JsonObject:
         try:
-            return row_data(thread_id, self.glance(thread_id))
+            return row_data(thread_id, self.overview(thread_id))
         except SaverError as error:  # damaged, or of types that may not be read
             return unreadable_row(thread_id, error)
 
     def thread(self, thread_id: str) -> JsonObject:
         """Return how a thread stands."""
-        return thread_data(thread_id, self.glance(thread_id))
+        return thread_data(thread_id, self.overview(thread_id))
 
-    def glance(self, thread_id: str) -> Glance:
+    def overview(self, thread_id: str) -> Overview:
         """Return how a thread stands; nothing is read twice."""
         with self._turn(thread_id):
-            known = self._glances.get(thread_id)
-            now = self.runner.engine.read(glance, thread_id, known)
-            self._keep(self._glances, thread_id, now, _KEPT)
+            known = self._overviews.get(thread_id)
+            now = self.runner.engine.read(overview_of, thread_id, known)
+            self._keep(self._overviews, thread_id, now, _KEPT)
         return now
 
-    def look(self, thread_id: str) -> Hashable:
+    def version(self, thread_id: str) -> Hashable:
         """Return what differs if anything has changed on a thread: a cheap look."""
-        run = run_under_way(self.runner.saver, thread_id)
-        return self.runner.engine.read(look, thread_id, id(run))
+        run = active_run_on(self.runner.saver, thread_id)
+        return self.runner.engine.read(version_of, thread_id, id(run))
 
     def timeline(
         self, thread_id: str, since: str | None = None, last: int | None = None, line: str | None = None
@@ -189,7 +189,7 @@ class Window:
         """Return what ran after `since`, as `timeline` does; read once for all pages that lack it.
 
         Args:
-            seen: What `look` returned.
+            seen: What `version_of` returned.
             thread_id: The thread.
             since: The `upto` of what the page has.
         """
@@ -283,7 +283,7 @@ class Window:
     ) -> JsonObject:
         """Go back to what a thread has visited, and run on from there."""
         given = (changes or Changes()).arguments(self.runner, thread_id, at, turn)
-        back, values = Back(at, **given), given.get("values")
+        back, values = RewindArguments(at, **given), given.get("values")
         return self._started(thread_id=thread_id, at=back, values=values, limits=_limits(limits))
 
     def fork(
@@ -311,7 +311,7 @@ class Window:
         """Delete a thread."""
         self.runner.delete(thread_id)
         with self._guard:
-            self._glances.pop(thread_id, None)
+            self._overviews.pop(thread_id, None)
         return {}
 
     def copy(
@@ -342,7 +342,7 @@ class Window:
             return False, source.error, False
         self.runner = runner
         with self._guard:
-            self._glances.clear()
+            self._overviews.clear()
             self._timelines.clear()
         return True, None, False
 

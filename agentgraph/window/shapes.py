@@ -9,7 +9,7 @@ from agentgraph.events.events import Interrupt
 from agentgraph.events.json_forms import JsonObject, as_json
 from agentgraph.reports.activations import ActivationReport
 from agentgraph.reports.comparison import Difference, Side
-from agentgraph.reports.glances import Glance, Tally
+from agentgraph.reports.overview import Overview, Tally
 from agentgraph.reports.timeline import Bar
 from agentgraph.safe_repr import cut, reason
 from agentgraph.show.kinds import kind_text
@@ -147,21 +147,21 @@ def message_data(message: BaseMessage) -> JsonObject:
     }
 
 
-def thread_data(thread_id: str, glance: Glance) -> JsonObject:
+def thread_data(thread_id: str, overview: Overview) -> JsonObject:
     """Return how a thread stands."""
     return {
         "thread_id": thread_id,
-        "status": glance.status,
-        "pending": [question_data(each) for each in glance.pending],
-        "queued": [cut(str(message.text), _QUEUED) for message in glance.queued],
-        "turns": [asdict(each) for each in glance.turns],
-        "usage": _usage_data(glance.tally),
-        "spent": glance.spent_tokens,
-        "last": glance.last,
-        "lines": glance.lines,
-        "changed": glance.changed,
-        "is_whole": glance.is_whole,
-        "updated": glance.updated,
+        "status": overview.status,
+        "pending": [question_data(each) for each in overview.pending],
+        "queued": [cut(str(message.text), _QUEUED) for message in overview.queued],
+        "turns": [asdict(each) for each in overview.turns],
+        "usage": _usage_data(overview.tally),
+        "spent": overview.spent_tokens,
+        "last": overview.last,
+        "lines": overview.lines,
+        "changed": overview.changed,
+        "is_whole": overview.is_whole,
+        "updated": overview.updated,
     }
 
 
@@ -170,19 +170,19 @@ def _usage_data(tally: Tally | None) -> JsonObject:
     return {"input": input_tokens, "output": output_tokens}
 
 
-def row_data(thread_id: str, glance: Glance) -> JsonObject:
+def row_data(thread_id: str, overview: Overview) -> JsonObject:
     """Return a thread as a row of a list."""
-    first = glance.turns[0].texts[0] if glance.turns and glance.turns[0].texts else ""
-    began = glance.turns[0].began if glance.turns and glance.turns[0].number == 0 else None
+    first = overview.turns[0].texts[0] if overview.turns and overview.turns[0].texts else ""
+    began = overview.turns[0].began if overview.turns and overview.turns[0].number == 0 else None
     return {
         "thread_id": thread_id,
-        "status": glance.status,
+        "status": overview.status,
         "began": began,
-        "updated": glance.updated,
+        "updated": overview.updated,
         "first": cut(first, _IN_A_ROW),
-        "last": cut(glance.last, _IN_A_ROW),
-        "pending": len(glance.pending),
-        "tokens": sum(glance.tally.total) if glance.tally else glance.spent_tokens,
+        "last": cut(overview.last, _IN_A_ROW),
+        "pending": len(overview.pending),
+        "tokens": sum(overview.tally.total) if overview.tally else overview.spent_tokens,
         "error": None,
     }
 

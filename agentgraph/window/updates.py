@@ -21,8 +21,8 @@ from agentgraph.errors import AgentGraphError, UnknownThreadError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.safe_repr import reason
-from agentgraph.threads.live.listening import Feed
-from agentgraph.threads.live.under_way import UnderWay, run_under_way
+from agentgraph.threads.live.active_run import ActiveRun, active_run_on
+from agentgraph.threads.live.feed import Feed
 from agentgraph.window.calls import Window
 from agentgraph.window.shapes import place_id
 
@@ -130,8 +130,8 @@ class _Client:
         return updates
 
     def _check(self) -> Hashable:
-        seen = self._window.look(self._thread_id)
-        run = run_under_way(self._window.runner.saver, self._thread_id)
+        seen = self._window.version(self._thread_id)
+        run = active_run_on(self._window.runner.saver, self._thread_id)
         self._text_buffer.follow(run)
         return seen, id(self._window.runner)
 
@@ -172,7 +172,7 @@ class _TextBuffer:
         self._texts: dict[tuple[str, str], str] = {}
         self._feed: Feed | None = None
 
-    def follow(self, run: UnderWay | None) -> None:
+    def follow(self, run: ActiveRun | None) -> None:
         """Follow a run from now on, instead of the one before."""
         feed = run.feed if run else None
         if feed is not self._feed:

@@ -97,9 +97,9 @@ def act(folder: str, after: int, requests: str, drive: str, place: str) -> None:
 
 
 def is_stopped(thread: Any) -> bool:
-    from agentgraph.threads.live.under_way import run_under_way
+    from agentgraph.threads.live.active_run import active_run_on
 
-    run = run_under_way(thread.saver, thread.thread_id)
+    run = active_run_on(thread.saver, thread.thread_id)
     return run is not None and run.is_stopped
 
 

@@ -13,7 +13,7 @@ from langgraph.types import interrupt
 import agentgraph as ag
 from agentgraph.show.lines import event_text
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.live.under_way import run_under_way
+from agentgraph.threads.live.active_run import active_run_on
 from helpers import (
     Drive,
     Sync,
@@ -228,7 +228,7 @@ class Follower:
         self.got = [*got]
         after = got[-1].cursor if got else None
         self._read, self._failed = partial(follow, drive, runner, after), list[BaseException]()
-        run = run_under_way(runner.saver, "t")
+        run = active_run_on(runner.saver, "t")
         listening = len(run.feed.listeners) if run else 0
         self._thread = threading.Thread(target=self._follow)
         self._thread.start()

@@ -13,7 +13,7 @@ from helpers import asks, fails, says, texts
 from helpers.commands import Commands, wait_until
 
 import agentgraph as ag
-from agentgraph.threads.rewinds.rewinding import Back
+from agentgraph.threads.rewinds.rewinding import RewindArguments
 
 
 class Gate:
@@ -296,7 +296,7 @@ def test_a_rewind_and_variants_run_in_the_background(is_async: bool) -> None:
     tree = ag.sequential("s", [says("a"), ag.function_agent("b", lambda ctx: ctx.values["mood"])])
 
     async def moods(runner: ag.Runner) -> list[list[str]]:
-        back = Back("s/b", values={"mood": "sad"})
+        back = RewindArguments("s/b", values={"mood": "sad"})
         variants = {"glad": {"values": {"mood": "glad"}}, "cross": {"values": {"mood": "cross"}}}
         if is_async:
             assert await runner.astart(thread_id="t", at=back) == "t"

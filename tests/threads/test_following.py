@@ -23,8 +23,8 @@ from helpers.forking import Forker
 import agentgraph as ag
 from agentgraph.graph.sync_async import Call, run_calls
 from agentgraph.testing import ScriptError
+from agentgraph.threads.live.active_run import active_run_on
 from agentgraph.threads.live.following import followed
-from agentgraph.threads.live.under_way import run_under_way
 
 KEPT = pytest.mark.parametrize("kept", ["memory", "file"])
 
@@ -61,7 +61,7 @@ def test_followers_that_join_at_any_moment_get_each_event_once(
         followers: list[Follower] = []
 
         def join() -> None:
-            if run_under_way(runner.saver, "t"):  # an async run begins when it is asked for an event
+            if active_run_on(runner.saver, "t"):  # an async run begins when it is asked for an event
                 followers.extend([Follower(drive, runner), Follower(drive, runner, told)])
 
         converse(drive, runner, told.append, join, turns=1)
@@ -253,7 +253,7 @@ def test_a_follower_is_closed_while_it_waits(kept: str, tmp_path: Path) -> None:
         got: list[Any] = []
         reader = threading.Thread(target=lambda: got.extend(events))
         reader.start()
-        wait_until(lambda: run_under_way(runner.saver, "t").feed.listeners)  # type: ignore[union-attr]
+        wait_until(lambda: active_run_on(runner.saver, "t").feed.listeners)  # type: ignore[union-attr]
         events.close()
         reader.join(30)
         assert not reader.is_alive()
@@ -270,7 +270,7 @@ def test_a_follower_is_closed_while_it_waits(kept: str, tmp_path: Path) -> None:
 
         asyncio.run(closed())
         assert [each.text for each in run] == ["a", "b"]
-        assert not run_under_way(runner.saver, "t")
+        assert not active_run_on(runner.saver, "t")
 
 
 @KEPT
@@ -310,7 +310,7 @@ def test_a_run_that_begins_while_a_follower_reads_is_followed(kept: str, tmp_pat
         reader = threading.Thread(target=lambda: told.extend(runner.resume("t", "yes")))
 
         def ends_later() -> None:
-            wait_until(lambda: run_under_way(runner.saver, "t").feed.listeners)  # type: ignore[union-attr]
+            wait_until(lambda: active_run_on(runner.saver, "t").feed.listeners)  # type: ignore[union-attr]
             late.set()
 
         def interleaved() -> Any:

@@ -19,7 +19,7 @@ from langgraph.types import Command, interrupt
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.rewinds.rewinding import Back, commit, new_line
+from agentgraph.threads.rewinds.rewinding import RewindArguments, commit, new_line
 
 pytestmark = pytest.mark.by_turns("drive")
 
@@ -467,7 +467,7 @@ def test_a_rewind_follows_one_whose_first_event_was_not_received(started: Start,
     thread.rewind("s/a")
 
     async def cut_short(saver: Any) -> None:  # as by a kill after the commit
-        await commit(saver, (await new_line(saver, Back(step))).copies)
+        await commit(saver, (await new_line(saver, RewindArguments(step))).copies)
 
     thread.use(
         lambda r: r.engine.read(cut_short, thread.id), lambda r: r.engine.aread(cut_short, thread.id)

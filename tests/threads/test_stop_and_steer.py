@@ -32,7 +32,7 @@ import agentgraph as ag
 from agentgraph.graph.sync_async import run_calls
 from agentgraph.journal.requests import requests
 from agentgraph.testing import ScriptedChatModel, call, calls
-from agentgraph.threads.live.under_way import UnderWay
+from agentgraph.threads.live.active_run import ActiveRun
 
 pytestmark = pytest.mark.by_turns("saver", "kept", "mode")
 
@@ -562,7 +562,7 @@ def test_a_message_that_is_sent_while_a_turn_begins_is_read_once(saver: Any) -> 
     with ag.Runner(says("a"), checkpointer=saver) as runner:
         list(runner.run("Go.", thread_id="t"))
         [sent] = runner.steer("t", "Hm.")
-        thread, run = runner.engine.thread("t"), UnderWay()
+        thread, run = runner.engine.thread("t"), ActiveRun()
         [request] = run_calls(requests(thread))
 
         def begin() -> Any:
@@ -585,12 +585,12 @@ from pathlib import Path
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
-from agentgraph.threads.live.under_way import run_under_way
+from agentgraph.threads.live.active_run import active_run_on
 
 mode, what = sys.argv[1:]
 
 def is_reached():
-    run = run_under_way(runner.saver, "t")
+    run = active_run_on(runner.saver, "t")
     return run.is_stopped if what == "stop" else not run.mailbox.is_empty
 
 def fn(ctx):

@@ -32,8 +32,8 @@ from agentgraph.journal.replay import told_since
 from agentgraph.journal.requests import is_wanted
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.threads.live.listening import SECONDS, Feed, Listener, Nothing, Told
-from agentgraph.threads.live.under_way import UnderWay, run_under_way
+from agentgraph.threads.live.active_run import ActiveRun, active_run_on
+from agentgraph.threads.live.feed import SECONDS, Feed, Listener, Nothing, Told
 
 Following = Generator[Call | AgentEvent | Nothing, Any, None]
 """Yields events and calls, and `Nothing` where a wait was in vain: then it may be closed."""
@@ -46,7 +46,7 @@ async def check_follow(saver: ThreadSaver, after: str | None) -> None:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
         AgentGraphError: `after` is no cursor.
     """
-    if run_under_way(saver.saver, saver.thread_id) is None:
+    if active_run_on(saver.saver, saver.thread_id) is None:
         await begun_thread(saver)
     try:
         number_in("0" if after is None else after)
@@ -63,7 +63,7 @@ def followed(saver: ThreadSaver, after: str | None) -> Following:
     """Yield the events of a thread after a cursor, and calls, until nothing runs or waits there."""
     read_upto = 0
     while True:
-        if (run := run_under_way(saver.saver, saver.thread_id)) is not None:
+        if (run := active_run_on(saver.saver, saver.thread_id)) is not None:
             after = yield from _live(saver, run, after)
         elif (yield from awaiting(saver.is_under_way())):
             upto = yield from awaiting(_committed(saver))
@@ -101,7 +101,7 @@ def waiting(seconds: float) -> Following:
 
 
 def _live(
-    saver: ThreadSaver, run: UnderWay, after: str | None
+    saver: ThreadSaver, run: ActiveRun, after: str | None
 ) -> Generator[Call | AgentEvent | Nothing, Any, str | None]:
     """Yield what a run of this process tells, up to its end; return the cursor of the last event."""
     listener = Listener(run.feed, run.released)
@@ -143,7 +143,7 @@ async def _so_far(saver: ThreadSaver, feed: Feed, after: str | None) -> list[Age
 
 async def told_upto(saver: ThreadSaver) -> int:
     """Return the number of the last event that was told on a thread."""
-    run = run_under_way(saver.saver, saver.thread_id)
+    run = active_run_on(saver.saver, saver.thread_id)
     feed = run.feed if run else Feed()
     return await _told_upto(saver, feed, list(feed.lately))
 

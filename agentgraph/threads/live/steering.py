@@ -11,14 +11,14 @@ from agentgraph.journal.locks import has_shared_locks
 from agentgraph.journal.requests import Request, put_request
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.threads.live.under_way import UnderWay, run_under_way
+from agentgraph.threads.live.active_run import ActiveRun, active_run_on
 from agentgraph.threads.live.watcher import is_shared
 from agentgraph.threads.turns import Input, named_messages
 
 
 def stop_here(saver: Saver, thread_id: str, reason: str) -> bool:
     """Stop the run of this process on a thread; return whether there is one."""
-    run = run_under_way(saver, thread_id)
+    run = active_run_on(saver, thread_id)
     if run is not None:
         run.stop(reason)
     return run is not None
@@ -64,8 +64,8 @@ async def sent(saver: ThreadSaver, messages: Input) -> Request:
     return request
 
 
-def _here(saver: ThreadSaver) -> UnderWay | None:
-    return run_under_way(saver.saver, saver.thread_id)
+def _here(saver: ThreadSaver) -> ActiveRun | None:
+    return active_run_on(saver.saver, saver.thread_id)
 
 
 def _from_user(messages: Input) -> Sequence[BaseMessage]:

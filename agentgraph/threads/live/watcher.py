@@ -16,7 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.sync_async import run_calls
 from agentgraph.journal.locks import holders
-from agentgraph.threads.live.under_way import UnderWay
+from agentgraph.threads.live.active_run import ActiveRun
 
 SECONDS = 0.25
 """How long it takes at most until a request of another process is seen, plus the time of a look."""
@@ -46,7 +46,7 @@ def _watch() -> None:
     while True:
         time.sleep(SECONDS)
         with _guard:
-            runs = [each for each in holders() if isinstance(each, UnderWay)]
+            runs = [each for each in holders() if isinstance(each, ActiveRun)]
             if not runs:
                 _process.clear()
                 return
@@ -57,7 +57,7 @@ def _watch() -> None:
                     _look(run, run.thread.saver)
 
 
-def _look(run: UnderWay, saver: Saver) -> None:
+def _look(run: ActiveRun, saver: Saver) -> None:
     loop = getattr(saver, "loop", None)
     if not isinstance(loop, asyncio.AbstractEventLoop):
         run_calls(run.look())

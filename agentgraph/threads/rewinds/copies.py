@@ -14,10 +14,10 @@ from agentgraph.journal.lines import known_thread
 from agentgraph.journal.saved import COPIED_TO, Saved, unmarked
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.threads.rewinds.rewinding import Back, commit, line_to_copy
+from agentgraph.threads.rewinds.rewinding import RewindArguments, commit, line_to_copy
 
 
-async def copy(saver: ThreadSaver, to: str, back: Back | None = None) -> None:
+async def copy(saver: ThreadSaver, to: str, back: RewindArguments | None = None) -> None:
     """Copy a thread: whole, or its line up to a visit.
 
     Args:

@@ -35,7 +35,7 @@ from agentgraph.graph.values import is_same
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.saved import NO_TASK, Saved
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.visits import Target
+from agentgraph.reports.visits import FoundVisit
 from agentgraph.safe_repr import shown
 from agentgraph.threads.rewinds.copied_steps import CopiedStep
 from agentgraph.threads.rewinds.new_line import NewLine
@@ -75,7 +75,7 @@ class _There(NamedTuple):
 
 
 async def edits_of(
-    saver: ThreadSaver, target: Target, line: NewLine, last: int, given: Sequence[BaseMessage]
+    saver: ThreadSaver, target: FoundVisit, line: NewLine, last: int, given: Sequence[BaseMessage]
 ) -> Edits:
     """Return what becomes of the messages of a rewind, and of those of rewinds before it.
 
@@ -195,7 +195,7 @@ def _check_calls(
         )
 
 
-def _check_not_later(saver: ThreadSaver, target: Target, message: BaseMessage) -> None:
+def _check_not_later(saver: ThreadSaver, target: FoundVisit, message: BaseMessage) -> None:
     """Refuse a message under the id of one that is on the thread, but not before the visit."""
     every = [*target.present.every, *target.story.every] if message.id else []
     ids = {entry.id for saved in every for entry in entries_at(saved)}

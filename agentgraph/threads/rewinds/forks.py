@@ -17,7 +17,7 @@ from agentgraph.reports.result import Result, result
 from agentgraph.safe_repr import as_json, cut, shown, shown_error
 from agentgraph.threads.engine import Engine, Resume, RunOptions
 from agentgraph.threads.rewinds.copies import check_new
-from agentgraph.threads.rewinds.rewinding import Back, line_to_copy
+from agentgraph.threads.rewinds.rewinding import RewindArguments, line_to_copy
 
 AT_ONCE = 4
 """How many variants run at a time."""
@@ -160,7 +160,7 @@ async def plans(
     for name, given in variants.items():
         runs = engines[name]
         to = f"{saver.thread_id}-{name}"
-        back = Back(at, **{key: given[key] for key in _CHANGES if key in given})
+        back = RewindArguments(at, **{key: given[key] for key in _CHANGES if key in given})
         runs, thread = await runs.for_thread(runs.thread(saver.thread_id, saver.saver))
         copies, later, _ = await line_to_copy(thread, back)
         await check_new(runs.thread(to), copies)

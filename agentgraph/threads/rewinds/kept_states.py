@@ -21,7 +21,7 @@ from agentgraph.journal.saved import COPIED, Saved, keeps_state
 from agentgraph.journal.schema import REWOUND, Rewound, StateCopy
 from agentgraph.journal.thread_config import config_of
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.visits import Target
+from agentgraph.reports.visits import FoundVisit
 from agentgraph.threads.rewinds.new_line import NewLine
 
 _EMPTY: dict[str, object] = {"channel_values": {}, "channel_versions": {}, "versions_seen": {}}
@@ -46,7 +46,7 @@ class KeptStates(NamedTuple):
         return sorted((each for each in self.on_line if _is_kept(line, began, each)), key=_age)
 
 
-async def kept_states(saver: ThreadSaver, target: Target) -> KeptStates:
+async def kept_states(saver: ThreadSaver, target: FoundVisit) -> KeptStates:
     """Return the states that graphs keep, where a thread goes back to a visit.
 
     A line may have none of the checkpoints that it copied: so they are found by the steps of the root.

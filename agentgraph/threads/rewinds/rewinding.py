@@ -31,7 +31,7 @@ from agentgraph.journal.saved import Saved, keeps_state
 from agentgraph.journal.schema import RECEIVED, RESUMED, REWOUND, Rewound, StateCopy
 from agentgraph.journal.steps import Spot
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.visits import Target, Wanted, find, is_step
+from agentgraph.reports.visits import FoundVisit, VisitQuery, find, is_step
 from agentgraph.safe_repr import shown
 from agentgraph.threads.rewinds.copied_steps import Answer
 from agentgraph.threads.rewinds.edits import Edits, edits_of, has_edits
@@ -50,7 +50,7 @@ from agentgraph.tree.addresses import keyed_as_known, parse_address, root_addres
 from agentgraph.tree.places import Tree
 
 
-class Back(NamedTuple):
+class RewindArguments(NamedTuple):
     """Where a rewind goes back to, and what it changes there.
 
     Attributes:
@@ -116,14 +116,14 @@ class _Planned(NamedTuple):
     """
 
     head: Saved
-    target: Target
+    target: FoundVisit
     line: NewLine
     states: KeptStates
     later: Mapping[str, object]
     changed: Edits
 
 
-async def new_line(saver: ThreadSaver, back: Back) -> Prepared:
+async def new_line(saver: ThreadSaver, back: RewindArguments) -> Prepared:
     """Check a rewind, and return what is put for it.
 
     Raises:
@@ -166,7 +166,7 @@ def _check_newest(saver: ThreadSaver, head: Saved, root: Saved) -> None:
         )
 
 
-async def line_to_copy(saver: ThreadSaver, back: Back) -> Prepared:
+async def line_to_copy(saver: ThreadSaver, back: RewindArguments) -> Prepared:
     """Return what is put on another thread for the line up to a visit, under the same ids.
 
     Raises:
@@ -190,13 +190,13 @@ async def line_to_copy(saver: ThreadSaver, back: Back) -> Prepared:
     return Prepared([*before, *line.copies], later)
 
 
-async def _planned(saver: ThreadSaver, back: Back, *, has_new_ids: bool) -> _Planned:
+async def _planned(saver: ThreadSaver, back: RewindArguments, *, has_new_ids: bool) -> _Planned:
     """Return what a rewind is made of; the states of graphs are not part of its copies."""
     back.check()
     head = await known_thread(saver)
     await put_missing_states(saver, head)
     asks = _asks if back.answers is not UNANSWERED else None
-    target = await find(saver, Wanted(saver.tree, back.at, back.turn, asks))
+    target = await find(saver, VisitQuery(saver.tree, back.at, back.turn, asks))
     version = saver.saver.get_next_version(None, None)
     states = await kept_states(saver, target)
     own = saver.tree, target.story.every, target.spot, back.siblings, version, states.on_line
@@ -215,7 +215,7 @@ async def _planned(saver: ThreadSaver, back: Back, *, has_new_ids: bool) -> _Pla
 
 
 async def _messages(
-    saver: ThreadSaver, head: Saved, target: Target, line: NewLine, back: Back
+    saver: ThreadSaver, head: Saved, target: FoundVisit, line: NewLine, back: RewindArguments
 ) -> Edits:
     """Return what becomes of the messages of a rewind.
 
@@ -230,7 +230,7 @@ async def _messages(
 
 
 async def _check_tree(
-    saver: ThreadSaver, target: Target, line: NewLine, inside: Sequence[Saved], own: str
+    saver: ThreadSaver, target: FoundVisit, line: NewLine, inside: Sequence[Saved], own: str
 ) -> None:
     """Check that the thread can go on on a new line with the runner's tree: what comes after is free.
 
@@ -254,7 +254,7 @@ async def _check_tree(
     check_tree(saver, every, line.root, position["tree"], "" if here else own, here)
 
 
-def _may_stay(target: Target) -> list[Saved]:
+def _may_stay(target: FoundVisit) -> list[Saved]:
     """Return the checkpoints of the root's step that has a visit, without what came after it."""
     saved = target.spot.saved
     lane, own = saved.namespace, saved.id
@@ -262,14 +262,14 @@ def _may_stay(target: Target) -> list[Saved]:
     return [each for each in inside if each.namespace != lane or each.id <= own]
 
 
-async def _whole_line(saver: ThreadSaver, target: Target) -> Sequence[Saved]:
+async def _whole_line(saver: ThreadSaver, target: FoundVisit) -> Sequence[Saved]:
     """Return the checkpoints that lead to a visit, from the first on."""
     if target.present is target.story:
         return await leading_checkpoints(saver)
     return target.story.every
 
 
-def _edits(saver: ThreadSaver, spot: Spot, back: Back) -> list[tuple[str, object]]:
+def _edits(saver: ThreadSaver, spot: Spot, back: RewindArguments) -> list[tuple[str, object]]:
     """Return the channels but `messages`, and their values, that are written before a visit."""
     given = as_input((), back.values)
     edits: list[tuple[str, object]] = []
@@ -333,7 +333,7 @@ def _asked_at(spot: Spot) -> list[Answer]:
     return [*asked.values()]
 
 
-def _divided(tree: Tree, target: Target, line: NewLine) -> list[list[Saved]]:
+def _divided(tree: Tree, target: FoundVisit, line: NewLine) -> list[list[Saved]]:
     """Return the checkpoints that are on the old line alone, and those on the new line alone.
 
     Those of foreign graphs are left out, which may be compiled trees with events of their own.
@@ -346,7 +346,7 @@ def _divided(tree: Tree, target: Target, line: NewLine) -> list[list[Saved]]:
     return [[each for each in several if not is_foreign(tree, each)] for several in (before, after)]
 
 
-async def _compared(saver: ThreadSaver, target: Target, line: NewLine) -> Sequence[Sequence[Saved]]:
+async def _compared(saver: ThreadSaver, target: FoundVisit, line: NewLine) -> Sequence[Sequence[Saved]]:
     """Return the checkpoints whose events differ before and after: the whole lines if that is unknown.
 
     An edit on the old line made an event void that both have; it comes back if the edit is gone.
@@ -388,7 +388,7 @@ def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edi
     return Rewound(ids=[*ids], again=min(again, default=None), since="", at="", states=[])
 
 
-async def _first_with(saver: ThreadSaver, target: Target, number: int) -> str:
+async def _first_with(saver: ThreadSaver, target: FoundVisit, number: int) -> str:
     """Return the id of the root's checkpoint in whose step the event with a number was emitted."""
 
     def is_before(saved: Saved) -> bool:

@@ -1,6 +1,6 @@
-"""How a thread stands, at a glance: read from its newest checkpoints, however long it is.
+"""The status of a thread in short: read from its newest checkpoints, however long it is.
 
-What one look has found is kept, and read again only if the thread has changed since.
+What one version_of has found is kept, and read again only if the thread has changed since.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class Overview:
     """How a thread stands.
 
     Attributes:
@@ -115,12 +115,12 @@ class Glance:
         return begins and (self.tally is not None or not self.head)
 
 
-async def glance(saver: ThreadSaver, known: Glance | None) -> Glance:
+async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
     """Return how a thread stands; what is known of it already is not read again.
 
     Args:
         saver: The thread; one that the saver does not have is "new".
-        known: What an earlier look has found.
+        known: What an earlier version_of has found.
     """
     is_running = await saver.is_under_way()
     saved = await saver.checkpoint()
@@ -130,12 +130,12 @@ async def glance(saver: ThreadSaver, known: Glance | None) -> Glance:
         return known
     if saved is None or saved.position is None:
         queued = await _queued(saver, None)
-        return Glance(stamp, "running" if is_running else "new", queued=queued)
+        return Overview(stamp, "running" if is_running else "new", queued=queued)
     questions, changed = await _questions(saver)
     asks = bool(questions) or (changed is not None and _has_asked(saved))
     status = status_at(saved, asks=asks, is_running=is_running)
     recent = await saver.checkpoints("", None, _RECENT)
-    return Glance(
+    return Overview(
         stamp,
         status,
         saved.time,
@@ -193,7 +193,7 @@ def _messages_after(saved: Saved) -> Iterable[BaseMessage]:
     yield from (saved.begun_input or {"messages": ()})["messages"]
 
 
-async def _turns(saver: ThreadSaver, saved: Saved, known: Glance | None) -> Sequence[BegunTurn]:
+async def _turns(saver: ThreadSaver, saved: Saved, known: Overview | None) -> Sequence[BegunTurn]:
     """Return the last turns; they are looked for only when a turn has begun: that is a search."""
     number = saved.clock[0]
     if known is not None and known.turns and known.turns[-1].number == number:
@@ -220,7 +220,7 @@ def _last_text(saver: ThreadSaver, newest_first: Sequence[Saved]) -> str:
     return cut(next(filter(None, texts), ""), _LONGEST)
 
 
-async def _tally(saver: ThreadSaver, saved: Saved, known: Glance | None) -> Tally | None:
+async def _tally(saver: ThreadSaver, saved: Saved, known: Overview | None) -> Tally | None:
     """Return the tokens of a thread: what is added up already, and those of its newer steps."""
     before = known.tally if known else None
     if before is not None:
@@ -250,7 +250,7 @@ def _spent_tokens(saved: Saved) -> int | None:
     return int(sum(each.get("tokens", 0) for each in counts.values()))
 
 
-async def _lines(saver: ThreadSaver, status: Status, known: Glance | None) -> int:
+async def _lines(saver: ThreadSaver, status: Status, known: Overview | None) -> int:
     """Return how many lines a thread has; while it runs there are no new ones."""
     if known is not None and known.head and known.status == "running" == status:
         return known.lines
@@ -269,7 +269,7 @@ async def lines(saver: ThreadSaver) -> list[Line]:
     return lines_of(saver.tree, [head] if is_alone else await saver.checkpoints(""))
 
 
-async def look(saver: ThreadSaver, run: int) -> Hashable:
+async def version_of(saver: ThreadSaver, run: int) -> Hashable:
     """Return what differs if anything has changed on a thread, as cheaply as its saver can tell.
 
     Args:

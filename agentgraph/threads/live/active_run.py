@@ -27,18 +27,18 @@ from agentgraph.journal.requests import (
 )
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.threads.live.listening import Feed
+from agentgraph.threads.live.feed import Feed
 
 
-def run_under_way(saver: Saver, thread_id: str) -> "UnderWay | None":
+def active_run_on(saver: Saver, thread_id: str) -> "ActiveRun | None":
     """Return the run of this process on a thread of a saver; None if there is none."""
     holder = holder_of(saver, thread_id)
-    return holder if isinstance(holder, UnderWay) else None
+    return holder if isinstance(holder, ActiveRun) else None
 
 
-def runs_on(saver: Saver) -> "dict[str, UnderWay]":
+def runs_on(saver: Saver) -> "dict[str, ActiveRun]":
     """Return the runs of this process on the threads of a saver, by thread; the newest first."""
-    runs = {key: each for key, each in holders_on(saver).items() if isinstance(each, UnderWay)}
+    runs = {key: each for key, each in holders_on(saver).items() if isinstance(each, ActiveRun)}
     return dict(sorted(runs.items(), key=lambda item: item[1].began, reverse=True))
 
 
@@ -68,7 +68,7 @@ def check_loop(saver: Saver, thread_id: str) -> None:
             )
 
 
-class UnderWay:
+class ActiveRun:
     """A run, from the moment at which its thread is locked.
 
     Attributes:
