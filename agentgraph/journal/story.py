@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from agentgraph.graph.stamps import Entry
+from agentgraph.journal.activations import Activation, ActivationKey, activations_in
 from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import (
     RootLine,
@@ -71,6 +72,11 @@ class Story:
     def entries(self) -> Sequence[Entry]:
         """What was told in it and is not void, in order."""
         return entries_of(self.tree, self.told)
+
+    @cached_property
+    def activations(self) -> Mapping[ActivationKey, Activation]:
+        """The activations of agents, in order of their first steps."""
+        return activations_in(self.tree, self.steps, self.entries)
 
     def steps_in(self, turn: int) -> list[Spot]:
         """Return the steps of agents in a turn, in order."""

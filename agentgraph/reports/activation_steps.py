@@ -1,10 +1,9 @@
 """The steps of one activation in the saver, what became of them, and its other attempts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
-from agentgraph.graph.stamps import Entry, Note, address_of, moment_of
+from agentgraph.graph.stamps import Entry, Note, number_of
 from agentgraph.journal.lines import (
     address_at,
     ancestors,
@@ -13,7 +12,6 @@ from agentgraph.journal.lines import (
     known_line,
     line_to,
     parent_of,
-    position_in,
 )
 from agentgraph.journal.outcomes import outcome_of
 from agentgraph.journal.saved import Saved, parts_of
@@ -23,10 +21,7 @@ from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.visits import FoundVisit, VisitQuery, find, stretch_of, unknown
 from agentgraph.tree.addresses import way_to, without_keys
-from agentgraph.tree.places import Place, Tree
-
-_UNDER_WAY = ("answer", "ask", "border")
-"""The keys of a position at which an activation goes on, besides the progress of a chat agent."""
+from agentgraph.tree.places import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +50,16 @@ class FoundActivation:
         place: The place of its agent.
         spots: Its steps, in order.
         story: Its line, since the step of the root in which it began.
+        entries: Its messages and notes; a composite has those of what is in it.
         is_composite: Whether it has the steps of what is inside it, too.
-        is_again: Whether its turn has the address several times, which only edits of the state bring
-            about.
     """
 
     at: str
     place: Place
     spots: Sequence[Spot]
     story: Story
+    entries: Sequence[Entry]
     is_composite: bool
-    is_again: bool = False
 
     @property
     def turn(self) -> int:
@@ -88,19 +82,6 @@ class FoundActivation:
     def after(self, spot: Spot) -> Saved | None:
         """Return the checkpoint after a step in its lane, if it has ended."""
         return self.story.after.get(spot.saved.key)
-
-    @cached_property
-    def entries(self) -> Sequence[Entry]:
-        """What it told; a composite what is in it."""
-        wanted = without_keys(self.at)
-        here = [each for each in self.story.entries if (m := moment_of(each)) and m.turn == self.turn]
-        named = [(each, without_keys(at)) for each in here if (at := address_in(each))]
-        if self.is_composite:
-            return [each for each, at in named if is_at_or_in(at, wanted)]
-        own = [each for each, at in named if at == wanted]
-        steps = {step for spot in self.spots for step in spot.saved.steps}
-        is_once = not self.is_again
-        return [each for each in own if is_once or ((m := moment_of(each)) and m.step in steps)]
 
 
 async def find_activation(
@@ -211,63 +192,36 @@ def _gathered(at: str, chosen: Spot, story: Story) -> FoundActivation:
     way, depth = way_to(chosen.place), at.count("/")
     place = way[depth] if depth < len(way) else chosen.place
     is_composite = place.kind.encloses or place.kind.is_parallel
-    spots = story.steps_in(chosen.visit.turn)
-    wanted = without_keys(at)
+    turn, wanted = chosen.visit.turn, without_keys(at)
+    here = {key: each for key, each in story.activations.items() if key.turn == turn}
     if is_composite:
-        inside = [e for e in spots if is_at_or_in(without_keys(e.visit.address), wanted)]
-        return FoundActivation(at, place, inside, story, True)
-    several = split(story.tree, [e for e in spots if without_keys(e.visit.address) == wanted])
-    one = next((each for each in several if _has(each, chosen)), several[-1])
-    return FoundActivation(one[0].visit.address, place, one, story, False, is_again=len(several) > 1)
+        inside = [e for key, e in here.items() if is_at_or_in(without_keys(key.address), wanted)]
+        every = [spot for each in inside for spot in each.spots]
+        entries = sorted((e for each in inside for e in each.entries), key=number_of)
+        every.sort(key=lambda spot: spot.order)
+        return FoundActivation(at, place, every, story, entries, True)
+    several = [e for key, e in here.items() if without_keys(key.address) == wanted and e.spots]
+    step = chosen.visit.step
+    has_it = (e for e in several if any(spot.visit.step == step for spot in e.spots))
+    one = next(has_it, several[-1])
+    return FoundActivation(one.spots[0].visit.address, place, one.spots, story, one.entries, False)
 
 
-def split(tree: Tree, spots: Iterable[Spot]) -> list[list[Spot]]:
-    """Return the steps of one address in a turn by activation: it has several only by edits."""
-    several: list[list[Spot]] = []
-    for spot in spots:
-        if not several or begins(tree, spot):
-            several.append([])
-        several[-1].append(spot)
-    return several
-
-
-def begins(tree: Tree, spot: Spot) -> bool:
-    """Return whether an activation begins with a step."""
-    if spot.task is not None:
-        return True
-    position = position_in(tree, spot.saved)
-    is_entry = spot.visit.node == spot.place.nodes.entry
-    return is_entry and not (
-        position and (position.get("chat") or not position.keys().isdisjoint(_UNDER_WAY))
-    )
-
-
-def _has(spots: Iterable[Spot], chosen: Spot) -> bool:
-    return any(each.visit.step == chosen.visit.step for each in spots)
-
-
-def address_in(entry: Entry) -> str | None:
-    """Return the address of an entry; None for a message of the user."""
-    return entry.address if isinstance(entry, Note) else address_of(entry)
-
-
-def became(found: FoundActivation, entries: Sequence[Entry]) -> tuple[State, str | None]:
+def became(found: FoundActivation) -> tuple[State, str | None]:
     """Return the state of an activation, and how it failed."""
     outcomes = [outcome_of(found.story, each) for each in found.own_steps]
     states = {each.state for each in outcomes}
     state = next((each for each in ACTIVATION_STATUS if each in states), State.DONE)
     if state is not State.FAILED:
         return state, None
-    told = [e.data for e in entries if isinstance(e, Note) and e.kind == "error"]
+    told = [e.data for e in found.entries if isinstance(e, Note) and e.kind == "error"]
     saved = [each.error for each in outcomes if each.state is state]
     return state, next(filter(None, [*told[::-1], *saved[::-1]]), None)
 
 
-async def attempts_of(
-    saver: ThreadSaver, found: FoundActivation, entries: Sequence[Entry], state: State
-) -> list[Attempt]:
+async def attempts_of(saver: ThreadSaver, found: FoundActivation, state: State) -> list[Attempt]:
     """Return earlier attempts on this line, and the same activation on other lines."""
-    failed = [e for e in entries if isinstance(e, Note) and e.kind == "error"]
+    failed = [e for e in found.entries if isinstance(e, Note) and e.kind == "error"]
     past = failed[:-1] if state is State.FAILED else failed
     first = found.spots[0].visit.step
     attempts = [
@@ -304,7 +258,7 @@ async def _on_other_lines(saver: ThreadSaver, found: FoundActivation) -> list[At
             same = [s for s in spots if is_at_or_in(without_keys(s.visit.address), at)]
         if not same or same[0].visit.step in seen | attempts.keys():
             continue
-        state, error = became(replace(found, spots=same, story=story), ())
+        state, error = became(replace(found, spots=same, story=story, entries=()))
         attempts[same[0].visit.step] = Attempt(
             same[0].visit.step, ACTIVATION_STATUS[state], error, head
         )

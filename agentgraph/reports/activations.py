@@ -11,6 +11,7 @@ from langchain_core.messages.ai import UsageMetadata
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.stamps import Entry, Note, is_steered, time_in
+from agentgraph.journal.activations import address_in
 from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.schema import RESUMED
 from agentgraph.journal.states import ACTIVATION_STATUS, ActivationStatus, State
@@ -20,7 +21,6 @@ from agentgraph.reports.activation_calls import Asked, ToolRun, questions_in, to
 from agentgraph.reports.activation_steps import (
     Attempt,
     FoundActivation,
-    address_in,
     attempts_of,
     became,
     find_activation,
@@ -123,14 +123,14 @@ async def activation(
     found, chosen = await find_activation(saver, wanted, line)
     entries = found.entries
     found.story.is_running = await saver.is_under_way() and await _has_head(saver, found)
-    state, error = became(found, entries)
+    state, error = became(found)
     views = Views(saver, found.story)
     first, last = found.ends
     before = (await views.at(first)).state.values
     after = await views.after(found.own_steps, found.after(last))
     saw, remarks = await _saw(views, found, chosen)
     report = _report(found, entries, state, error)
-    attempts = await attempts_of(saver, found, entries, state)
+    attempts = await attempts_of(saver, found, state)
     return replace(
         report,
         saw=saw,

@@ -6,7 +6,7 @@ they ended is compared by content: ids and times differ in any case. Each side i
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -14,16 +14,15 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.paired_calls import calls_of
-from agentgraph.graph.stamps import Entry, Note, is_steered, moment_of, speaker_at
+from agentgraph.graph.stamps import Note, is_steered, moment_of, speaker_at
 from agentgraph.graph.values import is_same, maps_in
+from agentgraph.journal.activations import Activation, ActivationKey
 from agentgraph.journal.changed_trees import read_thread
-from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import known_line, leading
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.steps import Spot
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.reports.activation_steps import address_in, begins
 from agentgraph.reports.activations import signal_in
 from agentgraph.safe_repr import cut, shown
 
@@ -98,16 +97,11 @@ class Lines(NamedTuple):
     other_line: str | None = None
 
 
-Key = tuple[int, str, int]
-"""The turn, the address and the number of the occurrence of an activation."""
-
-
-@dataclass
 class _Done:
     """What an activation did, as it is compared."""
 
-    spots: list[Spot] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    def __init__(self, activation: Activation) -> None:
+        self.spots, self.entries = activation.spots, activation.entries
 
     @property
     def messages(self) -> list[BaseMessage]:
@@ -190,23 +184,9 @@ def _line(saver: ThreadSaver, every: Sequence[Saved], head: str | None) -> Story
     return Story(saver.tree, leading(every) if head is None else known_line(saver, head, every))
 
 
-def _done(story: Story) -> dict[Key, _Done]:
+def _done(story: Story) -> dict[ActivationKey, _Done]:
     """Return what the activations of a line did, in order."""
-    done: dict[Key, _Done] = {}
-    count: dict[tuple[int, str], int] = defaultdict(lambda: -1)
-    by_step: dict[tuple[str, str], Key] = {}
-    for spot in story.steps:
-        at = spot.visit.turn, spot.visit.address
-        if count[at] < 0 or begins(story.tree, spot):
-            count[at] += 1
-        key = by_step[spot.visit.address, spot.visit.step] = (*at, count[at])
-        done.setdefault(key, _Done()).spots.append(spot)
-    for entry in entries_of(story.tree, story.lanes):
-        at_, moment = address_in(entry), moment_of(entry)
-        if at_ and moment:
-            known = by_step.get((at_, moment.step), (moment.turn, at_, max(count[moment.turn, at_], 0)))
-            done.setdefault(known, _Done()).entries.append(entry)
-    return done
+    return {key: _Done(each) for key, each in story.activations.items()}
 
 
 def _written(spot: Spot) -> list[Mapping[str, object]]:
@@ -218,9 +198,11 @@ def _written(spot: Spot) -> list[Mapping[str, object]]:
     return [*maps_in(written)]
 
 
-def _differences(left: Mapping[Key, _Done], right: Mapping[Key, _Done]) -> Iterator[Difference]:
-    after: dict[Key | None, list[Key]] = defaultdict(list)
-    last: Key | None = None
+def _differences(
+    left: Mapping[ActivationKey, _Done], right: Mapping[ActivationKey, _Done]
+) -> Iterator[Difference]:
+    after: dict[ActivationKey | None, list[ActivationKey]] = defaultdict(list)
+    last: ActivationKey | None = None
     for key in right:
         if key in left:
             last = key
@@ -233,7 +215,7 @@ def _differences(left: Mapping[Key, _Done], right: Mapping[Key, _Done]) -> Itera
         yield _difference(key, left.get(key), right.get(key))
 
 
-def _difference(key: Key, left: _Done | None, right: _Done | None) -> Difference:
+def _difference(key: ActivationKey, left: _Done | None, right: _Done | None) -> Difference:
     turn, at, _ = key
     differs: tuple[Differs, ...] = ()
     if left is not None and right is not None and not _is_shared(left, right):

@@ -1,0 +1,80 @@
+"""The activations of a story: the steps of an address in a turn, with what was told in them.
+
+An address has one activation in a turn. Only edits of the state bring about more, which are numbered.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agentgraph.graph.stamps import Entry, Note, address_of, moment_of
+from agentgraph.journal.lines import position_in
+from agentgraph.journal.steps import Spot
+from agentgraph.tree.places import Tree
+
+_UNDER_WAY = ("answer", "ask", "border")
+"""The keys of a position at which an activation goes on, besides the progress of a chat agent."""
+
+
+class ActivationKey(NamedTuple):
+    """Names an activation on a line.
+
+    Attributes:
+        turn: The turn.
+        address: The address.
+        number: How many activations of the address the turn has before it.
+    """
+
+    turn: int
+    address: str
+    number: int
+
+
+@dataclass
+class Activation:
+    """An activation: its steps, and its messages and notes, in order."""
+
+    spots: list[Spot] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+
+
+def activations_in(
+    tree: Tree, spots: Iterable[Spot], entries: Iterable[Entry]
+) -> dict[ActivationKey, Activation]:
+    """Return the activations of a line, in order of their first steps.
+
+    One that left no step, such as that of an agent of another tree, comes after these.
+    """
+    found: dict[ActivationKey, Activation] = {}
+    numbers: dict[tuple[int, str], int] = {}
+    by_step: dict[tuple[str, str], ActivationKey] = {}
+    for spot in spots:
+        at = spot.visit.turn, spot.visit.address
+        if at not in numbers or begins(tree, spot):
+            numbers[at] = numbers.get(at, -1) + 1
+        key = ActivationKey(*at, numbers[at])
+        by_step |= {(key.address, step): key for step in spot.saved.steps}
+        found.setdefault(key, Activation()).spots.append(spot)
+    for entry in entries:
+        address, moment = address_in(entry), moment_of(entry)
+        if address and moment:
+            last = ActivationKey(moment.turn, address, numbers.get((moment.turn, address), 0))
+            key = by_step.get((address, moment.step), last)
+            found.setdefault(key, Activation()).entries.append(entry)
+    return found
+
+
+def begins(tree: Tree, spot: Spot) -> bool:
+    """Return whether an activation begins with a step."""
+    if spot.task is not None:
+        return True
+    position = position_in(tree, spot.saved)
+    is_entry = spot.visit.node == spot.place.nodes.entry
+    return is_entry and not (
+        position and (position.get("chat") or not position.keys().isdisjoint(_UNDER_WAY))
+    )
+
+
+def address_in(entry: Entry) -> str | None:
+    """Return the address of an entry; None for a message of the user."""
+    return entry.address if isinstance(entry, Note) else address_of(entry)
