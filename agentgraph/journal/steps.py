@@ -5,18 +5,19 @@ is a step of an agent, and so is the result of a lane that is one leaf, which ha
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.stamps import seconds, step_name
 from agentgraph.journal.changed_trees import places_kept
 from agentgraph.journal.lines import (
-    is_foreign,
     position_in,
 )
 from agentgraph.journal.saved import NO_TASK, Saved, Written
@@ -98,18 +99,16 @@ class Spot(NamedTuple):
         return str(self.saved.id), self.task is not None, self.visit.time
 
 
-def spots_in(tree: Tree, every: Iterable[Saved]) -> list[Spot]:
-    """Return what was visited in the steps after some leading checkpoints, in order."""
+def spots_in(tree: Tree, every: Sequence[Saved]) -> list[Spot]:
+    """Return what was visited in the steps after some leading checkpoints of the tree's lanes."""
     lanes: dict[str, list[Saved]] = defaultdict(list)
-    several = [*every]
-    is_kept = places_kept(tree, several)
-    for saved in several:
-        if not is_foreign(tree, saved):
-            lanes[saved.namespace].append(saved)
+    is_kept = places_kept(tree, every)
+    for saved in every:
+        lanes[saved.namespace].append(saved)
     roots = {saved.id: saved for saved in lanes.get("", ())}
     spots: list[Spot] = []
     for line in lanes.values():
-        line.sort(key=lambda each: str(each.id))
+        line.sort(key=attrgetter("id"))
         after = {saved.parent_id: saved for saved in line}
         for saved in line:
             if (root := roots.get(saved.root_id)) is not None:
@@ -120,7 +119,7 @@ def spots_in(tree: Tree, every: Iterable[Saved]) -> list[Spot]:
         for each in spots
         if each.task is None or (each.visit.turn, each.visit.address) not in begun
     ]
-    return sorted(rest, key=lambda each: each.order)
+    return sorted(rest, key=attrgetter("order"))
 
 
 def _spots_at(
@@ -142,11 +141,10 @@ def _spots_at(
     at = address(place, cursor)
     turn, began = root.clock[0], saved.time
     step = step_name(saved.id, node)
-    by_task = saved.writes.items()
-    said = [each for task, writes in by_task if task != NO_TASK for each in _said_in(writes)]
+    written = [writes for task, writes in saved.writes.items() if task != NO_TASK]
     round_ = iteration(place, cursor)
     duration = None if next_ is None else max(next_.first_time - last_start(saved, next_), 0.0)
-    tokens = used_in(said)["total_tokens"]
+    tokens = _tokens_in(written)
     visit = Visit(at, place.home.name, node, turn, round_, step, began, duration, tokens)
     spot = Spot(visit, place, cursor, saved, root, next_)
     yield spot
@@ -185,17 +183,17 @@ def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]
                 iteration=iteration(place, cursor),
                 time=around.time if "began" not in result else seconds(result["began"]),
                 duration=None if finished is None else seconds(finished - result["began"]),
-                tokens=used_in(_said_in(result))["total_tokens"],
+                tokens=_tokens_in([result]),
             )
             yield Spot(visit, place, cursor, saved, root, outer.after, task)
 
 
-def _said_in(written: Written) -> list[BaseMessage]:
-    messages = written.get("messages")
-    return [each for each in messages or () if isinstance(each, BaseMessage)]
+def _tokens_in(written: Iterable[Written]) -> int:
+    """Return the tokens that models reported for messages that were written."""
+    return used_in(chain.from_iterable(each.get("messages") or () for each in written))["total_tokens"]
 
 
-def used_in(messages: Iterable[BaseMessage]) -> UsageMetadata:
+def used_in(messages: Iterable[object]) -> UsageMetadata:
     """Return the tokens that models reported for messages."""
     total = add_usage(None, None)
     for each in messages:

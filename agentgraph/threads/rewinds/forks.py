@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.journal.saved import Saved
-from agentgraph.journal.steps import spots_in
+from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.result import Result, result
 from agentgraph.safe_repr import as_json, cut, shown, shown_error
@@ -166,7 +166,7 @@ async def plans(
         await check_new(runs.thread(to), copies)
         given_options = {key: given[key] for key in _OPTIONS if key in given}
         options = RunOptions(False, **given_options, later=later)
-        spots = spots_in(runs.tree, copies)
+        spots = Story(runs.tree, copies).steps
         kept = sum(spot.visit.duration is not None for spot in spots)
         several.append(Plan(name, runs, to, copies, options, kept))
     return several
