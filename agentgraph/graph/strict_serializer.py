@@ -257,7 +257,8 @@ class StrictSerializer(JsonPlusSerializer):
             if (module, name, *method) != _ISO_DATE:
                 raise _not_allowed(module, name)
             return datetime.fromisoformat(data)
-        kind = self._kind(module, name)
+        key = module, name
+        kind = self._allowed.get(key) or _KNOWN.get(key) or self._kind(module, name)
         try:
             return _built(code, kind, data)
         except Exception as error:
