@@ -21,23 +21,25 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
 from agentgraph.graph import guarded_saver
-from agentgraph.threads import (
-    checkpoints,
-    engine,
+from agentgraph.journal import (
+    continuation,
+    entries,
+    lines,
     locks,
     pending,
     replay,
-    reports,
-    runs,
+    saved,
     soundness,
+    story,
     thread_saver,
-    turns,
 )
+from agentgraph.reports import result, thread, thread_list
+from agentgraph.threads import engine, runs, turns
 
 FILES = {module.__file__ for module in (engine, locks, runs)}
+JOURNAL = (continuation, entries, lines, pending, replay, saved, soundness, story, thread_saver)
 READING = FILES | {
-    module.__file__
-    for module in (checkpoints, guarded_saver, pending, replay, reports, soundness, thread_saver, turns)
+    module.__file__ for module in (*JOURNAL, guarded_saver, result, thread, thread_list, turns)
 }
 STEP = 1 if EXAMPLES else 19
 """Each place is tried; without examples, each thirteenth one."""

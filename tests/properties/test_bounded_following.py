@@ -12,8 +12,8 @@ from test_rewound_trees import NUMBERS, SIBLINGS, GoingBack
 from test_spine import DRIVES, TEXTS, cases, file, share
 
 import agentgraph as ag
-from agentgraph.journal.lines import lane_checkpoints
 from agentgraph.journal.replay import told_in_steps, told_since
+from agentgraph.journal.story import present_story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.threads.live.following import told_upto
 
@@ -22,7 +22,7 @@ __all__ = ["file"]
 
 async def told_of_all(saver: ThreadSaver, after: str | None, upto: int | None) -> list[ag.AgentEvent]:
     """Return what a reader lacks, from all checkpoints of the thread."""
-    return told_in_steps(saver, await lane_checkpoints(saver), after, upto)
+    return told_in_steps(saver, (await present_story(saver)).lanes, after, upto)
 
 
 class Followed(Thread):
