@@ -1,10 +1,10 @@
-"""The messages of a conversation as an AG-UI client holds them, while a run is told.
+"""The messages of a conversation as an AG-UI client holds them, while a run is sent.
 
 A client has messages of its own, and adds those that are streamed. To take some back, AG-UI has only a
 snapshot of all that remain; so they are kept here.
 
 A client knows a call by its id alone, while some providers give one id again and again. So a call whose
-id another message has is told under one of our own, and its result names that.
+id another message has is sent under one of our own, and its result names that.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ REASONING = "-reasoning"
 
 @dataclass
 class SentCall:
-    """A tool call as it was told: its name, and the pieces of its arguments."""
+    """A tool call as it was sent: its name, and the pieces of its arguments."""
 
     id: str
     name: str
@@ -46,7 +46,7 @@ class SentCall:
 
 @dataclass
 class SentMessage:
-    """A message of an agent as it was told.
+    """A message of an agent as it was sent.
 
     Attributes:
         id: Its id.
@@ -70,7 +70,7 @@ class SentMessage:
 
     @property
     def text(self) -> str:
-        """Its text, as far as it was told."""
+        """Its text, as far as it was sent."""
         return "".join(self.pieces)
 
     def message(self) -> Message:
@@ -129,12 +129,12 @@ class Conversation:
         self._messages[message.id] = message
 
     def call_id(self, message_id: str, label: str, before: Container[str] = ()) -> str:
-        """Return the id under which a call is told.
+        """Return the id under which a call is sent.
 
         Args:
             message_id: The id of its message.
             label: The id that the provider gave it.
-            before: The ids under which earlier calls of the message are told.
+            before: The ids under which earlier calls of the message are sent.
         """
         others = (each for key, each in self._messages.items() if key != message_id)
         if label not in before and not any(label in _call_ids(each) for each in others):
@@ -144,7 +144,7 @@ class Conversation:
         return next(each for each in several if each not in before)
 
     def sent_call(self, label: str, address: str) -> str:
-        """Return the id under which the last call with a provider's id was told at an address.
+        """Return the id under which the last call with a provider's id was sent at an address.
 
         Args:
             label: The id that the provider gave it.
@@ -159,7 +159,7 @@ class Conversation:
         return next((each for each in sent if each not in answered), None if sent else label)
 
     def _sent_at(self, label: str, address: str) -> list[str]:
-        """Return the ids under which calls were told: of the last message with such calls first."""
+        """Return the ids under which calls were sent: of the last message with such calls first."""
         around = address.rpartition("/")[0]
         exact, beside = list[str](), list[str]()
         for key, message in reversed(self._messages.items()):
@@ -173,7 +173,7 @@ class Conversation:
     def remove(self, discarded: AbstractSet[str]) -> bool:
         """Remove the messages whose id or step is void, and return whether there were any.
 
-        The step of a message that an earlier run told is in its metadata, which clients send back. The
+        The step of a message that an earlier run sent is in its metadata, which clients send back. The
         official client keeps reasoning that a snapshot lacks, so that stays without its text.
         """
         gone = [

@@ -35,7 +35,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _FIRST = 200
-"""How many of the last steps of the root a page is told at first."""
+"""Number of the last steps of the root that a page gets at first."""
 _KEPT = 2000
 """Of how many threads it is kept how they stand."""
 _STRIPES = 16
@@ -43,7 +43,7 @@ _STRIPES = 16
 _READ_LATELY = 32
 """How many parts of timelines are kept for other pages that lack the same."""
 _FURTHER = 400
-"""How many steps a page may lack that comes back; of more it is told the last ones alone."""
+"""Maximum number of missed steps sent to a page that comes back; of more, the last ones are sent."""
 _MOST_LISTED = 500
 """The most threads that are listed at a time."""
 
@@ -176,14 +176,14 @@ class Window:
             line: The head of a line.
         """
         last = last or (_FIRST if since is None else _FURTHER)
-        told = self.runner.timeline(thread_id, since=since, last=last, line=line)
+        read = self.runner.timeline(thread_id, since=since, last=last, line=line)
         tree = self.runner.engine.tree
         data = {
-            "bars": [bar_data(tree, each) for each in told.bars],
-            "upto": told.upto,
-            "continues": told.continues,
+            "bars": [bar_data(tree, each) for each in read.bars],
+            "upto": read.upto,
+            "continues": read.continues,
         }
-        return data if told.continues else {**data, "is_whole": told.is_whole}
+        return data if read.continues else {**data, "is_whole": read.is_whole}
 
     def timeline_at(self, seen: Hashable, thread_id: str, since: str | None) -> JsonObject:
         """Return what ran after `since`, as `timeline` does; read once for all pages that lack it.

@@ -53,7 +53,7 @@ EMITTED_BEFORE = "__agentgraph_emitted_before"
 
 Before = tuple[int, Sequence[tuple[str, str, bool]]]
 """The greatest number of a thread; and for each entry that the continued step had emitted, and that may
-still become void: its address, its id, and whether it is a question."""
+still be discarded: its address, its id, and whether it is a question."""
 
 
 class Clock:
@@ -82,7 +82,7 @@ class Clock:
         self._emitted.setdefault(address, {})[entry_id] = is_question
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Forget void entries; the caller holds the lock."""
+        """Forget discarded entries; the caller holds the lock."""
         for emitted in self._emitted.values():
             for each in ids:
                 emitted.pop(each, None)
@@ -146,7 +146,7 @@ class Emitter:
         self._queued.append(message)
 
     def add_change(self, change: MessageChange) -> None:
-        """Queue the events of a change of the history: what becomes void, and what is said."""
+        """Queue the events of a change of the history: what is discarded, and what is said."""
         if change.discarded:
             self.add_note("discarded", change.discarded)
         for message in change.messages:
