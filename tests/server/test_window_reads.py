@@ -96,7 +96,7 @@ def test_nothing_is_read_of_a_thread_that_has_not_changed(
         assert reads.of(window, "thread", thread_id="t") > 10
         before = reads.count
         for _ in range(50):
-            window.look("t")
+            window.version("t")
         assert reads.count == before
         assert reads.of(window, "thread", thread_id="t") < 5
         assert reads.of(window, "threads") < 5
@@ -144,10 +144,10 @@ def test_what_a_branch_saves_in_memory_is_noticed() -> None:
             return [bar["address"] for bar in told]
 
         wait_until(lambda: "both/steps/bob" in bars())
-        before = window.look("t")
+        before = window.version("t")
         asked.set()
         wait_until(lambda: "both/steps/last" in bars())
-        assert window.look("t") != before
+        assert window.version("t") != before
         assert window.call("thread", {"thread_id": "t"})["status"] == "running"
         opened.set()
         wait_until(lambda: window.call("thread", {"thread_id": "t"})["status"] == "done")
