@@ -231,8 +231,7 @@ async def _pages(
         checkpoints += page
         before = page[-1].checkpoint["id"] if page else ""
         if len(page) < limit or before < since:
-            every = (each for each in checkpoints if not each.is_request)
-            return [each for each in every if each.id >= since]
+            return [each for each in checkpoints if each.id >= since and not each.is_request]
         limit *= 2
 
 
@@ -307,7 +306,7 @@ def leading(every: Iterable[Saved]) -> list[Saved]:
             on_the_way[saved.key] = saved if has_run else saved._replace(pending_writes=[])
             if has_run:
                 lost.discard(saved.key)
-    return [on_the_way[key] for key in (each.key for each in checkpoints) if key in on_the_way]
+    return [on_the_way[each.key] for each in checkpoints if each.key in on_the_way]
 
 
 def line_to(head: str, every: Sequence[Saved]) -> list[Saved]:
@@ -319,7 +318,7 @@ def line_to(head: str, every: Sequence[Saved]) -> list[Saved]:
     """
     roots = {saved.id: saved for saved in every if not saved.namespace}
     ids = {each.id for each in ancestors(head, roots)}
-    return leading(saved for saved in every if saved.root_id in ids)
+    return leading([saved for saved in every if saved.root_id in ids])
 
 
 def known_line(saver: ThreadSaver, head: str, every: Sequence[Saved]) -> list[Saved]:

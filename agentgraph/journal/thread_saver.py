@@ -137,13 +137,14 @@ class ThreadSaver:
         """Return the thread's checkpoints, in all namespaces or one, each newest first.
 
         Args:
-            namespace: The namespace; None for all, without that of the requests for runs.
+            namespace: The namespace; None for all. Without a limit the requests for runs are left out.
             before: The id of the checkpoint before which they are.
-            limit: The greatest number of them.
+            limit: The greatest number of them; a page that has fewer is the last.
         """
         bound = before and {"configurable": {"checkpoint_id": before}}
         every = await self._listed(config_of(self.thread_id, namespace), before=bound, limit=limit)
-        return [each for each in every if not each.is_request] if namespace is None else every
+        is_whole = namespace is None and limit is None
+        return [each for each in every if not each.is_request] if is_whole else every
 
     async def children(self, saved: Saved) -> list[Saved]:
         """Return the checkpoints after one, in its namespace: of several lines, of which one forked.

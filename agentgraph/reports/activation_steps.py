@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from agentgraph.graph.stamps import Entry, Note, number_of
 from agentgraph.journal.lines import (
@@ -66,14 +67,14 @@ class FoundActivation:
         """The turn."""
         return self.spots[0].visit.turn
 
-    @property
+    @cached_property
     def own_steps(self) -> list[Spot]:
         """Its steps in its own lane, without those of lanes inside it."""
         spots = [each for each in self.spots if each.task is None] or self.spots
         depths = [len(parts_of(each.saved.namespace)) for each in spots]
         return [s for s, depth in zip(spots, depths, strict=True) if depth == min(depths)]
 
-    @property
+    @cached_property
     def ends(self) -> tuple[Spot, Spot]:
         """The first and the last of its steps in its own lane."""
         own = self.own_steps

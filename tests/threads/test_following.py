@@ -19,9 +19,12 @@ from helpers.commands import wait_until
 from helpers.decoding import Decoding
 from helpers.followed_trees import TREES, Follower, check_adds_up, converse, follow
 from helpers.forking import Forker
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
 from agentgraph.graph.sync_async import Call, run_calls
+from agentgraph.journal.requests import put_request
 from agentgraph.testing import ScriptError
 from agentgraph.threads.live.active_run import active_run_on
 from agentgraph.threads.live.following import followed
@@ -348,3 +351,16 @@ def test_a_reader_that_comes_back_reads_no_more_where_a_thread_is_longer(
     (short, short_more, short_all), (long, long_more, long_all) = counts
     assert (long, long_more) == (short, short_more)
     assert long_all > 4 * short_all
+
+
+@pytest.mark.parametrize("kept", ["a database", "our file"])
+def test_a_message_for_a_run_hides_no_events_from_who_comes_back(kept: str, tmp_path: Path) -> None:
+    tree = ag.loop("talk", [says("a")], max_iterations=60)
+    opened = SqliteSaver.from_conn_string if kept == "a database" else ag.sqlite_saver
+    with opened(str(tmp_path / "runs.db")) as saver:
+        runner = ag.Runner(tree, checkpointer=saver)
+        events = list(runner.run("Go.", thread_id="t"))
+        message = [HumanMessage("Hm.", id="1")]
+        runner.engine.read(put_request, "t", "steer", messages=message)
+        assert len(list(runner.follow("t", after=events[9].cursor))) == 50
+        assert len([bar for bar in runner.timeline("t", last=40).bars if bar.agent_name == "a"]) == 40
