@@ -22,7 +22,7 @@ def test_at_most_as_many_leaves_run_again_as_run_at_once(
     ended = program.start(str(PROGRAM), *arguments).wait()
     assert ended.code == 0, ended.err
     result = json.loads(ended.out)
-    assert result["codes"] == [*[-9 for _ in KILLS], 0]
+    assert result["codes"] == [*[-9 for _ in KILLS], 0], ended.err
     assert result["ended"][:-1] == KILLS
     assert result["leaves"] == COUNT * (2 if kind == "pairs" else 1)
     assert max(result["again"]) <= KINDS[kind][1], result
