@@ -329,7 +329,8 @@ class _Chart:
         state = self._state(last.state, bar, within) if parts else last.state
         every = [*parts, *inside]
         ends = [each.ended for each in every if each.ended is not None]
-        is_open = any(each.ended is None for each in (last, *inside))
+        goes_on = last.ended is None and state != "failed"  # what failed inside has ended it, too
+        is_open = goes_on or any(each.ended is None for each in inside)
         text = last.text or last_text(every)
         return replace(
             bar,

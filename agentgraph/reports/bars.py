@@ -118,8 +118,13 @@ def joined(before: Iterable[Bar], after: Iterable[Bar]) -> list[Bar]:
 
 
 def _from_before(bar: Bar, known: Mapping[str, Bar]) -> Bar:
-    """Return a bar that encloses others with where it was known to begin."""
+    """Return a bar that encloses others with where it was known to begin.
+
+    An activation may have begun in a step that was not read again; a call has one step, which was.
+    """
     before = known.get(bar.id, bar)
+    if bar.kind != "agent":
+        return bar
     return replace(bar, began=min(before.began, bar.began), step=before.step)
 
 

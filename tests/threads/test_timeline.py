@@ -4,6 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -17,6 +19,7 @@ from langchain_core.messages import AIMessage
 from langgraph.types import interrupt
 
 import agentgraph as ag
+from agentgraph.reports.bars import joined
 from agentgraph.testing import call, calls
 
 pytestmark = pytest.mark.by_turns("drive")
@@ -463,3 +466,14 @@ def _decoded(path: Path, drive: Drive, laps: int, lap: str) -> tuple[int, ...]:
 
 def _bounds(upto: str) -> list[dict[str, Any]]:
     return [{"last": 6}, {"since": upto}, {}]
+
+
+def test_a_call_that_is_read_again_begins_when_it_is_known_to_have_begun() -> None:
+    """Its step was read again; an activation around it may have begun before what was read."""
+    bar = partial(ag.Bar, turn=0, address="c", agent_name="c", node="c", step="1:c", iteration=None)
+    outer = bar(id="c", kind="agent", label="c", began=1.0, ended=9.0, state="done")
+    tool = bar(id="t", kind="tool", label="t", began=2.0, ended=None, state="running", inside="c")
+    inner = bar(id="a", kind="agent", label="a", began=4.0, ended=5.0, state="done", inside="t")
+    again = [replace(outer, began=3.0), replace(tool, began=3.5, ended=6.0, state="done"), inner]
+    bars = joined([outer, tool, inner], again)
+    assert [(each.id, each.began) for each in bars] == [("c", 1.0), ("t", 3.5), ("a", 4.0)]
