@@ -385,12 +385,18 @@ def _has_run(next_: Saved, children: Iterable[Saved]) -> bool:
 def without_past_attempts(every: Iterable[Saved]) -> list[Saved]:
     """Return the checkpoints except those of attempts that another one followed."""
     checkpoints = list(every)
-    over = {each["namespace"] for saved in checkpoints for each in saved.attempts}
-    return [each for each in checkpoints if not over or not _is_in(each.namespace, over)]
+    past = past_attempts(checkpoints)
+    return [each for each in checkpoints if not past or not is_inside(each.namespace, past)]
 
 
-def _is_in(at: str, namespaces: Collection[str]) -> bool:
-    return any(at == each or at.startswith(f"{each}|") for each in namespaces)
+def past_attempts(every: Iterable[Saved]) -> set[str]:
+    """Return the namespaces of attempts that another one followed."""
+    return {each["namespace"] for saved in every for each in saved.attempts}
+
+
+def is_inside(namespace: str, outer: Collection[str]) -> bool:
+    """Return whether a namespace is one of several, or inside one of them."""
+    return any(namespace == each or namespace.startswith(f"{each}|") for each in outer)
 
 
 async def lanes_since(saver: ThreadSaver, since: str) -> list[Saved]:

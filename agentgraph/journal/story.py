@@ -14,9 +14,11 @@ from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import (
     RootLine,
     is_foreign,
+    is_inside,
     known_line,
     lanes_of_any_tree,
     leading_checkpoints,
+    past_attempts,
 )
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.step_runs import StepRuns
@@ -93,11 +95,11 @@ class Story:
 
     def is_past(self, namespace: str) -> bool:
         """Return whether a namespace is that of an attempt that another one followed, or inside it."""
-        return any(namespace == each or namespace.startswith(f"{each}|") for each in self._past)
+        return is_inside(namespace, self._past)
 
     @cached_property
     def _past(self) -> set[str]:
-        return {each["namespace"] for saved in self.every for each in saved.attempts}
+        return past_attempts(self.every)
 
     @cached_property
     def _by_root(self) -> Mapping[str, Sequence[Saved]]:
