@@ -31,7 +31,7 @@ _WITHOUT_CHUNK = (
 """Events that carry nothing new, or nothing that is said."""
 
 
-class Protocol:
+class BlockReader:
     """Reads the parts of one stream; the id of a message is only in its first event."""
 
     def __init__(self) -> None:
@@ -49,13 +49,13 @@ class Protocol:
                 self._ids[run] = str(event.get("id") or f"lc_run--{run}")
                 return None
             case {"event": "content-block-start", "content": {"type": "tool_call_chunk"} as call}:
-                return self._chunk(run, "", tool_call_chunks=[_piece(call, event["index"])])
+                return self._chunk(run, "", tool_call_chunks=[_call_chunk(call, event["index"])])
             case {"event": "content-block-start", "content": {"type": "text", "text": str(text)}}:
                 return self._chunk(run, text) if text else None
             case {"event": "content-block-delta", "delta": {"type": "text-delta", "text": text}}:
                 return self._chunk(run, text)
             case {"event": "content-block-delta", "delta": {"type": "tool-call-delta"} as call}:
-                return self._chunk(run, "", tool_call_chunks=[_piece(call, event["index"])])
+                return self._chunk(run, "", tool_call_chunks=[_call_chunk(call, event["index"])])
             case {"event": "content-block-delta", "delta": {"type": "reasoning-delta"} as block}:
                 thought = {"type": "reasoning", "reasoning": block["reasoning"]}
                 return self._chunk(run, [{**thought, "index": event["index"]}])
@@ -74,13 +74,13 @@ class Protocol:
         return AIMessageChunk(content=content, id=self._ids.get(run, f"lc_run--{run}"), **calls)
 
 
-def _piece(call: Mapping[str, Any], index: int) -> ToolCallChunk:
+def _call_chunk(call: Mapping[str, Any], index: int) -> ToolCallChunk:
     return tool_call_chunk(
         name=call.get("name"), args=call.get("args") or "", id=call.get("id"), index=index
     )
 
 
-class Part(NamedTuple):
+class OpenedPart(NamedTuple):
     """A part of a stream.
 
     Attributes:
@@ -102,7 +102,7 @@ class Question(NamedTuple):
     response_schema: dict[str, object] | None = None
 
 
-class Parts:
+class PartReader:
     """Reads the parts of one stream.
 
     In mode "messages" a server sends the whole message each time that it has grown; the new piece
@@ -112,9 +112,9 @@ class Parts:
     def __init__(self) -> None:
         self._metadata: dict[str, Mapping[str, object]] = {}
         self._grown: dict[str, BaseMessage] = {}
-        self._protocol = Protocol()
+        self._protocol = BlockReader()
 
-    def open(self, part: object) -> Sequence[Part]:
+    def open(self, part: object) -> Sequence[OpenedPart]:
         """Return the parts that a part contains, with chunks and messages as LangChain messages.
 
         Raises:
@@ -141,7 +141,7 @@ class Parts:
                 raise RemoteRunError(opened.data)
         return (opened,)
 
-    def _growth(self, message: BaseMessage) -> Part:
+    def _growth(self, message: BaseMessage) -> OpenedPart:
         before = self._grown.get(message.id or "")
         self._grown[message.id or ""] = message
         length = len(before.text) if before else 0
@@ -165,27 +165,29 @@ def as_question(question: object) -> Any:
     return Question(question["id"], question["value"], question.get("response_schema"))
 
 
-def _opened(part: Any) -> Part:
+def _opened(part: Any) -> OpenedPart:
     match part:
         case {"type": "event", "method": str(kind), "params": {"namespace": inside, "data": data}}:
-            return Part(kind, data, inside)
+            return OpenedPart(kind, data, inside)
     if isinstance(part, Mapping) and "data" in part and "type" in part:
-        return Part(part["type"], part["data"], part.get("ns", ()))
+        return OpenedPart(part["type"], part["data"], part.get("ns", ()))
     if hasattr(part, "event"):
         kind, *namespace = part.event.split("|")
-        return Part(kind, part.data, namespace)
+        return OpenedPart(kind, part.data, namespace)
     if isinstance(part, tuple) and len(part) in (2, 3) and isinstance(part[-2], str):
-        return Part(part[-2], part[-1], part[0] if len(part) == 3 else ())
+        return OpenedPart(part[-2], part[-1], part[0] if len(part) == 3 else ())
     raise AgentGraphError(
         f"{shown(part, 80)} is not a part of a LangGraph stream with a mode; ask for a list of "
         "modes: stream(..., stream_mode=STREAM_MODES, subgraphs=True)"
     )
 
 
-def _chunk(message: BaseMessage, metadata: Mapping[str, object], namespace: Sequence[str] = ()) -> Part:
+def _chunk(
+    message: BaseMessage, metadata: Mapping[str, object], namespace: Sequence[str] = ()
+) -> OpenedPart:
     """Return the part of a chunk; servers send its namespace only in the metadata."""
     around = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")[:-1]
-    return Part("messages", (message, metadata), namespace or around)
+    return OpenedPart("messages", (message, metadata), namespace or around)
 
 
 def _calls(message: BaseMessage) -> list[ToolCall | InvalidToolCall]:

@@ -38,7 +38,7 @@ from agentgraph.agents.agents import (
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.errors import SaverError
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
-from agentgraph.events.parts import Parts, as_message, as_question
+from agentgraph.events.parts import PartReader, as_message, as_question
 from agentgraph.graph.failures import Failure, asked_beside, failures, keep_asked
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.lane_position import Question
@@ -47,13 +47,13 @@ from agentgraph.graph.stamps import (
     GRAPH_AGENT,
     STAMP,
     Entry,
-    Moment,
+    EventOrder,
     Note,
     address_of,
     asker_of,
     cursor_of,
+    event_order,
     home_at,
-    moment_of,
     note_of,
     now,
     speaker_at,
@@ -131,7 +131,7 @@ class Translator:
     """Turns parts of one run into events.
 
     Attributes:
-        last: The moment of the last event.
+        last: The order of the last event.
         failures: Notes of how the run failed, and of questions asked at the same time.
     """
 
@@ -141,11 +141,11 @@ class Translator:
         thread_id: str | None = None,
         node: str | None = None,
         *,
-        begin: Moment = Moment(0, 0, ""),  # noqa: B008
+        begin: EventOrder = EventOrder(0, 0, ""),  # noqa: B008
         waiting: Mapping[str, AgentEvent] | None = None,
         paths: RunPaths | None = None,
         typed: Callable[[Mapping[str, object]], dict[str, object]] = dict,
-        former: Callable[[Moment], RunPaths] | None = None,
+        former: Callable[[EventOrder], RunPaths] | None = None,
     ) -> None:
         """Make a translator for one run.
 
@@ -153,11 +153,11 @@ class Translator:
             tree: The tree that runs.
             thread_id: The `thread_id` of the events.
             node: The name of the tree's node, if the tree is only a node of the streamed graph.
-            begin: The moment of the last event before the run.
+            begin: The order of the last event before the run.
             waiting: The pending questions of the step that continues, by their ids.
             paths: The run paths of the tree, if earlier runs have computed some.
             typed: Gives values that an agent wrote their declared types, if a saver has them.
-            former: Returns the run paths at a moment, if other trees have run on the thread.
+            former: Returns the run paths at an order, if other trees have run on the thread.
         """
         self._tree, self._thread_id, self._node, self._typed = tree, thread_id, node, typed
         self._paths = paths or RunPaths(tree)
@@ -203,9 +203,9 @@ class Translator:
         return self._any(part)
 
     @cached_property
-    def _parts(self) -> Parts:
+    def _parts(self) -> PartReader:
         """Reads parts of other forms than most have."""
-        return Parts()
+        return PartReader()
 
     def _any(self, part: object) -> Iterator[AgentEvent]:
         """Yield the events of a part of any form."""
@@ -222,7 +222,7 @@ class Translator:
                 inner = metadata.get("lc_agent_name") if foreign else None
                 if inner and at and inner != speaker_at(at):
                     chunk = chunk.model_copy(update={"name": inner})
-                yield from self._chunk(at, chunk, stamp.moment if stamp else Moment(0, 0, ""))
+                yield from self._chunk(at, chunk, stamp.order if stamp else EventOrder(0, 0, ""))
             elif kind == "updates" and not namespace:
                 yield from self._updates(data)
             elif kind == "custom" and not foreign:
@@ -236,11 +236,11 @@ class Translator:
         asked = asked_beside(error)
         keep_asked(error, ())  # the same exception may be raised again, by another run
         for note in map(question_note, asked):
-            if note.moment is None:
+            if note.order is None:
                 note = self._last_of(note, "")
             else:
                 self.failures.append(note)
-            yield from self._events_of(note, note.moment)
+            yield from self._events_of(note, note.order)
         yield from self.unfinished()
         arose = failures(error) or [*self._failed.values()]
         for failure in arose or [Failure(root_address(self._tree), shown_error(error))]:
@@ -258,21 +258,21 @@ class Translator:
 
     def event(self, entry: Entry) -> AgentEvent:
         """Return the event of a message or note."""
-        return self._event_of(entry, moment_of(entry))
+        return self._event_of(entry, event_order(entry))
 
-    def _event_of(self, entry: Entry, moment: Moment | None) -> AgentEvent:
-        """Return the event of a message or note that was emitted at a moment."""
+    def _event_of(self, entry: Entry, order: EventOrder | None) -> AgentEvent:
+        """Return the event of a message or note and its order."""
         if isinstance(entry, Note):
             if entry.kind == "values":
                 entry = entry._replace(data=self._typed(entry.data))
             at, what = entry.address, _what(self._tree, entry)
         else:
             at, what = address_of(entry) or "", {"output": Output(message=entry)}
-            if self._chains is not None and moment and (names := transferred_in(entry)):
-                tree = None if self._former is None else self._former(moment).tree
-                self._learn_names(at, moment.turn, names, tree=tree)
-        cursor = self._next_cursor() if moment is None else cursor_of(moment.number)
-        return self._event(at or root_address(self._tree), entry.id or "", moment, cursor, **what)
+            if self._chains is not None and order and (names := transferred_in(entry)):
+                tree = None if self._former is None else self._former(order).tree
+                self._learn_names(at, order.turn, names, tree=tree)
+        cursor = self._next_cursor() if order is None else cursor_of(order.number)
+        return self._event(at or root_address(self._tree), entry.id or "", order, cursor, **what)
 
     def _ended(self, failure: Failure) -> Note:
         """Return the note of a failure that ends the run."""
@@ -282,8 +282,8 @@ class Translator:
     def _last_of(self, note: Note, step: str) -> Note:
         """Return a note of the end of the run, numbered after all earlier ones."""
         number = max(self.last.number + 1, now())
-        self.last = Moment(self.last.turn, number, step)
-        self.failures.append(note._replace(moment=self.last))
+        self.last = EventOrder(self.last.turn, number, step)
+        self.failures.append(note._replace(order=self.last))
         return self.failures[-1]
 
     def _updates(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
@@ -299,17 +299,17 @@ class Translator:
                 told = told_in(update) if update else []
                 if len(told) > 1:
                     told.sort(key=lambda each: each[0].number)
-                for moment, entry in told:
+                for order, entry in told:
                     if isinstance(entry, Note) and entry.kind == ANSWERED:
                         continue
-                    if not moment.streamed and moment.number > self.last.number:
-                        yield from self._events_of(entry, moment)
+                    if not order.streamed and order.number > self.last.number:
+                        yield from self._events_of(entry, order)
 
     def _questions(self, asked: Iterable[object]) -> Iterator[AgentEvent]:
         for one in map(as_question, asked):
-            if one.id not in self._asked or asker_of(one.response_schema).moment is not None:
+            if one.id not in self._asked or asker_of(one.response_schema).order is not None:
                 note = question_note(one)
-                yield from self._events_of(note, note.moment)
+                yield from self._events_of(note, note.order)
 
     def _custom(self, data: object) -> Iterator[AgentEvent]:
         if not isinstance(data, Mapping) or not isinstance(ours := data.get(STAMP), Mapping):
@@ -325,17 +325,17 @@ class Translator:
             note = note_of(entry)
             if note.kind == "custom" and note.data is None:
                 note = note._replace(data=self._data)
-            yield from self._events_of(note, note.moment)
+            yield from self._events_of(note, note.order)
         else:
             message = as_message(entry)
-            yield from self._events_of(message, moment_of(message))
+            yield from self._events_of(message, event_order(message))
 
-    def _events_of(self, entry: Entry, moment: Moment | None) -> Iterator[AgentEvent]:
+    def _events_of(self, entry: Entry, order: EventOrder | None) -> Iterator[AgentEvent]:
         """Yield the event of an entry, after a `discarded` event for what it voids.
 
         A question that is asked again under its id has the place of the last time.
         """
-        event = self._event_of(entry, moment)
+        event = self._event_of(entry, order)
         if isinstance(entry, Note) and entry.kind == "interrupted":
             before = self._asked.get(entry.id)
             if before is not None and before.time == event.time:
@@ -350,8 +350,8 @@ class Translator:
                 begun.pop(each, None)
             if event.message and self._is_chat(event.address):
                 yield from self._unfinished([event.address])
-        if moment and moment.number > self.last.number:
-            self.last = moment
+        if order and order.number > self.last.number:
+            self.last = order
         yield event
 
     def unfinished(self) -> Iterator[AgentEvent]:
@@ -363,15 +363,15 @@ class Translator:
         for at in addresses:
             yield from self._void(at, [*self._begun.pop(at, ())])
 
-    def _chunk(self, at: str | None, chunk: object, before: Moment) -> Iterator[AgentEvent]:
+    def _chunk(self, at: str | None, chunk: object, before: EventOrder) -> Iterator[AgentEvent]:
         if not (at and isinstance(chunk, AIMessageChunk) and _says(chunk)):
             return
         if self._is_chat(at) and (chunk.id or "") not in self._begun.get(at, ()):
             yield from self._unfinished([at])  # its models are asked one at a time
         cursor = self._next_cursor(before.number)
-        moment = before._replace(number=now())
+        order = before._replace(number=now())
         output = Output(message=chunk, partial=True)
-        event = self._event(at, chunk.id or "", moment, cursor, output=output)
+        event = self._event(at, chunk.id or "", order, cursor, output=output)
         if event.agent_name in self._voiding:
             self._begun.setdefault(at, {})[event.id] = None
         yield event
@@ -419,10 +419,10 @@ class Translator:
         return cursor_of(number, part)
 
     def _event(
-        self, at: str, event_id: str, moment: Moment | None, cursor: str, **what: Any
+        self, at: str, event_id: str, order: EventOrder | None, cursor: str, **what: Any
     ) -> AgentEvent:
-        turn, step, time = (moment.turn, moment.step, moment.time) if moment else (None, None, None)
-        paths = self._paths if self._former is None or moment is None else self._former(moment)
+        turn, step, time = (order.turn, order.step, order.time) if order else (None, None, None)
+        paths = self._paths if self._former is None or order is None else self._former(order)
         name, path = speaker_at(at), paths.of(at, turn, self._chains)
         return AgentEvent(
             agent_name=name,
@@ -442,21 +442,21 @@ def question_note(asked: Any) -> Note:
     """Return the note of a LangGraph interrupt; without an address if the interrupt names no agent."""
     asker = asker_of(asked.response_schema)
     data = Question(value=asked.value, response_schema=asker.schema)
-    return Note(asked.id, "interrupted", data, asker.address or "", asker.moment)
+    return Note(asked.id, "interrupted", data, asker.address or "", asker.order)
 
 
-def told_in(written: Mapping[str, Any]) -> list[tuple[Moment, Entry]]:
-    """Return the messages and notes in what a node wrote, or in a task's result, with their moments."""
-    told: list[tuple[Moment, Entry]] = []
+def told_in(written: Mapping[str, Any]) -> list[tuple[EventOrder, Entry]]:
+    """Return the messages and notes in what a node wrote, or in a task's result, with their orders."""
+    told: list[tuple[EventOrder, Entry]] = []
     messages = written.get("messages")
     for each in messages if isinstance(messages, list) else ():
         is_message = isinstance(each, BaseMessage)
         if is_message or (isinstance(each, Mapping) and "type" in each):
             message = each if is_message else as_message(each)
-            if (moment := moment_of(message)) is not None:
-                told.append((moment, message))
+            if (order := event_order(message)) is not None:
+                told.append((order, message))
     if (written.get("position") or {}).get("told"):
-        told += [(note.moment, note) for note in notes_in(written) if note.moment is not None]
+        told += [(note.order, note) for note in notes_in(written) if note.order is not None]
     return told
 
 

@@ -1,10 +1,10 @@
-"""The stamp of what an agent emits: its address, and its moment, which orders a thread's events.
+"""The stamp of what an agent emits: its address, and its order among the events of a thread.
 
 A stamp is stored with every message, so it is a short list: `[address]` as long as the message is
 queued, the fields of `Stamp` in their order once it is emitted, without those at the end that say
-nothing. A message has it in its `response_metadata`, a chunk in its metadata (with the moment before
+nothing. A message has it in its `response_metadata`, a chunk in its metadata (with the order before
 it), and a question in a remark of its JSON schema, which every server preserves. A note has address and
-moment as fields.
+order as fields.
 
 Times that give an order are whole microseconds since 1970, everywhere: in stamps, positions, results
 and cursors. Not nanoseconds: who edits a state in JavaScript (LangGraph Studio, the JavaScript SDK)
@@ -55,8 +55,8 @@ def number_at(time: float) -> int:
     return int(time * _A_SECOND)
 
 
-class Moment(NamedTuple):
-    """When something was emitted: the numbers give the order of a thread's events.
+class EventOrder(NamedTuple):
+    """The order of an event: the numbers give the order of a thread's events.
 
     Attributes:
         turn: The turn of the thread, from 0.
@@ -84,7 +84,7 @@ class Stamp(NamedTuple):
     Attributes:
         address: The address at which it was said.
         turn: The turn of the thread; None as long as it is queued.
-        number: The number of its moment.
+        number: That of its order.
         step: The step that emitted it.
         streamed: Whether it was written to the stream at once.
         transfers: The names of the agents that were transferred to since the last message before it.
@@ -100,22 +100,22 @@ class Stamp(NamedTuple):
     is_edited: bool = False
 
     @property
-    def moment(self) -> Moment:
+    def order(self) -> EventOrder:
         """When it was emitted; of what is queued the beginning of all time."""
-        return Moment(self.turn or 0, self.number, self.step, self.streamed)
+        return EventOrder(self.turn or 0, self.number, self.step, self.streamed)
 
 
 def emitted_stamp(
     address: str,
-    moment: tuple[int, int, str, bool],
+    order: tuple[int, int, str, bool],
     transfers: Sequence[str] = (),
     *,
     is_edited: bool = False,
 ) -> list[object]:
     """Return the stamp of a message that is emitted as it is stored; see `Stamp`."""
     if is_edited:
-        return [address, *moment, [*transfers], True]
-    return [address, *moment, transfers] if transfers else [address, *moment]
+        return [address, *order, [*transfers], True]
+    return [address, *order, transfers] if transfers else [address, *order]
 
 
 _QUEUED = Stamp("")
@@ -138,18 +138,18 @@ class Note(NamedTuple):
             "discarded" or "error"; or `ANSWERED`, which is saved, and no event.
         data: Its data, by kind.
         address: The address of the agent.
-        moment: When it was emitted; None before.
+        order: When it was emitted; None before.
     """
 
     id: str
     kind: str
     data: Any
     address: str
-    moment: Moment | None = None
+    order: EventOrder | None = None
 
     def plain(self) -> list[object]:
         """Return the note as plain data, for the saver and the stream."""
-        return [self.id, self.kind, self.data, self.address, list(self.moment or ())]
+        return [self.id, self.kind, self.data, self.address, list(self.order or ())]
 
 
 Entry = BaseMessage | Note
@@ -158,18 +158,18 @@ Entry = BaseMessage | Note
 
 def note_of(plain: Sequence[Any]) -> Note:
     """Return the note of plain data, as `Note.plain` made it."""
-    note_id, kind, data, address, moment = plain
-    return Note(note_id, kind, data, address, Moment(*moment) if moment else None)
+    note_id, kind, data, address, order = plain
+    return Note(note_id, kind, data, address, EventOrder(*order) if order else None)
 
 
-def moment_of(entry: Entry) -> Moment | None:
-    """Return the moment of a message or note; None if no agent emitted it."""
+def event_order(entry: Entry) -> EventOrder | None:
+    """Return the order of a message or note; None if no agent emitted it."""
     if isinstance(entry, Note):
-        return entry.moment
+        return entry.order
     stamp = stamp_in(entry.response_metadata)
     if stamp is None or stamp.turn is None:
         return None
-    return Moment(stamp.turn, stamp.number, stamp.step, stamp.streamed)
+    return EventOrder(stamp.turn, stamp.number, stamp.step, stamp.streamed)
 
 
 def transferred_in(message: BaseMessage) -> Sequence[str]:
@@ -182,8 +182,8 @@ def edited_stamp(message: BaseMessage, number: int, step: str) -> list[object] |
     """Return the stamp of what takes the place of a message; None for a message of the user."""
     if (stamp := stamp_in(message.response_metadata)) is None:
         return None
-    moment = Moment(stamp.turn or 0, number, step)
-    return emitted_stamp(stamp.address, moment, stamp.transfers, is_edited=True)
+    order = EventOrder(stamp.turn or 0, number, step)
+    return emitted_stamp(stamp.address, order, stamp.transfers, is_edited=True)
 
 
 def is_edited(message: BaseMessage) -> bool:
@@ -194,13 +194,13 @@ def is_edited(message: BaseMessage) -> bool:
 
 def number_of(entry: Entry) -> int:
     """Return the number of a message or note; 0 if no agent emitted it."""
-    moment = moment_of(entry)
-    return moment.number if moment else 0
+    order = event_order(entry)
+    return order.number if order else 0
 
 
 def time_in(note: Note) -> float:
     """Return when a note was emitted, in seconds since 1970; 0 if no agent emitted it."""
-    return note.moment.time if note.moment else 0.0
+    return note.order.time if note.order else 0.0
 
 
 M = TypeVar("M", bound=BaseMessage)
@@ -209,7 +209,7 @@ M = TypeVar("M", bound=BaseMessage)
 def stamped(message: M, address: str, name: str = "", *, new_id: str | None = None) -> M:
     """Return a copy of `message` with an address, a name (that of its agent), and an id.
 
-    A moment that it carries is removed: it gets a new one when it is emitted.
+    An order that it has is removed: it gets a new one when it is emitted.
 
     Args:
         message: The message.
@@ -294,8 +294,8 @@ def cursor_of(number: int, part: int | None = None) -> str:
     True
 
     Args:
-        number: The number of its moment: 16 digits until the year 2286.
-        part: For what is only streamed, after that moment: a number that grows until the next one.
+        number: That of its order: 16 digits until the year 2286.
+        part: For what is only streamed, after that order: a number that grows until the next one.
     """
     return f"{number:016d}" if part is None else f"{number:016d}-{part:016d}"
 
@@ -336,13 +336,13 @@ class Asker(NamedTuple):
     Attributes:
         address: The address of the agent; None if the schema names none.
         call: The number of the tool call that asks, else 0.
-        moment: When it was asked; None if it was not emitted.
+        order: When it was asked; None if it was not emitted.
         schema: The schema itself; None without one.
     """
 
     address: str | None = None
     call: int = 0
-    moment: Moment | None = None
+    order: EventOrder | None = None
     schema: dict[str, object] | None = None
 
 
@@ -350,7 +350,7 @@ def addressed(
     schema: dict[str, object] | None,
     address: str,
     call: int | None = None,
-    moment: Moment | None = None,
+    order: EventOrder | None = None,
 ) -> dict[str, object]:
     """Return a JSON schema that also holds who asks, and when.
 
@@ -361,10 +361,10 @@ def addressed(
         schema: The schema.
         address: The address of the agent that asks.
         call: The number of the tool call that asks, if one does.
-        moment: When it is asked.
+        order: When it is asked.
     """
     own = asker_of(schema).schema or {}
-    remark = {"stamp": [address, *(moment or ())], "call": call, "comment": own.get(_COMMENT)}
+    remark = {"stamp": [address, *(order or ())], "call": call, "comment": own.get(_COMMENT)}
     text = json.dumps({key: value for key, value in remark.items() if value is not None})
     return {**own, _COMMENT: _MARK + text}
 
@@ -376,10 +376,10 @@ def asker_of(schema: object) -> Asker:
     if isinstance(text, str) and text.startswith(_MARK):
         with suppress(ValueError, LookupError, TypeError):  # a remark of the user's own
             remark = json.loads(text.removeprefix(_MARK))
-            address, *moment = remark["stamp"]
+            address, *order = remark["stamp"]
             user_schema = {key: value for key, value in own.items() if key != _COMMENT}
             if "comment" in remark:
                 user_schema[_COMMENT] = remark["comment"]
-            when = Moment(*moment) if moment else None
+            when = EventOrder(*order) if order else None
             return Asker(address, int(remark.get("call", 0)), when, user_schema or None)
     return Asker(schema=own or None)

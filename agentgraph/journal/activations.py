@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from agentgraph.graph.stamps import Entry, Note, address_of, moment_of
+from agentgraph.graph.stamps import Entry, Note, address_of, event_order
 from agentgraph.journal.lines import position_in
-from agentgraph.journal.steps import Spot
+from agentgraph.journal.steps import AgentStep
 from agentgraph.tree.places import Tree
 
 _UNDER_WAY = ("answer", "ask", "border")
@@ -34,12 +34,12 @@ class ActivationKey(NamedTuple):
 class Activation:
     """An activation: its steps, and its messages and notes, in order."""
 
-    spots: list[Spot] = field(default_factory=list)
+    agent_steps: list[AgentStep] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
 
 
 def activations_in(
-    tree: Tree, spots: Iterable[Spot], entries: Iterable[Entry]
+    tree: Tree, agent_steps: Iterable[AgentStep], entries: Iterable[Entry]
 ) -> dict[ActivationKey, Activation]:
     """Return the activations of a line, in order of their first steps.
 
@@ -48,28 +48,28 @@ def activations_in(
     found: dict[ActivationKey, Activation] = {}
     numbers: dict[tuple[int, str], int] = {}
     by_step: dict[tuple[str, str], ActivationKey] = {}
-    for spot in spots:
-        at = spot.visit.turn, spot.visit.address
-        if at not in numbers or begins(tree, spot):
+    for agent_step in agent_steps:
+        at = agent_step.visit.turn, agent_step.visit.address
+        if at not in numbers or begins(tree, agent_step):
             numbers[at] = numbers.get(at, -1) + 1
         key = ActivationKey(*at, numbers[at])
-        by_step |= {(key.address, step): key for step in spot.saved.steps}
-        found.setdefault(key, Activation()).spots.append(spot)
+        by_step |= {(key.address, step): key for step in agent_step.saved.steps}
+        found.setdefault(key, Activation()).agent_steps.append(agent_step)
     for entry in entries:
-        address, moment = address_in(entry), moment_of(entry)
-        if address and moment:
-            last = ActivationKey(moment.turn, address, numbers.get((moment.turn, address), 0))
-            key = by_step.get((address, moment.step), last)
+        address, order = address_in(entry), event_order(entry)
+        if address and order:
+            last = ActivationKey(order.turn, address, numbers.get((order.turn, address), 0))
+            key = by_step.get((address, order.step), last)
             found.setdefault(key, Activation()).entries.append(entry)
     return found
 
 
-def begins(tree: Tree, spot: Spot) -> bool:
+def begins(tree: Tree, agent_step: AgentStep) -> bool:
     """Return whether an activation begins with a step."""
-    if spot.task is not None:
+    if agent_step.task is not None:
         return True
-    position = position_in(tree, spot.saved)
-    is_entry = spot.visit.node == spot.place.nodes.entry
+    position = position_in(tree, agent_step.saved)
+    is_entry = agent_step.visit.node == agent_step.place.nodes.entry
     return is_entry and not (
         position and (position.get("chat") or not position.keys().isdisjoint(_UNDER_WAY))
     )

@@ -9,7 +9,7 @@ from agentgraph.errors import TreeChangedError
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, TRIGGER, recast_checkpoint_ns
 from agentgraph.graph.lane_position import Position, clock_in
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
-from agentgraph.graph.stamps import Moment, number_of
+from agentgraph.graph.stamps import EventOrder, number_of
 from agentgraph.journal.lines import (
     begun_thread,
     check_whole,
@@ -228,8 +228,8 @@ def is_of(tree: Tree, saved: Saved) -> bool:
     return position is not None and position["tree"] == tree.fingerprint
 
 
-def former_paths(paths: RunPaths, every: Iterable[Saved]) -> Callable[[Moment], RunPaths] | None:
-    """Return what returns the run paths of the tree that ran at a moment; None if one tree ran all.
+def former_paths(paths: RunPaths, every: Iterable[Saved]) -> Callable[[EventOrder], RunPaths] | None:
+    """Return what returns the run paths of the tree that ran at an order; None if one tree ran all.
 
     Args:
         paths: The run paths of the runner's tree.
@@ -252,12 +252,12 @@ def former_paths(paths: RunPaths, every: Iterable[Saved]) -> Callable[[Moment], 
         if position is not None and saved.begins_turn and "outline" in position:
             add(clock_in(position)[0], 0, position["outline"])
         for note in saved.notes:
-            if note.kind == CHANGED and note.moment is not None:
-                add(note.moment.turn, note.moment.number, cast(Outline, note.data))
+            if note.kind == CHANGED and note.order is not None:
+                add(note.order.turn, note.order.number, cast(Outline, note.data))
     since.sort(key=lambda each: each[0])
 
-    def at(moment: Moment) -> RunPaths:
-        before = [each for when, each in since if when <= (moment.turn, moment.number)]
+    def at(order: EventOrder) -> RunPaths:
+        before = [each for when, each in since if when <= (order.turn, order.number)]
         return before[-1] if before else paths
 
     return at

@@ -54,11 +54,11 @@ from agentgraph.graph.lane_position import clock_in
 from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.stamps import (
     Entry,
-    Moment,
+    EventOrder,
     Note,
     address_of,
     cursor_of,
-    moment_of,
+    event_order,
     number_in,
     number_of,
 )
@@ -107,7 +107,7 @@ class Continuation(NamedTuple):
     """How a run continues a thread.
 
     Attributes:
-        begin: The moment of the last event before the run.
+        begin: The order of the last event before the run.
         replayed: The events that the run yields before those of the graph.
         questions: The events of the step's questions, by their ids. A question is included even if it
             was answered, as it may be asked again if the run with the answer was killed.
@@ -120,7 +120,7 @@ class Continuation(NamedTuple):
         rewound: The root's checkpoint to which a rewind led, if states of graphs follow it.
     """
 
-    begin: Moment = Moment(0, 0, "")
+    begin: EventOrder = EventOrder(0, 0, "")
     replayed: Sequence[AgentEvent] = ()
     questions: Mapping[str, AgentEvent] | None = None
     before: Before = (0, ())
@@ -197,7 +197,7 @@ async def continuation(saver: ThreadSaver, graph_input: object) -> Continuation:
         return Continuation()
     if (rest := await _rest(saver, saved)) is None:
         last = clock_in(position)[1]
-        return Continuation(Moment(_turn_with(graph_input, saved), last, ""), before=(last, ()))
+        return Continuation(EventOrder(_turn_with(graph_input, saved), last, ""), before=(last, ()))
     return _continue_step(saver, graph_input, saved, rest)
 
 
@@ -300,7 +300,7 @@ def _continue_step(
     kept = [each for each in asked if each.id not in dropped]
     questions = zip(kept, events_from(kept, saver, line), strict=True)
     return Continuation(
-        begin=Moment(_turn_with(graph_input, saved), clock.last, ""),
+        begin=EventOrder(_turn_with(graph_input, saved), clock.last, ""),
         replayed=[*events_from([*first, *again], saver, line)],
         questions={each.id: event for each, event in questions},
         before=(clock.last, [_as_before(each, waiting) for each in (*entries, *answers_of(every))]),
@@ -384,8 +384,8 @@ async def _first_needed(saver: ThreadSaver, ran: Saved, origin: Saved, heard: fl
 
 
 def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
-    moment = moment_of(entry)
-    return moment is not None and (moment.number > heard or moment.step in steps)
+    order = event_order(entry)
+    return order is not None and (order.number > heard or order.step in steps)
 
 
 def _names(every: Iterable[Saved]) -> list[str]:
@@ -464,7 +464,7 @@ def _open_questions(asked: Iterable[Note], every: Sequence[Saved], origin: Saved
     return {
         note.id: note
         for note in asked
-        if note.id not in answered and (len(heads) == 1 or (note.moment and note.moment.step in next_))
+        if note.id not in answered and (len(heads) == 1 or (note.order and note.order.step in next_))
     }
 
 
@@ -477,7 +477,7 @@ def _answered(graph_input: object, asked: Collection[str]) -> list[str]:
 
 def new_note(clock: Clock, at: str, kind: str, data: object) -> Note:
     """Return a note with the next number of a clock, for an address."""
-    return Note(str(uuid4()), kind, data, at, Moment(clock.turn, clock.next(), ""))
+    return Note(str(uuid4()), kind, data, at, EventOrder(clock.turn, clock.next(), ""))
 
 
 def _as_before(entry: Entry, waiting: Container[str]) -> tuple[str, str, bool]:

@@ -12,10 +12,10 @@ from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import (
     ANSWERED,
     Entry,
-    Moment,
+    EventOrder,
     Note,
+    event_order,
     is_edited,
-    moment_of,
     number_at,
     number_of,
 )
@@ -62,8 +62,8 @@ def _of_last_attempts(
 
 def _began_at(entry: Entry) -> str:
     """Return the id of the checkpoint from which the step of an entry began."""
-    moment = moment_of(entry)
-    return moment.step.partition(":")[0] if moment else ""
+    order = event_order(entry)
+    return order.step.partition(":")[0] if order else ""
 
 
 def answers_of(every: Iterable[Saved]) -> list[Note]:
@@ -81,8 +81,8 @@ def all_entries(every: Iterable[Saved]) -> list[Entry]:
     by_number: dict[int, Entry] = {}
     for saved in every:
         for entry in entries_at(saved):
-            if (moment := moment_of(entry)) is not None:
-                by_number.setdefault(moment.number, entry)
+            if (order := event_order(entry)) is not None:
+                by_number.setdefault(order.number, entry)
     return [by_number[number] for number in sorted(by_number)]
 
 
@@ -94,10 +94,10 @@ def _without_void(entries: Sequence[Entry]) -> list[Entry]:
     void: set[str] = set()
     rest: list[Entry] = []
     for entry in reversed(entries):
-        moment = moment_of(entry)
+        order = event_order(entry)
         if isinstance(entry, Note) and entry.kind == "discarded":
             void.update(entry.data)
-        elif entry.id not in void and not (moment and moment.step in void):
+        elif entry.id not in void and not (order and order.step in void):
             rest.append(entry)
             void.update([entry.id] if isinstance(entry, Note) and entry.kind == "interrupted" else [])
     return rest[::-1]
@@ -118,9 +118,9 @@ def entries_at(saved: Saved) -> Iterator[Entry]:
 
 def _entries_in(written: Mapping[str, object]) -> Iterator[Entry]:
     """Yield the entries in what was written; before an edited message what makes the old one void."""
-    for moment, entry in told_in(written):
+    for order, entry in told_in(written):
         if not isinstance(entry, Note) and is_edited(entry):
-            before = moment._replace(number=moment.number - 1)
+            before = order._replace(number=order.number - 1)
             yield Note(str(entry.id), "discarded", [entry.id], "", before)
         yield entry
 
@@ -146,8 +146,8 @@ def _failures(tree: Tree, every: Sequence[Saved], entries: Sequence[Entry]) -> I
                 key=len,
             )
             last = max(last, number_at(saved.time)) + 1
-            moment = Moment(saved.clock[0], last, saved.step)
-            yield Note(f"{saved.checkpoint['id']} {error}", "error", error, at, moment)
+            order = EventOrder(saved.clock[0], last, saved.step)
+            yield Note(f"{saved.checkpoint['id']} {error}", "error", error, at, order)
 
 
 def _shown_errors(saved: Saved) -> list[str]:

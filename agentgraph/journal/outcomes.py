@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from agentgraph.graph.stamps import moment_of, seconds, time_in
+from agentgraph.graph.stamps import event_order, seconds, time_in
 from agentgraph.journal.saved import COPIED, Saved
 from agentgraph.journal.states import State
 from agentgraph.journal.step_runs import StepRuns, errors_at
-from agentgraph.journal.steps import Spot
+from agentgraph.journal.steps import AgentStep
 from agentgraph.journal.story import Story
 
 
@@ -26,39 +26,39 @@ class Outcome(NamedTuple):
     error: str = ""
 
 
-def outcome_of(story: Story, spot: Spot, began: float = 0.0) -> Outcome:
+def outcome_of(story: Story, agent_step: AgentStep, began: float = 0.0) -> Outcome:
     """Return what became of a step.
 
     Args:
         story: The story.
-        spot: The step.
+        agent_step: The step.
         began: When it began at the earliest, if more is known than when what runs it began.
     """
-    return _Judge(story, spot).outcome(max(began, spot.visit.time))
+    return _Judge(story, agent_step).outcome(max(began, agent_step.visit.time))
 
 
 class _Judge:
     """Judges one step."""
 
-    def __init__(self, story: Story, spot: Spot) -> None:
-        self._story, self._spot, self._runs = story, spot, story.runs_of(spot.root)
+    def __init__(self, story: Story, agent_step: AgentStep) -> None:
+        self._story, self._agent_step, self._runs = story, agent_step, story.runs_of(agent_step.root)
 
     def outcome(self, began: float) -> Outcome:
         """Return what became of the step, given when it began."""
-        if self._spot.task is not None:
+        if self._agent_step.task is not None:
             return self._leaf(began)
-        spot, runs = self._spot, self._runs
-        is_past = self._story.is_past(spot.saved.namespace)
-        if spot.after is not None and _has_ended(spot.after):
+        agent_step, runs = self._agent_step, self._runs
+        is_past = self._story.is_past(agent_step.saved.namespace)
+        if agent_step.after is not None and _has_ended(agent_step.after):
             state = State.VOID if is_past else State.DONE
-            return Outcome(began, max(spot.after.first_time, began), state)
+            return Outcome(began, max(agent_step.after.first_time, began), state)
         over, error = self._over(), self._error()
         if over is not None or is_past:
             ended = error[1] if error else (over if over is not None else runs.last_sign)
             state = State.FAILED if error else State.VOID
             return Outcome(began, max(ended, began), state, error[0] if error else "")
-        is_parallel = spot.place.kind.is_parallel or spot.place.kind.runs_agents
-        if runs.waits(spot.visit.address) and not is_parallel:
+        is_parallel = agent_step.place.kind.is_parallel or agent_step.place.kind.runs_agents
+        if runs.waits(agent_step.visit.address) and not is_parallel:
             return Outcome(began, None, State.ASKS)
         if error is not None:
             return Outcome(began, max(error[1], began), State.FAILED, error[0])
@@ -66,17 +66,17 @@ class _Judge:
 
     def _leaf(self, began: float) -> Outcome:
         """Return what became of a lane without checkpoints."""
-        spot, runs = self._spot, self._runs
-        result = spot.saved.results.get(spot.task or "")
+        agent_step, runs = self._agent_step, self._runs
+        result = agent_step.saved.results.get(agent_step.task or "")
         if result is not None:
-            moments = [moment_of(each) for each in result.get("messages") or ()]
+            orders = [event_order(each) for each in result.get("messages") or ()]
             finished = result.get("finished")
-            times = [each.time for each in moments if each is not None]
+            times = [each.time for each in orders if each is not None]
             ended = max([began, *(times if finished is None else [seconds(finished)])])
             failed = result.get("failed")
             return Outcome(began, ended, State.FAILED if failed else State.DONE, str(failed or ""))
-        note = runs.failure(spot.visit.address, spot.visit.time)
-        over = self._over() if spot.after is None else spot.after.time
+        note = runs.failure(agent_step.visit.address, agent_step.visit.time)
+        over = self._over() if agent_step.after is None else agent_step.after.time
         resumed = max((each.time for each in runs.resumptions), default=0.0)
         if note is not None and (over is not None or time_in(note) > resumed):
             return Outcome(began, max(time_in(note), began), State.FAILED, str(note.data))
@@ -86,8 +86,8 @@ class _Judge:
 
     def _over(self) -> float | None:
         """Return when what encloses a step without an end went on without it; None if it has not."""
-        parents = self._spot.saved.metadata.get("parents", {})
-        later = [self._spot.after, *(self._story.after.get(key) for key in parents.items())]
+        parents = self._agent_step.saved.metadata.get("parents", {})
+        later = [self._agent_step.after, *(self._story.after.get(key) for key in parents.items())]
         times = [self._end_before(each) for each in later if each is not None]
         return min(times, default=None)
 
@@ -99,12 +99,12 @@ class _Judge:
 
     def _error(self) -> tuple[str, float] | None:
         """Return the error of the last run of a step that has not ended, and when; None without one."""
-        runs, visit = self._runs, self._spot.visit
+        runs, visit = self._runs, self._agent_step.visit
         last = runs.resumptions[-1].time if runs.resumptions else 0.0
         note = runs.failure(visit.address, visit.time)
         if note is not None and (time_in(note) > last or not runs.is_under_way):
             return str(note.data), time_in(note)
-        errors = errors_at(self._spot.saved)
+        errors = errors_at(self._agent_step.saved)
         if errors and not (runs.is_under_way and runs.resumptions):
             return errors[-1], runs.last_sign
         return None

@@ -10,10 +10,10 @@ from agentgraph.events.translation import Translator
 from agentgraph.graph.lane_position import Position, clock_in
 from agentgraph.graph.stamps import (
     Entry,
-    Moment,
+    EventOrder,
     Note,
     cursor_of,
-    moment_of,
+    event_order,
     number_in,
     number_of,
 )
@@ -134,9 +134,9 @@ def told_in_steps(
 def void_note(event: AgentEvent) -> Note:
     """Return the note of a `discarded` event, for `told_since`: it has the cursor and what is void."""
     cursor, void = event.cursor or "", event.action.discarded if event.action else ()
-    moment = Moment(event.turn or 0, number_in(cursor), event.step or "")
+    order = EventOrder(event.turn or 0, number_in(cursor), event.step or "")
     data = Discarded(cursor=cursor, ids=[*void], is_final=True)
-    return Note(event.id, DISCARDED, data, event.address, moment)
+    return Note(event.id, DISCARDED, data, event.address, order)
 
 
 def _is_lost(entry: Entry, notes: Sequence[Note]) -> bool:
@@ -151,8 +151,8 @@ def _is_lost(entry: Entry, notes: Sequence[Note]) -> bool:
 
 def _cursor_after(entry: Entry, voids: Sequence[Note]) -> str:
     """Return the cursor of an entry that is told again after the last of some notes that void it."""
-    number, moment = number_of(entry), moment_of(entry)
-    named = {entry.id, moment.step if moment else None}
+    number, order = number_of(entry), event_order(entry)
+    named = {entry.id, order.step if order else None}
     again = [number_of(each) for each in voids if not named.isdisjoint(each.data["ids"])]
     last = max(again, default=0)
     return cursor_of(last, number) if last > number else cursor_of(number)
@@ -169,7 +169,7 @@ async def last_turn(saver: ThreadSaver) -> list[str | AgentEvent]:
     turn = max((saved.clock[0] for saved in every), default=0)
     mine = [saved for saved in every if saved.clock[0] == turn]
     open_at = {address_at(tree, saved) for saved in newest_of_each(every).values()}
-    entries = [entry for entry in story.entries if (moment := moment_of(entry)) and moment.turn == turn]
+    entries = [entry for entry in story.entries if (order := event_order(entry)) and order.turn == turn]
     events = events_from(entries, saver, story.lanes)
     came: list[tuple[int, int, str | AgentEvent]] = [
         (number_of(entry), 0, event) for entry, event in zip(entries, events, strict=True)
@@ -194,10 +194,10 @@ def events_from(
     ends = [each for each in _ends(several) if "clock" in each] if has_chains else []
     positions = deque(sorted(ends, key=clock_in))
     for entry in entries:
-        moment = moment_of(entry)
-        while positions and moment and clock_in(positions[0]) < (moment.turn, moment.number):
+        order = event_order(entry)
+        while positions and order and clock_in(positions[0]) < (order.turn, order.number):
             position = positions.popleft()
-            there = tree if former is None else former(Moment(*clock_in(position), "")).tree
+            there = tree if former is None else former(EventOrder(*clock_in(position), "")).tree
             _learn(translator, there, position)
         yield translator.event(entry)
 
@@ -231,5 +231,5 @@ async def last_answer(saver: ThreadSaver) -> Note | None:
     await open_thread(saver)
     lanes = (await present_story(saver)).lanes
     turn = max((saved.clock[0] for saved in lanes), default=0)
-    answers = [note for note in answers_of(lanes) if note.moment and note.moment.turn == turn]
+    answers = [note for note in answers_of(lanes) if note.order and note.order.turn == turn]
     return answers[-1] if answers else None

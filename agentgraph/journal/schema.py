@@ -43,7 +43,7 @@ from agentgraph.graph.nodes.lane import (
 from agentgraph.graph.nodes.saved_calls import CallResult, UnendedCall
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.nodes.spending import Loss
-from agentgraph.graph.stamps import ANSWERED, Asker, Moment, Note, Stamp
+from agentgraph.graph.stamps import ANSWERED, Asker, EventOrder, Note, Stamp
 from agentgraph.graph.task_results import TAG, TaskResult
 from agentgraph.graph.values import Write
 from agentgraph.tree.changes import FORMAT, Outline
@@ -69,12 +69,12 @@ __all__ = [
     "Asker",
     "CallResult",
     "Discarded",
+    "EventOrder",
     "FormerAttempt",
     "Items",
     "KeptQuestions",
     "LaneResult",
     "Loss",
-    "Moment",
     "Note",
     "Outline",
     "Position",

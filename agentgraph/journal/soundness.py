@@ -25,7 +25,7 @@ from typing_extensions import TypedDict, get_type_hints, is_typeddict
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.signal_handlers import is_of_a_handler
-from agentgraph.graph.stamps import STAMP, Moment, Note, Stamp
+from agentgraph.graph.stamps import STAMP, EventOrder, Note, Stamp
 from agentgraph.graph.strict_serializer import UnreadableError, UnreadSnapshot
 from agentgraph.journal.saved import REQUESTS, Saved, parts_of
 from agentgraph.journal.schema import (
@@ -255,7 +255,7 @@ def _first_fields(shape: type, *counts: int) -> Any:
 def _note() -> Any:
     """Return the form of a note, whose data depend on its kind."""
     types = {name: _form(each) for name, each in get_type_hints(Note).items()}
-    types["moment"] = _first_fields(Moment, 0, 4)
+    types["order"] = _first_fields(EventOrder, 0, 4)
     by_kind = {
         kind: [*{**types, "kind": Literal[kind], "data": _form(data)}.values()]
         for kind, data in DATA.items()

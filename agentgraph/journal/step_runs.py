@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from agentgraph.graph.stamps import Entry, Note, moment_of, number_of, seconds, time_in
+from agentgraph.graph.stamps import Entry, Note, event_order, number_of, seconds, time_in
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.saved import COPIED, Saved, error_in, is_stop
 from agentgraph.journal.schema import ALL, DISCARDED, RECEIVED, RESUMED, REWOUND, STOPPED
@@ -163,8 +163,8 @@ def _signs(inside: Iterable[Saved], said: Iterable[Entry]) -> Iterator[float]:
             if isinstance(finished := result.get("finished"), int):
                 yield seconds(finished)
     for entry in said:
-        if (moment := moment_of(entry)) is not None:
-            yield moment.time
+        if (order := event_order(entry)) is not None:
+            yield order.time
 
 
 def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[QuestionSpan]:
@@ -179,7 +179,7 @@ def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[QuestionS
     drops = [each for each in every if each.kind == "discarded"]
     asked: dict[tuple[str, int], list[Note]] = defaultdict(list)
     for note in every:
-        if note.kind == "interrupted" and note.moment:
+        if note.kind == "interrupted" and note.order:
             before = [each for each in answers if note.id in each.data and not _is_after(each, note)]
             asked[(note.id, len(before))].append(note)
     for (note_id, number), times in asked.items():

@@ -66,8 +66,8 @@ class Visit:
     tokens: int
 
 
-class Spot(NamedTuple):
-    """Where a visit is in the saver.
+class AgentStep(NamedTuple):
+    """A step of an agent: a visit, and where it is in the saver.
 
     Attributes:
         visit: The visit.
@@ -99,36 +99,36 @@ class Spot(NamedTuple):
         return str(self.saved.id), self.task is not None, self.visit.time
 
 
-def spots_in(tree: Tree, every: Sequence[Saved]) -> list[Spot]:
-    """Return what was visited in the steps after some leading checkpoints of the tree's lanes."""
+def agent_steps_in(tree: Tree, every: Sequence[Saved]) -> list[AgentStep]:
+    """Return the steps of agents after some leading checkpoints of the tree's lanes."""
     lanes: dict[str, list[Saved]] = defaultdict(list)
     is_kept = places_kept(tree, every)
     for saved in every:
         lanes[saved.namespace].append(saved)
     roots = {saved.id: saved for saved in lanes.get("", ())}
-    spots: list[Spot] = []
+    agent_steps: list[AgentStep] = []
     for line in lanes.values():
         line.sort(key=attrgetter("id"))
         after = {saved.parent_id: saved for saved in line}
         for saved in line:
             if (root := roots.get(saved.root_id)) is not None:
-                spots += _spots_at(tree, root, saved, after.get(saved.id), is_kept)
-    begun = {(each.visit.turn, each.visit.address) for each in spots if each.task is None}
+                agent_steps += _agent_steps_at(tree, root, saved, after.get(saved.id), is_kept)
+    begun = {(each.visit.turn, each.visit.address) for each in agent_steps if each.task is None}
     rest = [
         each
-        for each in spots
+        for each in agent_steps
         if each.task is None or (each.visit.turn, each.visit.address) not in begun
     ]
     return sorted(rest, key=attrgetter("order"))
 
 
-def _spots_at(
+def _agent_steps_at(
     tree: Tree,
     root: Saved,
     saved: Saved,
     next_: Saved | None,
     is_kept: Callable[[Position, Place], bool],
-) -> Iterator[Spot]:
+) -> Iterator[AgentStep]:
     """Yield the visits of the step after a checkpoint; `next_` is the checkpoint after it."""
     position, node = position_in(tree, saved), saved.next_node
     place = tree.by_node.get(node or "")
@@ -146,10 +146,10 @@ def _spots_at(
     duration = None if next_ is None else max(next_.first_time - last_start(saved, next_), 0.0)
     tokens = _tokens_in(written)
     visit = Visit(at, place.home.name, node, turn, round_, step, began, duration, tokens)
-    spot = Spot(visit, place, cursor, saved, root, next_)
-    yield spot
+    agent_step = AgentStep(visit, place, cursor, saved, root, next_)
+    yield agent_step
     if lanes := frozenset(lane.node for lane in tree.lanes(place)):
-        yield from _leaves_at(tree, spot, lanes)
+        yield from _leaves_at(tree, agent_step, lanes)
 
 
 def last_start(saved: Saved, after: Saved) -> float:
@@ -158,7 +158,7 @@ def last_start(saved: Saved, after: Saved) -> float:
     return seconds(position["began"]) if "began" in position else saved.time
 
 
-def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]:
+def _leaves_at(tree: Tree, outer: AgentStep, lanes: Container[str]) -> Iterator[AgentStep]:
     """Yield the visits of lanes without checkpoints in a step: they have results, or have failed."""
     around, saved, root = outer.visit, outer.saved, outer.root
     ended: dict[str, tuple[str, Written]] = {}
@@ -185,7 +185,7 @@ def _leaves_at(tree: Tree, outer: Spot, lanes: Container[str]) -> Iterator[Spot]
                 duration=None if finished is None else seconds(finished - result["began"]),
                 tokens=_tokens_in([result]),
             )
-            yield Spot(visit, place, cursor, saved, root, outer.after, task)
+            yield AgentStep(visit, place, cursor, saved, root, outer.after, task)
 
 
 def _tokens_in(written: Iterable[Written]) -> int:

@@ -22,7 +22,7 @@ from agentgraph.journal.lines import (
 )
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.step_runs import StepRuns
-from agentgraph.journal.steps import Spot, spots_in
+from agentgraph.journal.steps import AgentStep, agent_steps_in
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.tree.places import Tree
 
@@ -66,9 +66,9 @@ class Story:
         return {(each.namespace, each.parent_id): each for each in self.every}
 
     @cached_property
-    def steps(self) -> Sequence[Spot]:
+    def steps(self) -> Sequence[AgentStep]:
         """The steps of agents, in order."""
-        return spots_in(self.tree, self.lanes)
+        return agent_steps_in(self.tree, self.lanes)
 
     @cached_property
     def entries(self) -> Sequence[Entry]:
@@ -80,7 +80,7 @@ class Story:
         """The activations of agents, in order of their first steps."""
         return activations_in(self.tree, self.steps, self.entries)
 
-    def steps_in(self, turn: int) -> list[Spot]:
+    def steps_in(self, turn: int) -> list[AgentStep]:
         """Return the steps of agents in a turn, in order."""
         return [each for each in self.steps if each.visit.turn == turn]
 

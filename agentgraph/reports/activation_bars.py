@@ -14,12 +14,12 @@ from langchain_core.messages import AIMessage, BaseMessage, InvalidToolCall, Too
 
 from agentgraph.agents.approvals import tools_asked_about
 from agentgraph.graph.paired_calls import calls_of
-from agentgraph.graph.stamps import address_of, moment_of, time_in
+from agentgraph.graph.stamps import address_of, event_order, time_in
 from agentgraph.journal.outcomes import outcome_of
 from agentgraph.journal.saved import Saved, Written
 from agentgraph.journal.states import BAR_STATE, BarState
 from agentgraph.journal.step_runs import QuestionSpan, StepRuns
-from agentgraph.journal.steps import Spot, used_in
+from agentgraph.journal.steps import AgentStep, used_in
 from agentgraph.journal.story import Story
 from agentgraph.reports.activation_calls import call_begins
 from agentgraph.reports.bars import (
@@ -63,10 +63,10 @@ class _Chart:
 
     def bars(self) -> list[Bar]:
         """Return all bars."""
-        spots = [each for each in self._story.steps if each.root.root_id >= self._since]
-        for spot in [*spots, *self._open_items(spots)]:
-            self._add(spot)
-        for saved in {each.root.root_id: each.root for each in spots}.values():
+        agent_steps = [each for each in self._story.steps if each.root.root_id >= self._since]
+        for agent_step in [*agent_steps, *self._open_items(agent_steps)]:
+            self._add(agent_step)
+        for saved in {each.root.root_id: each.root for each in agent_steps}.values():
             runs = self._story.runs_of(saved)
             turn = saved.clock[0]
             self._has_failed[turn] = runs.has_failed
@@ -74,26 +74,26 @@ class _Chart:
                 self._add_question(turn, asked, runs)
         return in_order(self._finished())
 
-    def _open_items(self, spots: Sequence[Spot]) -> list[Spot]:
+    def _open_items(self, agent_steps: Sequence[AgentStep]) -> list[AgentStep]:
         """Return the visits of items that may be running, and note when items began."""
-        known = {(spot.visit.turn, spot.visit.address) for spot in spots}
-        waiting: list[Spot] = []
-        for spot in spots:
-            if spot.place.kind.is_parallel and spot.task is None:
-                items = leaf_items(self._tree, spot, self._story.runs_of(spot.root))
-                self._began |= {(spot.visit.turn, at): time for at, time in items.began.items()}
+        known = {(agent_step.visit.turn, agent_step.visit.address) for agent_step in agent_steps}
+        waiting: list[AgentStep] = []
+        for agent_step in agent_steps:
+            if agent_step.place.kind.is_parallel and agent_step.task is None:
+                items = leaf_items(self._tree, agent_step, self._story.runs_of(agent_step.root))
+                self._began |= {(agent_step.visit.turn, at): time for at, time in items.began.items()}
                 waiting += items.open
         return [each for each in waiting if (each.visit.turn, each.visit.address) not in known]
 
-    def _add(self, spot: Spot) -> None:
+    def _add(self, agent_step: AgentStep) -> None:
         """Add the bars of a step."""
-        visit, place = spot.visit, spot.place
-        own = self._activation(visit.turn, place, spot.cursor, spot)
-        runs = self._story.runs_of(spot.root)
-        part, kind = self._part(spot), _kind_of(spot)
-        said = self._said(spot, visit.address)
-        if kind in ("agent", "model") and not _runs_others(spot):
-            part = self._split(spot, runs, part, own, kind)
+        visit, place = agent_step.visit, agent_step.place
+        own = self._activation(visit.turn, place, agent_step.cursor, agent_step)
+        runs = self._story.runs_of(agent_step.root)
+        part, kind = self._part(agent_step), _kind_of(agent_step)
+        said = self._said(agent_step, visit.address)
+        if kind in ("agent", "model") and not _runs_others(agent_step):
+            part = self._split(agent_step, runs, part, own, kind)
         text = part.text or next((str(each.text) for each in reversed(said) if each.text), "")
         part = part._replace(text=cut(text, LONGEST))
         self._parts[own.id].append(part)
@@ -103,16 +103,16 @@ class _Chart:
             more = own.tokens_in + tokens_in, own.tokens_out + tokens_out
             self._bars[own.id] = replace(own, tokens_in=more[0], tokens_out=more[1])
         elif kind == "tool":
-            self._add_tool_calls(spot, part, own)
+            self._add_tool_calls(agent_step, part, own)
         elif kind != "question":
-            number = visit.step if spot.task is None else f"{own.id} model"
+            number = visit.step if agent_step.task is None else f"{own.id} model"
             is_model = kind == "model"
             label = _model_label(place, said) if is_model else visit.node[len(place.node) + 1 :]
-            bar = self._part_of(own, number, kind, label, spot, part)
+            bar = self._part_of(own, number, kind, label, agent_step, part)
             self._bars[number] = replace(bar, tokens_in=tokens_in, tokens_out=tokens_out)
 
     def _part_of(
-        self, own: Bar, bar_id: str, kind: BarKind, label: str, spot: Spot, part: BarPart
+        self, own: Bar, bar_id: str, kind: BarKind, label: str, agent_step: AgentStep, part: BarPart
     ) -> Bar:
         """Return a bar inside an activation."""
         return replace(
@@ -120,8 +120,8 @@ class _Chart:
             id=bar_id,
             kind=kind,
             label=label,
-            node=spot.visit.node,
-            step=spot.visit.step,
+            node=agent_step.visit.node,
+            step=agent_step.visit.step,
             began=part.began,
             ended=part.ended,
             state=part.state,
@@ -131,21 +131,25 @@ class _Chart:
             inside=own.id,
         )
 
-    def _part(self, spot: Spot) -> BarPart:
+    def _part(self, agent_step: AgentStep) -> BarPart:
         """Return a step as far as it is known: when it began and ended, and its state."""
-        known = self._began.get((spot.visit.turn, spot.visit.address), 0.0)
-        came = outcome_of(self._story, spot, known)
-        runs = self._story.runs_of(spot.root)
-        is_again = spot.task is not None and any(each.time < came.began for each in runs.resumptions)
-        began = spot.saved.time if is_again else came.began  # an attempt before may have failed
+        known = self._began.get((agent_step.visit.turn, agent_step.visit.address), 0.0)
+        came = outcome_of(self._story, agent_step, known)
+        runs = self._story.runs_of(agent_step.root)
+        is_again = agent_step.task is not None and any(
+            each.time < came.began for each in runs.resumptions
+        )
+        began = agent_step.saved.time if is_again else came.began  # an attempt before may have failed
         return BarPart(began, came.ended, BAR_STATE[came.state], came.error)
 
-    def _split(self, spot: Spot, runs: StepRuns, part: BarPart, own: Bar, kind: BarKind) -> BarPart:
+    def _split(
+        self, agent_step: AgentStep, runs: StepRuns, part: BarPart, own: Bar, kind: BarKind
+    ) -> BarPart:
         """Return the last attempt of a step, and add bars of those before it that came to nothing.
 
         One that asks is one for as long as it takes, for its answers stay: the attempts are inside.
         """
-        at, began = spot.visit.address, part.began
+        at, began = agent_step.visit.address, part.began
         has_asked = runs.asks(at, began, inf)
         inside = own.inside if kind == "agent" and not has_asked else own.id
         for number, each in enumerate(runs.resumptions):
@@ -153,30 +157,36 @@ class _Chart:
             if not is_in_it:
                 continue
             failed = runs.failure(at, began, each.time)
-            was_cut = each.before != "at rest" and spot.task is None  # else it may not have begun
+            was_cut = each.before != "at rest" and agent_step.task is None  # else it may not have begun
             if failed is not None or (was_cut and not runs.asks(at, began, each.time)):
                 ended = max(time_in(failed) if failed else each.ended, began)
                 void = BarPart(began, ended, "void", str(failed.data) if failed else "")
-                self._add_void(spot, own, kind, number, void, inside)
+                self._add_void(agent_step, own, kind, number, void, inside)
             began = each.time
-        return part if has_asked else part._replace(began=max(began, spot.visit.time))
+        return part if has_asked else part._replace(began=max(began, agent_step.visit.time))
 
     def _add_void(
-        self, spot: Spot, own: Bar, kind: BarKind, number: int, part: BarPart, inside: str | None
+        self,
+        agent_step: AgentStep,
+        own: Bar,
+        kind: BarKind,
+        number: int,
+        part: BarPart,
+        inside: str | None,
     ) -> None:
         """Add an attempt that came to nothing."""
-        label = own.label if kind == "agent" else _model_label(spot.place, ())
-        step = own.id if spot.task is not None else spot.visit.step
+        label = own.label if kind == "agent" else _model_label(agent_step.place, ())
+        step = own.id if agent_step.task is not None else agent_step.visit.step
         bar_id = f"{step} attempt {number}"
-        bar = self._part_of(own, bar_id, kind, label, spot, part)
+        bar = self._part_of(own, bar_id, kind, label, agent_step, part)
         self._bars[bar_id] = replace(bar, inside=inside)
 
-    def _said(self, spot: Spot, at: str) -> list[BaseMessage]:
+    def _said(self, agent_step: AgentStep, at: str) -> list[BaseMessage]:
         """Return what an address said in a step, each message once."""
-        if spot.task is not None:
-            written: Iterable[Written] = [spot.saved.results.get(spot.task, {})]
+        if agent_step.task is not None:
+            written: Iterable[Written] = [agent_step.saved.results.get(agent_step.task, {})]
         else:
-            written = spot.saved.writes.values()
+            written = agent_step.saved.writes.values()
         said: dict[str | None, BaseMessage] = {}
         for each in written:
             for message in each.get("messages") or ():
@@ -184,12 +194,12 @@ class _Chart:
                     said[message.id] = message
         return [*said.values()]
 
-    def _add_tool_calls(self, spot: Spot, part: BarPart, own: Bar) -> None:
+    def _add_tool_calls(self, agent_step: AgentStep, part: BarPart, own: Bar) -> None:
         """Add the bars of the tool calls of a step."""
-        calls, before = self._called(spot)
+        calls, before = self._called(agent_step)
         results: dict[str, ToolMessage] = {}
-        began = call_begins(spot.saved)
-        for where in (*spot.saved.results.values(), *spot.saved.writes.values()):
+        began = call_begins(agent_step.saved)
+        for where in (*agent_step.saved.results.values(), *agent_step.saved.writes.values()):
             for each in where.get("messages") or ():
                 if isinstance(each, ToolMessage) and address_of(each) == own.address:
                     results.setdefault(each.tool_call_id, each)
@@ -197,30 +207,30 @@ class _Chart:
         for number, call_id in enumerate(dict.fromkeys([*names, *results])):
             this, name, result = part, names.get(call_id, ""), results.get(call_id)
             if result is not None:
-                moment, failed = moment_of(result), result.status == "error"
+                order, failed = event_order(result), result.status == "error"
                 begin = max(part.began, began.get(result.id, 0.0))
-                ended = max(moment.time, begin) if moment else part.ended
+                ended = max(order.time, begin) if order else part.ended
                 if part.ended is not None and ended is not None:
                     ended = min(ended, part.ended)
                 this = BarPart(begin, ended, "failed" if failed else "done", str(result.text))
                 name = name or str(result.name or "")
-            bar_id = f"{spot.visit.step} call {number}"
+            bar_id = f"{agent_step.visit.step} call {number}"
             self._calls[(own.turn, own.address, before + number)] = bar_id
-            self._bars[bar_id] = self._part_of(own, bar_id, "tool", name, spot, this)
+            self._bars[bar_id] = self._part_of(own, bar_id, "tool", name, agent_step, this)
 
-    def _called(self, spot: Spot) -> tuple[Sequence[ToolCall | InvalidToolCall], int]:
+    def _called(self, agent_step: AgentStep) -> tuple[Sequence[ToolCall | InvalidToolCall], int]:
         """Return the calls that a step runs, and how many its activation made before."""
-        position = spot.saved.position
+        position = agent_step.saved.position
         progress = position.get("chat") if position else None
         before = progress.get("tool_calls", 0) if progress else 0
-        at: Saved | None = spot.saved
-        namespace = spot.saved.namespace
+        at: Saved | None = agent_step.saved
+        namespace = agent_step.saved.namespace
         while at is not None and (at := self._story.by_key.get((namespace, at.parent_id))) is not None:
             for writes in at.writes.values():
                 for each in reversed(writes.get("messages") or ()):
                     if (
                         isinstance(each, AIMessage)
-                        and address_of(each) == spot.visit.address
+                        and address_of(each) == agent_step.visit.address
                         and calls_of(each)
                     ):
                         return calls_of(each), before
@@ -229,7 +239,7 @@ class _Chart:
     def _add_question(self, turn: int, asked: QuestionSpan, runs: StepRuns) -> None:
         """Add the bar of a question, inside the activation that asks."""
         note, own = asked.note, self._bars.get(f"{turn}:{asked.note.address}")
-        if own is None or note.moment is None:
+        if own is None or note.order is None:
             return
         ended: float | None = asked.ended
         state: BarState = "void" if asked.is_dropped else "done"
@@ -247,8 +257,8 @@ class _Chart:
             id=bar_id,
             kind="question",
             label=cut(label, _LABEL),
-            node=note.moment.step.partition(":")[2],
-            step=note.moment.step,
+            node=note.order.step.partition(":")[2],
+            step=note.order.step,
             began=asked.began,
             ended=ended,
             state=state,
@@ -258,14 +268,20 @@ class _Chart:
             inside=own.id,
         )
 
-    def _activation(self, turn: int, place: Place, cursor: Cursor, spot: Spot) -> Bar:
+    def _activation(self, turn: int, place: Place, cursor: Cursor, agent_step: AgentStep) -> Bar:
         """Return the activation of a step, made with what encloses it if there is none yet."""
-        inside = self._enclosing(turn, place, cursor, spot)
+        inside = self._enclosing(turn, place, cursor, agent_step)
         at = address(place, _own(place, cursor))
-        return self._named(turn, at, place, iteration(place, cursor), inside, spot)
+        return self._named(turn, at, place, iteration(place, cursor), inside, agent_step)
 
     def _named(
-        self, turn: int, at: str, place: Place, round_: int | None, inside: str | None, spot: Spot
+        self,
+        turn: int,
+        at: str,
+        place: Place,
+        round_: int | None,
+        inside: str | None,
+        agent_step: AgentStep,
     ) -> Bar:
         """Return an activation, made if there is none yet; when it was is found at the end."""
         bar_id = f"{turn}:{at}"
@@ -278,9 +294,9 @@ class _Chart:
                 kind="agent",
                 label=place.name,
                 node=place.node if place.is_stop else "",
-                step=spot.visit.step,
+                step=agent_step.visit.step,
                 iteration=round_,
-                began=spot.visit.time,
+                began=agent_step.visit.time,
                 ended=None,
                 state="running",
                 inside=inside,
@@ -288,7 +304,7 @@ class _Chart:
             self._parts[bar_id], self._places[bar_id] = [], place
         return known
 
-    def _enclosing(self, turn: int, place: Place, cursor: Cursor, spot: Spot) -> str | None:
+    def _enclosing(self, turn: int, place: Place, cursor: Cursor, agent_step: AgentStep) -> str | None:
         """Return the id of the bar that encloses a place; one without a node is made."""
         parent = place.parent
         if parent is None:
@@ -299,12 +315,12 @@ class _Chart:
             number = number_of_item(cursor[len(parent.counts_inside)])
             return self._calls.get((turn, at, number), f"{turn}:{at}")
         if parent.chat is not None:  # it has transferred there, and ended
-            return self._enclosing(turn, parent, cursor, spot)
-        outer = self._enclosing(turn, parent, around, spot)
-        made = self._named(turn, at, parent, iteration(parent, around), outer, spot)
+            return self._enclosing(turn, parent, cursor, agent_step)
+        outer = self._enclosing(turn, parent, around, agent_step)
+        made = self._named(turn, at, parent, iteration(parent, around), outer, agent_step)
         if parent.kind.goes_round:
             number = cursor[len(around)]
-            made = self._named(turn, f"{at}[{number}]", parent, number, made.id, spot)
+            made = self._named(turn, f"{at}[{number}]", parent, number, made.id, agent_step)
         return made.id
 
     def _finished(self) -> Iterator[Bar]:
@@ -366,9 +382,9 @@ def _own(place: Place, cursor: Cursor) -> Cursor:
     return (*cursor[:-1], ()) if place.kind.is_swarm else cursor
 
 
-def _kind_of(spot: Spot) -> BarKind:
+def _kind_of(agent_step: AgentStep) -> BarKind:
     """Return what a node does for its activation."""
-    place, node = spot.place, spot.visit.node
+    place, node = agent_step.place, agent_step.visit.node
     if node in (place.nodes.approve, place.nodes.question):
         return "question"
     if place.chat is None:
@@ -378,12 +394,12 @@ def _kind_of(spot: Spot) -> BarKind:
     return "tool" if node == place.nodes.tools else "hook"
 
 
-def _runs_others(spot: Spot) -> bool:
+def _runs_others(agent_step: AgentStep) -> bool:
     """Return whether a step runs lanes or calls, which end one by one."""
-    place = spot.place
-    if spot.task is not None:
+    place = agent_step.place
+    if agent_step.task is not None:
         return False
-    return place.kind.is_parallel or place.kind.runs_agents or _kind_of(spot) == "tool"
+    return place.kind.is_parallel or place.kind.runs_agents or _kind_of(agent_step) == "tool"
 
 
 def _model_label(place: Place, said: Iterable[BaseMessage]) -> str:

@@ -12,12 +12,12 @@ from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_of
 from agentgraph.graph.internals import INTERRUPT, RESUME
 from agentgraph.graph.paired_calls import answers_in, call_id, calls_of
-from agentgraph.graph.stamps import Entry, Note, moment_of, seconds
+from agentgraph.graph.stamps import Entry, Note, event_order, seconds
 from agentgraph.graph.task_ids import joined
 from agentgraph.graph.task_results import TAG
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.states import TOOL_STATUS, State, ToolStatus
-from agentgraph.journal.steps import Spot
+from agentgraph.journal.steps import AgentStep
 from agentgraph.reports.activation_steps import FoundActivation
 from agentgraph.tree.places import Tree
 
@@ -65,8 +65,8 @@ def tool_runs(found: FoundActivation, said: Sequence[BaseMessage], state: State)
     """Return the calls of tools in what a chat agent said, or the agents that a function ran."""
     runs: list[ToolRun] = []
     began: dict[str | None, float] = {}
-    for spot in found.spots:
-        began |= call_begins(spot.saved)
+    for agent_step in found.agent_steps:
+        began |= call_begins(agent_step.saved)
     for index, results in answers_in(said).items():
         message = said[index]
         for call, at in zip(calls_of(message), results, strict=True):
@@ -100,17 +100,17 @@ def _state_of(result: ToolMessage | None, state: State) -> State:
 
 
 def _time(message: BaseMessage) -> float | None:
-    moment = moment_of(message)
-    return moment.time if moment else None
+    order = event_order(message)
+    return order.time if order else None
 
 
 def _runs_in(found: FoundActivation) -> Iterator[ToolRun]:
     """Yield the agents that a function ran, by what is saved of its calls."""
     calls: dict[object, Mapping[str, Any]] = {}
-    for spot in found.spots:
-        position = spot.saved.position
+    for agent_step in found.agent_steps:
+        position = agent_step.saved.position
         carried = (position.get("calls") if position else None) or ()
-        every = (*carried, *spot.saved.results.values())
+        every = (*carried, *agent_step.saved.results.values())
         kept = [each for each in every if each[TAG] in ("call", "unended")]
         for each in sorted(kept, key=lambda each: (each[TAG] == "call", each.get("saved", 0))):
             calls[each["call"]] = each
@@ -133,17 +133,17 @@ def questions_in(tree: Tree, found: FoundActivation, entries: Sequence[Entry]) -
     """Return what was asked, with the answers that the saver has."""
     asked = [e for e in entries if isinstance(e, Note) and e.kind == "interrupted"]
     answers = dict[str, object]()
-    for spot in found.spots if asked else ():
-        answers |= _answers_at(tree, spot)
+    for agent_step in found.agent_steps if asked else ():
+        answers |= _answers_at(tree, agent_step)
     return [Asked(question_of(tree, each), answers.get(each.id), each.id in answers) for each in asked]
 
 
-def _answers_at(tree: Tree, spot: Spot) -> dict[str, object]:
+def _answers_at(tree: Tree, agent_step: AgentStep) -> dict[str, object]:
     """Return the answers that were given in a step, by the ids of the questions."""
-    saved, answers = spot.saved, dict[str, object]()
+    saved, answers = agent_step.saved, dict[str, object]()
     own = saved.task
-    within = joined(saved.namespace, f"{spot.visit.node}:{own}")
-    names = [spot.place.nodes.call, *(lane.node for lane in tree.lanes(spot.place))]
+    within = joined(saved.namespace, f"{agent_step.visit.node}:{own}")
+    names = [agent_step.place.nodes.call, *(lane.node for lane in tree.lanes(agent_step.place))]
     for task, writes in saved.writes.items():
         given = writes.get(RESUME, ())
         spaces = [within] if task == own else [joined(within, f"{name}:{task}") for name in names]

@@ -17,7 +17,7 @@ from agentgraph.journal.lines import (
 from agentgraph.journal.outcomes import outcome_of
 from agentgraph.journal.saved import Saved, parts_of
 from agentgraph.journal.states import ACTIVATION_STATUS, ActivationStatus, State
-from agentgraph.journal.steps import Spot, is_at_or_in
+from agentgraph.journal.steps import AgentStep, is_at_or_in
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.visits import FoundVisit, VisitQuery, find, stretch_of, unknown
@@ -49,7 +49,7 @@ class FoundActivation:
     Attributes:
         at: Its address.
         place: The place of its agent.
-        spots: Its steps, in order.
+        agent_steps: Its steps, in order.
         story: Its line, since the step of the root in which it began.
         entries: Its messages and notes; a composite has those of what is in it.
         is_composite: Whether it has the steps of what is inside it, too.
@@ -57,7 +57,7 @@ class FoundActivation:
 
     at: str
     place: Place
-    spots: Sequence[Spot]
+    agent_steps: Sequence[AgentStep]
     story: Story
     entries: Sequence[Entry]
     is_composite: bool
@@ -65,29 +65,29 @@ class FoundActivation:
     @property
     def turn(self) -> int:
         """The turn."""
-        return self.spots[0].visit.turn
+        return self.agent_steps[0].visit.turn
 
     @cached_property
-    def own_steps(self) -> list[Spot]:
+    def own_steps(self) -> list[AgentStep]:
         """Its steps in its own lane, without those of lanes inside it."""
-        spots = [each for each in self.spots if each.task is None] or self.spots
-        depths = [len(parts_of(each.saved.namespace)) for each in spots]
-        return [s for s, depth in zip(spots, depths, strict=True) if depth == min(depths)]
+        agent_steps = [each for each in self.agent_steps if each.task is None] or self.agent_steps
+        depths = [len(parts_of(each.saved.namespace)) for each in agent_steps]
+        return [s for s, depth in zip(agent_steps, depths, strict=True) if depth == min(depths)]
 
     @cached_property
-    def ends(self) -> tuple[Spot, Spot]:
+    def ends(self) -> tuple[AgentStep, AgentStep]:
         """The first and the last of its steps in its own lane."""
         own = self.own_steps
         return own[0], own[-1]
 
-    def after(self, spot: Spot) -> Saved | None:
+    def after(self, agent_step: AgentStep) -> Saved | None:
         """Return the checkpoint after a step in its lane, if it has ended."""
-        return self.story.after.get(spot.saved.key)
+        return self.story.after.get(agent_step.saved.key)
 
 
 async def find_activation(
     saver: ThreadSaver, wanted: VisitQuery, line: str | None
-) -> tuple[FoundActivation, Spot]:
+) -> tuple[FoundActivation, AgentStep]:
     """Return an activation, and the step of it that is wanted.
 
     Raises:
@@ -95,8 +95,8 @@ async def find_activation(
         ThreadError: There is no such line.
     """
     target = await _target(saver, wanted, line)
-    at = target.spot.visit.address if wanted.is_step else wanted.at
-    return _gathered(at, target.spot, target.story), target.spot
+    at = target.agent_step.visit.address if wanted.is_step else wanted.at
+    return _gathered(at, target.agent_step, target.story), target.agent_step
 
 
 async def _target(saver: ThreadSaver, wanted: VisitQuery, line: str | None) -> FoundVisit:
@@ -111,11 +111,11 @@ async def _target(saver: ThreadSaver, wanted: VisitQuery, line: str | None) -> F
     target = await _present(saver, wanted)
     if not wanted.is_step:
         return target
-    if target.spot.visit.step == wanted.at:
-        visit = target.spot.visit
+    if target.agent_step.visit.step == wanted.at:
+        visit = target.agent_step.visit
         whole = await _present(saver, VisitQuery(saver.tree, visit.address, visit.turn))
         if any(each.visit.step == wanted.at for each in whole.story.steps):
-            return whole._replace(spot=target.spot)
+            return whole._replace(agent_step=target.agent_step)
     every = await saver.checkpoints()
     head = _head_after(wanted.at, every)
     return target if head is None else _on_line(saver, wanted, head, every)
@@ -127,8 +127,8 @@ async def _present(saver: ThreadSaver, wanted: VisitQuery) -> FoundVisit:
     if since:
         every = await checkpoints_since(saver, since, until, roots.read)
         story = Story(saver.tree, line_to(until, every))
-        if (spot := wanted.chosen(story.steps)) is not None:
-            return FoundVisit(spot, story, story)
+        if (agent_step := wanted.chosen(story.steps)) is not None:
+            return FoundVisit(agent_step, story, story)
     return await find(saver, wanted)
 
 
@@ -183,12 +183,12 @@ def _on_line(saver: ThreadSaver, wanted: VisitQuery, head: str, every: Sequence[
     """
     story = Story(saver.tree, known_line(saver, head, every))
     exact = (each for each in story.steps if each.visit.step == wanted.at)
-    if (spot := next(exact, None) or wanted.chosen(story.steps)) is None:
+    if (agent_step := next(exact, None) or wanted.chosen(story.steps)) is None:
         raise unknown(saver.thread_id, wanted, story.steps)
-    return FoundVisit(spot, story, story)
+    return FoundVisit(agent_step, story, story)
 
 
-def _gathered(at: str, chosen: Spot, story: Story) -> FoundActivation:
+def _gathered(at: str, chosen: AgentStep, story: Story) -> FoundActivation:
     """Return an activation with all its steps."""
     way, depth = way_to(chosen.place), at.count("/")
     place = way[depth] if depth < len(way) else chosen.place
@@ -197,15 +197,17 @@ def _gathered(at: str, chosen: Spot, story: Story) -> FoundActivation:
     here = {key: each for key, each in story.activations.items() if key.turn == turn}
     if is_composite:
         inside = [e for key, e in here.items() if is_at_or_in(without_keys(key.address), wanted)]
-        every = [spot for each in inside for spot in each.spots]
+        every = [agent_step for each in inside for agent_step in each.agent_steps]
         entries = sorted((e for each in inside for e in each.entries), key=number_of)
-        every.sort(key=lambda spot: spot.order)
+        every.sort(key=lambda agent_step: agent_step.order)
         return FoundActivation(at, place, every, story, entries, True)
-    several = [e for key, e in here.items() if without_keys(key.address) == wanted and e.spots]
+    several = [e for key, e in here.items() if without_keys(key.address) == wanted and e.agent_steps]
     step = chosen.visit.step
-    has_it = (e for e in several if any(spot.visit.step == step for spot in e.spots))
+    has_it = (e for e in several if any(agent_step.visit.step == step for agent_step in e.agent_steps))
     one = next(has_it, several[-1])
-    return FoundActivation(one.spots[0].visit.address, place, one.spots, story, one.entries, False)
+    return FoundActivation(
+        one.agent_steps[0].visit.address, place, one.agent_steps, story, one.entries, False
+    )
 
 
 def became(found: FoundActivation) -> tuple[State, str | None]:
@@ -224,9 +226,9 @@ async def attempts_of(saver: ThreadSaver, found: FoundActivation, state: State) 
     """Return earlier attempts on this line, and the same activation on other lines."""
     failed = [e for e in found.entries if isinstance(e, Note) and e.kind == "error"]
     past = failed[:-1] if state is State.FAILED else failed
-    first = found.spots[0].visit.step
+    first = found.agent_steps[0].visit.step
     attempts = [
-        Attempt(e.moment.step if e.moment and e.moment.step else first, "failed", e.data, None)
+        Attempt(e.order.step if e.order and e.order.step else first, "failed", e.data, None)
         for e in past
     ]
     others = await _on_other_lines(saver, found)
@@ -248,18 +250,18 @@ async def _on_other_lines(saver: ThreadSaver, found: FoundActivation) -> list[At
     every = await checkpoints_since(saver, min(each.parent_id for each in forked))
     roots = [each for each in every if not each.namespace]
     parents = {each.parent_id for each in roots}
-    seen = {spot.visit.step for spot in found.spots}
+    seen = {agent_step.visit.step for agent_step in found.agent_steps}
     attempts: dict[str, Attempt] = {}
     for head in sorted(e.id for e in roots if e.id not in parents):
         story = Story(saver.tree, line_to(head, every))
-        spots = story.steps_in(found.turn)
+        agent_steps = story.steps_in(found.turn)
         at = without_keys(found.at)
-        same = [s for s in spots if without_keys(s.visit.address) == at]
+        same = [s for s in agent_steps if without_keys(s.visit.address) == at]
         if found.is_composite:
-            same = [s for s in spots if is_at_or_in(without_keys(s.visit.address), at)]
+            same = [s for s in agent_steps if is_at_or_in(without_keys(s.visit.address), at)]
         if not same or same[0].visit.step in seen | attempts.keys():
             continue
-        state, error = became(replace(found, spots=same, story=story, entries=()))
+        state, error = became(replace(found, agent_steps=same, story=story, entries=()))
         attempts[same[0].visit.step] = Attempt(
             same[0].visit.step, ACTIVATION_STATUS[state], error, head
         )

@@ -15,7 +15,7 @@ from agentgraph.journal.activations import address_in
 from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.schema import RESUMED
 from agentgraph.journal.states import ACTIVATION_STATUS, ActivationStatus, State
-from agentgraph.journal.steps import Spot, last_start, used_in
+from agentgraph.journal.steps import AgentStep, last_start, used_in
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activation_calls import Asked, ToolRun, questions_in, tool_runs
 from agentgraph.reports.activation_steps import (
@@ -149,28 +149,28 @@ async def _has_head(saver: ThreadSaver, found: FoundActivation) -> bool:
 
 
 async def _saw(
-    views: Views, found: FoundActivation, chosen: Spot
+    views: Views, found: FoundActivation, chosen: AgentStep
 ) -> tuple[list[BaseMessage], list[str]]:
     """Return what an activation saw, and what of it cannot be told."""
     if found.is_composite and not found.place.kind.is_flattened:
         return [], []
-    asked = [e for e in found.spots if e.visit.node == found.place.node]
+    asked = [e for e in found.agent_steps if e.visit.node == found.place.node]
     wanted = [e for e in asked if e.visit.step == chosen.visit.step]
-    spot = next(iter([*wanted, *asked, *found.spots]))
-    seen = seen_by(await views.at(spot), spot)
+    agent_step = next(iter([*wanted, *asked, *found.agent_steps]))
+    seen = seen_by(await views.at(agent_step), agent_step)
     return seen.messages, seen.remarks
 
 
-def _began(spot: Spot) -> float:
+def _began(agent_step: AgentStep) -> float:
     """Return when a step began, the last time; one that has not ended as a run resumed it last."""
-    if spot.task is not None:
-        return spot.visit.time
-    if spot.after is not None:
-        return last_start(spot.saved, spot.after)
-    resumed = (time_in(note) for note in spot.root.notes if note.kind == RESUMED)
-    kind = spot.place.kind
+    if agent_step.task is not None:
+        return agent_step.visit.time
+    if agent_step.after is not None:
+        return last_start(agent_step.saved, agent_step.after)
+    resumed = (time_in(note) for note in agent_step.root.notes if note.kind == RESUMED)
+    kind = agent_step.place.kind
     begins_once = kind.is_parallel or kind.runs_agents or kind.asks
-    began: float = spot.visit.time
+    began: float = agent_step.visit.time
     return began if begins_once else max([began, *resumed])
 
 
@@ -178,7 +178,7 @@ def _report(
     found: FoundActivation, entries: Sequence[Entry], state: State, error: str | None
 ) -> ActivationReport:
     """Return what can be told of the steps and the entries of an activation."""
-    first, last = found.spots[0], found.ends[1]
+    first, last = found.agent_steps[0], found.ends[1]
     said = [e for e in entries if isinstance(e, BaseMessage) and not is_steered(e)]
     kept = said[-1:] if found.is_composite else said
     began = first.visit.time if found.is_composite else _began(first)
@@ -188,7 +188,7 @@ def _report(
         kind=found.place.kind.name,
         turn=found.turn,
         iteration=_iteration(found),
-        steps=[*dict.fromkeys(spot.visit.step for spot in found.spots)],
+        steps=[*dict.fromkeys(agent_step.visit.step for agent_step in found.agent_steps)],
         began=began,
         ended=_ended(found, last, entries, state),
         status=ACTIVATION_STATUS[state],
@@ -207,21 +207,23 @@ def _report(
 
 
 def _iteration(found: FoundActivation) -> int | None:
-    place, spot = found.place, found.spots[0]
+    place, agent_step = found.place, found.agent_steps[0]
     if not found.is_composite:
-        return spot.visit.iteration
+        return agent_step.visit.iteration
     names_one = place.kind.goes_round and found.at.endswith("]")
     counts = place.counts_inside if names_one else place.counts
-    return iteration(place, spot.cursor[: len(counts)])
+    return iteration(place, agent_step.cursor[: len(counts)])
 
 
-def _ended(found: FoundActivation, last: Spot, entries: Sequence[Entry], state: State) -> float | None:
+def _ended(
+    found: FoundActivation, last: AgentStep, entries: Sequence[Entry], state: State
+) -> float | None:
     """Return when an activation ended; None if it has not."""
     if state is State.DONE and last.task is None and last.after is not None:
         return last.after.first_time
     if state is State.DONE and last.visit.duration is not None:
         return last.visit.time + last.visit.duration
-    failed = [e.moment.time for e in entries if isinstance(e, Note) and e.kind == "error" and e.moment]
+    failed = [e.order.time for e in entries if isinstance(e, Note) and e.kind == "error" and e.order]
     return failed[-1] if state is State.FAILED and failed else None
 
 

@@ -14,13 +14,13 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.paired_calls import calls_of
-from agentgraph.graph.stamps import Note, is_steered, moment_of, speaker_at
+from agentgraph.graph.stamps import Note, event_order, is_steered, speaker_at
 from agentgraph.graph.values import is_same, maps_in
 from agentgraph.journal.activations import Activation, ActivationKey
 from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.lines import known_line, leading
 from agentgraph.journal.saved import Saved
-from agentgraph.journal.steps import Spot
+from agentgraph.journal.steps import AgentStep
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.activations import signal_in
@@ -101,7 +101,7 @@ class _Done:
     """What an activation did, as it is compared."""
 
     def __init__(self, activation: Activation) -> None:
-        self.spots, self.entries = activation.spots, activation.entries
+        self.agent_steps, self.entries = activation.agent_steps, activation.entries
 
     @property
     def messages(self) -> list[BaseMessage]:
@@ -112,12 +112,12 @@ class _Done:
 
     @property
     def step(self) -> str:
-        moment = moment_of(self.entries[0]) if self.entries else None
-        return self.spots[0].visit.step if self.spots else moment.step if moment else ""
+        order = event_order(self.entries[0]) if self.entries else None
+        return self.agent_steps[0].visit.step if self.agent_steps else order.step if order else ""
 
     @cached_property
     def values(self) -> dict[str, object]:
-        written = [each for spot in self.spots for each in _written(spot)]
+        written = [each for agent_step in self.agent_steps for each in _written(agent_step)]
         return {name: value for each in written for name, value in each.items()}
 
     @property
@@ -134,7 +134,7 @@ class _Done:
         texts = [str(each.text) for each in self.messages if each.type != "tool" and each.text]
         is_shared = other is not None and _is_shared(self, other)
         known = {} if is_shared or other is None else other.values
-        durations = [each.visit.duration for each in self.spots]
+        durations = [each.visit.duration for each in self.agent_steps]
         seconds = [each for each in durations if each is not None]
         return Side(
             text=cut(texts[-1], _LONGEST) if texts else "",
@@ -145,7 +145,7 @@ class _Done:
             },
             signal=self.signal,
             error=self.error,
-            tokens=sum(each.visit.tokens for each in self.spots),
+            tokens=sum(each.visit.tokens for each in self.agent_steps),
             seconds=sum(seconds) if len(seconds) == len(durations) else None,
             step=self.step,
         )
@@ -189,12 +189,14 @@ def _done(story: Story) -> dict[ActivationKey, _Done]:
     return {key: _Done(each) for key, each in story.activations.items()}
 
 
-def _written(spot: Spot) -> list[Mapping[str, object]]:
+def _written(agent_step: AgentStep) -> list[Mapping[str, object]]:
     """Return the values that an agent wrote in a step; what lanes hand back is theirs."""
-    if spot.place.kind.is_parallel:
+    if agent_step.place.kind.is_parallel:
         return []
-    by_task = spot.saved.results if spot.task is not None else spot.saved.writes
-    written = by_task.get(spot.saved.task if spot.task is None else spot.task, {}).get("values")
+    by_task = agent_step.saved.results if agent_step.task is not None else agent_step.saved.writes
+    written = by_task.get(
+        agent_step.saved.task if agent_step.task is None else agent_step.task, {}
+    ).get("values")
     return [*maps_in(written)]
 
 
@@ -235,7 +237,7 @@ def _difference(key: ActivationKey, left: _Done | None, right: _Done | None) -> 
 
 def _is_shared(left: _Done, right: _Done) -> bool:
     """Return whether both are one activation that both lines have."""
-    steps = [[each.visit.step for each in side.spots] for side in (left, right)]
+    steps = [[each.visit.step for each in side.agent_steps] for side in (left, right)]
     ids = [[each.id for each in side.entries] for side in (left, right)]
     return bool(steps[0]) and steps[0] == steps[1] and ids[0] == ids[1]
 

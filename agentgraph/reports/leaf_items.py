@@ -15,7 +15,7 @@ from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.stamps import seconds, time_in
 from agentgraph.graph.task_results import TAG
 from agentgraph.journal.step_runs import StepRuns
-from agentgraph.journal.steps import Spot
+from agentgraph.journal.steps import AgentStep
 from agentgraph.tree.addresses import Cursor, address, entered, item_counter, iteration
 from agentgraph.tree.places import Place, Tree
 
@@ -29,27 +29,31 @@ class LeafItems(NamedTuple):
     """
 
     began: Mapping[str, float]
-    open: list[Spot]
+    open: list[AgentStep]
 
 
-def leaf_items(tree: Tree, spot: Spot, runs: StepRuns) -> LeafItems:
+def leaf_items(tree: Tree, agent_step: AgentStep, runs: StepRuns) -> LeafItems:
     """Return what is known of the items of a step that have no result; nothing if it has no items."""
-    agent, lane, keys = cast(EachAgent, spot.place.agent), tree.lanes(spot.place)[0], _keys(spot)
-    if not spot.place.kind.has_items or keys is None or not lane.kind.is_leaf:
+    agent, lane, keys = (
+        cast(EachAgent, agent_step.place.agent),
+        tree.lanes(agent_step.place)[0],
+        _keys(agent_step),
+    )
+    if not agent_step.place.kind.has_items or keys is None or not lane.kind.is_leaf:
         return LeafItems({}, [])
-    results = [each for each in spot.saved.results.values() if "finished" in each]
+    results = [each for each in agent_step.saved.results.values() if "finished" in each]
     ends = {each["number"]: seconds(each["finished"]) for each in results}
-    rest = {n: _address(spot, lane, n, key) for n, key in enumerate(keys) if n not in ends}
-    failed = {n: runs.failure(at, spot.visit.time) for n, at in rest.items()}
+    rest = {n: _address(agent_step, lane, n, key) for n, key in enumerate(keys) if n not in ends}
+    failed = {n: runs.failure(at, agent_step.visit.time) for n, at in rest.items()}
     ends |= {n: time_in(note) for n, note in failed.items() if note is not None}
     began: dict[int, float] = {}
     if agent.depends_on is None:
-        began = _begun(spot.visit.time, rest, agent.max_concurrency or AT_ONCE, ends)
-    is_open = spot.after is None and (runs.is_under_way or runs.was_killed)
+        began = _begun(agent_step.visit.time, rest, agent.max_concurrency or AT_ONCE, ends)
+    is_open = agent_step.after is None and (runs.is_under_way or runs.was_killed)
     waiting = [number for number in began if is_open and number not in ends]
     return LeafItems(
         {rest[number]: time for number, time in began.items()},
-        [_open(spot, lane, number, keys[number]) for number in waiting],
+        [_open(agent_step, lane, number, keys[number]) for number in waiting],
     )
 
 
@@ -65,27 +69,27 @@ def _begun(
     return {number: max(begin, freed[number]) for number in numbers if number < len(freed)}
 
 
-def _keys(spot: Spot) -> list[str | int | None] | None:
+def _keys(agent_step: AgentStep) -> list[str | int | None] | None:
     """Return the keys of the items of a step, as far as they have been looked up."""
-    for result in spot.saved.results.values():
+    for result in agent_step.saved.results.values():
         if result[TAG] == "items":
             return [*(result["keys"] or [None] * len(result["values"]))]
     return None
 
 
-def _cursor(spot: Spot, lane: Place, number: int, key: str | int | None) -> Cursor:
-    return entered(lane, (*spot.cursor, item_counter(number, key)))
+def _cursor(agent_step: AgentStep, lane: Place, number: int, key: str | int | None) -> Cursor:
+    return entered(lane, (*agent_step.cursor, item_counter(number, key)))
 
 
-def _address(spot: Spot, lane: Place, number: int, key: str | int | None) -> str:
-    return address(lane, _cursor(spot, lane, number, key))
+def _address(agent_step: AgentStep, lane: Place, number: int, key: str | int | None) -> str:
+    return address(lane, _cursor(agent_step, lane, number, key))
 
 
-def _open(spot: Spot, lane: Place, number: int, key: str | int | None) -> Spot:
+def _open(agent_step: AgentStep, lane: Place, number: int, key: str | int | None) -> AgentStep:
     """Return the visit of an item without a result."""
-    cursor = _cursor(spot, lane, number, key)
+    cursor = _cursor(agent_step, lane, number, key)
     visit = replace(
-        spot.visit,
+        agent_step.visit,
         address=address(lane, cursor),
         agent_name=lane.home.name,
         node=lane.node,
@@ -93,4 +97,4 @@ def _open(spot: Spot, lane: Place, number: int, key: str | int | None) -> Spot:
         duration=None,
         tokens=0,
     )
-    return Spot(visit, lane, cursor, spot.saved, spot.root, spot.after, "")
+    return AgentStep(visit, lane, cursor, agent_step.saved, agent_step.root, agent_step.after, "")

@@ -21,7 +21,7 @@ from agentgraph.errors import MissingValueError
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.stamps import is_steered
 from agentgraph.graph.sync_async import run_calls
-from agentgraph.journal.steps import Spot
+from agentgraph.journal.steps import AgentStep
 
 _COUNTERS = (count_tokens_approximately, len)
 """The counters of tokens that are no functions of users."""
@@ -39,16 +39,16 @@ class Seen(NamedTuple):
     remarks: list[str]
 
 
-def seen_by(view: View, spot: Spot) -> Seen:
+def seen_by(view: View, agent_step: AgentStep) -> Seen:
     """Return the messages that an activation saw in a step.
 
     Args:
         view: The view of the step.
-        spot: The step.
+        agent_step: The step.
     """
     place = view.node_context.place
     if place.chat is not None:
-        return _seen_by_model(view, spot, place.chat)
+        return _seen_by_model(view, agent_step, place.chat)
     if place.home.kind.is_flattened:
         return Seen([], ["a node of a graph that is laid flat sees the state of its graph"])
     agent: Any = place.agent
@@ -62,13 +62,13 @@ def seen_by(view: View, spot: Spot) -> Seen:
     return Seen(view.context(policy).seen, remarks)
 
 
-def _seen_by_model(view: View, spot: Spot, agent: ChatAgent) -> Seen:
+def _seen_by_model(view: View, agent_step: AgentStep, agent: ChatAgent) -> Seen:
     from agentgraph.graph.chat.agent import BuiltAgent
     from agentgraph.graph.chat.context_edits import as_edited, edits_in, with_ids
     from agentgraph.graph.chat.model_call import with_system
     from agentgraph.graph.chat.models import takes_tools
 
-    view = _hearing(view, spot)
+    view = _hearing(view, agent_step)
     policy, remarks = _quiet(agent.history)
     context, built = view.context(policy), BuiltAgent(view.node_context)
     messages: Sequence[BaseMessage] = context.seen
@@ -98,11 +98,11 @@ def _seen_by_model(view: View, spot: Spot, agent: ChatAgent) -> Seen:
     return Seen(seen, remarks)
 
 
-def _hearing(view: View, spot: Spot) -> View:
+def _hearing(view: View, agent_step: AgentStep) -> View:
     """Return a view with the messages that were sent to the run, and that the step took."""
-    if spot.visit.node != spot.place.nodes.round:
+    if agent_step.visit.node != agent_step.place.nodes.round:
         return view
-    written = (each.get("messages") for each in spot.saved.writes.values() if "position" in each)
+    written = (each.get("messages") for each in agent_step.saved.writes.values() if "position" in each)
     messages = next(written, None) or ()
     heard = [each for each in messages if isinstance(each, BaseMessage) and is_steered(each)]
     view = copy(view)

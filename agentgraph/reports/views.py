@@ -40,7 +40,7 @@ from agentgraph.graph.task_results import TAG
 from agentgraph.graph.values import Write
 from agentgraph.journal.lines import position_in
 from agentgraph.journal.saved import NO_TASK, Saved, parts_of
-from agentgraph.journal.steps import Spot
+from agentgraph.journal.steps import AgentStep
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, number_of_item
@@ -70,33 +70,35 @@ class Views:
             if not saved.begins_turn and (first.begins_turn or saved.id < first.id):
                 self._first[saved.namespace] = saved
 
-    async def at(self, spot: Spot) -> View:
+    async def at(self, agent_step: AgentStep) -> View:
         """Return what an activation sees in a step."""
-        if spot.task is None:
-            return await self._view(spot.saved, spot.place)
-        outer = await self._shown(spot.saved, spot.place, spot.cursor)
-        node_context = self._context(spot.place)
-        position = node_context.position(spot.place.nodes.entry, spot.cursor)
+        if agent_step.task is None:
+            return await self._view(agent_step.saved, agent_step.place)
+        outer = await self._shown(agent_step.saved, agent_step.place, agent_step.cursor)
+        node_context = self._context(agent_step.place)
+        position = node_context.position(agent_step.place.nodes.entry, agent_step.cursor)
         return _made(node_context, LaneState(messages=[], values=[], position=position), outer)
 
-    async def after(self, spots: Sequence[Spot], next_: Saved | None) -> Mapping[str, object]:
+    async def after(
+        self, agent_steps: Sequence[AgentStep], next_: Saved | None
+    ) -> Mapping[str, object]:
         """Return the values of the run after steps of one lane; as far as they have ended.
 
         They are those before the first step, and what the steps have written.
 
         Args:
-            spots: The steps, in order.
+            agent_steps: The steps, in order.
             next_: The checkpoint after the last one, if it has ended.
         """
-        first, *rest = spots
+        first, *rest = agent_steps
         state = (await self.at(first)).state
         later = [*(each.saved for each in rest), *_some(next_)]
         if first.task is None and any(each.is_by_hand for each in later):
-            last = spots[-1].saved if next_ is None else next_
-            return (await self._view(last, spots[-1].place)).state.values
-        for spot in spots:
-            written = _written(spot, is_first=spot is first)
-            if spot.saved.namespace or spot.task is not None:
+            last = agent_steps[-1].saved if next_ is None else next_
+            return (await self._view(last, agent_steps[-1].place)).state.values
+        for agent_step in agent_steps:
+            written = _written(agent_step, is_first=agent_step is first)
+            if agent_step.saved.namespace or agent_step.task is not None:
                 writes = [cast(Write, each) for several in written for each in several or ()]
                 state = state.with_new((), state.reducers.loaded(writes))
             else:
@@ -271,15 +273,15 @@ def _some(saved: Saved | None) -> list[Saved]:
     return [] if saved is None else [saved]
 
 
-def _written(spot: Spot, *, is_first: bool) -> list[Any]:
+def _written(agent_step: AgentStep, *, is_first: bool) -> list[Any]:
     """Return what was written to the values in a step, in order: before it began, and by its node.
 
     What was written before the first step began is in its state.
     """
-    by_task = spot.saved.writes
-    if spot.task is not None:
-        return [spot.saved.results.get(spot.task, {}).get("values")]
-    own, before = by_task.get(spot.saved.task, {}), by_task.get(NO_TASK, {})
+    by_task = agent_step.saved.writes
+    if agent_step.task is not None:
+        return [agent_step.saved.results.get(agent_step.task, {}).get("values")]
+    own, before = by_task.get(agent_step.saved.task, {}), by_task.get(NO_TASK, {})
     written = [] if is_first else [before.get("values")]
     written += [own.get("values")] if "position" in own else []
     return [each for each in written if each]

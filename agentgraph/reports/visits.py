@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from agentgraph.errors import UnknownAddressError
-from agentgraph.graph.stamps import Note, is_edited, moment_of
+from agentgraph.graph.stamps import Note, event_order, is_edited
 from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.lines import (
@@ -16,7 +16,7 @@ from agentgraph.journal.lines import (
     root_line,
 )
 from agentgraph.journal.saved import Saved
-from agentgraph.journal.steps import Spot, Visit, is_at_or_in
+from agentgraph.journal.steps import AgentStep, Visit, is_at_or_in
 from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
@@ -33,21 +33,21 @@ _STEP = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:.+", re.DOTALL)
 async def visits(saver: ThreadSaver) -> list[Visit]:
     """Return what a thread has visited, in order. Raises as `read_thread` does."""
     await read_thread(saver)
-    return [spot.visit for spot in (await present_story(saver)).steps]
+    return [agent_step.visit for agent_step in (await present_story(saver)).steps]
 
 
 class FoundVisit(NamedTuple):
     """Where to go back to.
 
     Attributes:
-        spot: The visit.
+        agent_step: The step of the visit.
         present: The present line of the thread, as far as it is needed: since the step of the root
             that has the visit, or all.
         story: The line that leads to the visit, with what ran beside it; the same, unless the visit is
             on an older line of the thread.
     """
 
-    spot: Spot
+    agent_step: AgentStep
     present: Story
     story: Story
 
@@ -67,7 +67,7 @@ class VisitQuery:
     """
 
     def __init__(
-        self, tree: Tree, at: str, turn: int | None, asks: Callable[[Spot], bool] | None = None
+        self, tree: Tree, at: str, turn: int | None, asks: Callable[[AgentStep], bool] | None = None
     ) -> None:
         """Make it.
 
@@ -86,11 +86,13 @@ class VisitQuery:
             # Other nodes of its graph run between its visits.
             self._stretch = self._address.rpartition("/")[0]
 
-    def chosen(self, spots: Sequence[Spot]) -> Spot | None:
+    def chosen(self, agent_steps: Sequence[AgentStep]) -> AgentStep | None:
         """Return the visit to go back to; None if it is not among these."""
         if self.is_step:
-            return next((each for each in spots if self.at in each.saved.steps), None)
-        there = [(each, without_keys(each.visit.address)) for each in spots if self._is_then(each)]
+            return next((each for each in agent_steps if self.at in each.saved.steps), None)
+        there = [
+            (each, without_keys(each.visit.address)) for each in agent_steps if self._is_then(each)
+        ]
         inside = [each for each, at in there if at == self._address]
         inside = inside or [each for each, at in there if is_at_or_in(at, self._address)]
         last = max((each.visit.turn for each in inside), default=None)
@@ -107,8 +109,8 @@ class VisitQuery:
         at = without_keys(address_at(self._tree, saved) or "")
         return bool(at) and (is_at_or_in(at, self._stretch) or is_at_or_in(self._stretch, at))
 
-    def _is_then(self, spot: Spot) -> bool:
-        return self.turn in (None, spot.visit.turn)
+    def _is_then(self, agent_step: AgentStep) -> bool:
+        return self.turn in (None, agent_step.visit.turn)
 
 
 async def find(saver: ThreadSaver, wanted: VisitQuery) -> FoundVisit:
@@ -119,16 +121,18 @@ async def find(saver: ThreadSaver, wanted: VisitQuery) -> FoundVisit:
     """
     stretch = await stretch_of(saver, wanted)
     present = await present_story(saver, stretch.roots if stretch.since else None)
-    spot = wanted.chosen(present.steps)
-    if spot is None and stretch.since:
+    agent_step = wanted.chosen(present.steps)
+    if agent_step is None and stretch.since:
         present = await present_story(saver)
-        spot = wanted.chosen(present.steps)
-    if spot is not None and not (wanted.is_step and _is_of_edited(wanted.at, spot, present.every)):
-        return FoundVisit(spot, present, present)
+        agent_step = wanted.chosen(present.steps)
+    if agent_step is not None and not (
+        wanted.is_step and _is_of_edited(wanted.at, agent_step, present.every)
+    ):
+        return FoundVisit(agent_step, present, present)
     if wanted.is_step:
         story = Story(saver.tree, older_line(wanted.at, await saver.checkpoints()))
-        if (spot := wanted.chosen(story.steps)) is not None:
-            return FoundVisit(spot, present, story)
+        if (agent_step := wanted.chosen(story.steps)) is not None:
+            return FoundVisit(agent_step, present, story)
     raise unknown(saver.thread_id, wanted, present.steps)
 
 
@@ -170,24 +174,29 @@ def older_line(step: str, every: Sequence[Saved]) -> list[Saved]:
     return line_to(there[0].root_id, every) if there else []
 
 
-def _is_of_edited(step: str, spot: Spot, every: Iterable[Saved]) -> bool:
+def _is_of_edited(step: str, agent_step: AgentStep, every: Iterable[Saved]) -> bool:
     """Return whether a step is that of a visit before a rewind edited what it had seen.
 
     The copy of a step has its name too. It is that of the copy if the line still has its events.
     """
-    if step == spot.visit.step:
+    if step == agent_step.visit.step:
         return False
     entries = [
-        entry for saved in every if saved.root_id == spot.saved.root_id for entry in entries_at(saved)
+        entry
+        for saved in every
+        if saved.root_id == agent_step.saved.root_id
+        for entry in entries_at(saved)
     ]
-    moments = [moment_of(entry) for entry in entries]
+    orders = [event_order(entry) for entry in entries]
     has_edits = any(not isinstance(each, Note) and is_edited(each) for each in entries)
-    return has_edits and all(moment is None or moment.step != step for moment in moments)
+    return has_edits and all(order is None or order.step != step for order in orders)
 
 
-def unknown(thread_id: str, wanted: VisitQuery, spots: Sequence[Spot]) -> UnknownAddressError:
+def unknown(
+    thread_id: str, wanted: VisitQuery, agent_steps: Sequence[AgentStep]
+) -> UnknownAddressError:
     """Return the error for what was not visited; it names the nearest address that was."""
-    visited = dict.fromkeys(each.visit.address for each in spots)
+    visited = dict.fromkeys(each.visit.address for each in agent_steps)
     near = next(iter(get_close_matches(wanted.at, visited, 1, cutoff=0)), None)
     nearest = f"the nearest that it has is {shown(near)}; " if near and near != wanted.at else ""
     then = "" if wanted.turn is None else f" in turn {shown(wanted.turn)}"

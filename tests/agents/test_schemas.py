@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from agentgraph import AgentGraphError
 from agentgraph.agents.schemas import answer_fault, json_schema, plain, schema_fault
-from agentgraph.graph.stamps import Asker, Moment, addressed, asker_of
+from agentgraph.graph.stamps import Asker, EventOrder, addressed, asker_of
 
 
 class Address(BaseModel):
@@ -336,8 +336,8 @@ def test_a_schema_can_also_say_who_asks(schema: Any) -> None:
     with_address = addressed(schema, "report/refine[1]/boss")
     assert asker_of(with_address) == Asker("report/refine[1]/boss", schema=schema)
     assert asker_of(schema) == Asker(schema=schema)
-    moment = Moment(1, 1_795_487_607_497_893, "1ef:boss")
-    assert asker_of(addressed(with_address, "boss", 2, moment)) == Asker("boss", 2, moment, schema)
+    order = EventOrder(1, 1_795_487_607_497_893, "1ef:boss")
+    assert asker_of(addressed(with_address, "boss", 2, order)) == Asker("boss", 2, order, schema)
     assert schema_fault(with_address) is None
     for answer in (3, "3", None, {"name": "Eve"}):
         assert answer_fault(with_address, answer) == answer_fault(schema, answer)

@@ -7,13 +7,13 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Rem
 from langgraph_sdk.schema import StreamPart
 
 import agentgraph as ag
-from agentgraph.events.parts import Part, Parts, as_message, as_question
+from agentgraph.events.parts import OpenedPart, PartReader, as_message, as_question
 
 AT = {"agent_address": "writer", "langgraph_checkpoint_ns": "review:1|legal:2|writer:3"}
 
 
-def opened(*parts: Any) -> list[Part]:
-    opener = Parts()
+def opened(*parts: Any) -> list[OpenedPart]:
+    opener = PartReader()
     return [each for part in parts for each in opener.open(part)]
 
 
@@ -32,13 +32,13 @@ def test_a_part_has_a_kind_data_and_a_namespace_in_every_form(part: Any) -> None
 
 
 def test_a_pair_is_a_part_of_the_root() -> None:
-    assert opened(("custom", 1)) == [Part("custom", 1, ())]
+    assert opened(("custom", 1)) == [OpenedPart("custom", 1, ())]
 
 
 def test_a_chunk_is_where_its_metadata_say() -> None:
     chunk = {"type": "AIMessageChunk", "id": "1", "content": "Hum"}
     [part] = opened(StreamPart("messages", [chunk, AT]))  # type: ignore[arg-type]
-    assert part == Part("messages", (AIMessageChunk("Hum", id="1"), AT), ["review:1", "legal:2"])
+    assert part == OpenedPart("messages", (AIMessageChunk("Hum", id="1"), AT), ["review:1", "legal:2"])
 
 
 def test_only_what_is_new_in_a_message_that_grows_becomes_a_chunk() -> None:

@@ -1,7 +1,7 @@
 """Caches the outcomes of leaves in LangGraph's cache: what an agent gave, so that it can give it again.
 
 The problem: LangGraph's `cache_policy` of a node caches the writes of the node. Those of a leaf hold a
-position, and messages with ids, addresses and moments. Written again, they would send the lane to
+position, and messages with ids, addresses and orders. Written again, they would send the lane to
 another place, and be events of another run. A task with a policy would not have these, but it runs the
 function elsewhere, counts among the tasks of its node, and tells agents apart only by their functions.
 So LangGraph's cache and policy are used, in its form of namespaces and keys, and these rules:

@@ -38,7 +38,7 @@ from agentgraph.graph.saving import as_saved
 from agentgraph.graph.stamps import (
     STAMP,
     Entry,
-    Moment,
+    EventOrder,
     Note,
     address_of,
     emitted_stamp,
@@ -263,15 +263,15 @@ class Emitter:
         self.flush()
 
     def _emit(self, entry: Entry, is_streamed: bool) -> None:
-        moment = (self._clock.turn, self._clock.next(), self.step, self._is_beside)
+        order = (self._clock.turn, self._clock.next(), self.step, self._is_beside)
         if isinstance(entry, Note):
-            entry = entry._replace(moment=Moment(*moment))
+            entry = entry._replace(order=EventOrder(*order))
             entry_id, address, kind = entry.id, entry.address, entry.kind
             self.notes.append(entry)
         else:
             [address], entry_id, kind = entry.response_metadata[STAMP], str(entry.id), "message"
             transfers = self._transferred if address == self._address else []
-            entry.response_metadata[STAMP] = emitted_stamp(address, moment, transfers)
+            entry.response_metadata[STAMP] = emitted_stamp(address, order, transfers)
         if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
             if mailbox := getattr(self._control, "mailbox", None):

@@ -85,20 +85,20 @@ class Reporter(Contained):
 
     def _report_questions(self, asked: Sequence[Any]) -> None:
         for one in asked:
-            if asker_of(one.response_schema).moment is None or not self._asks(one):
+            if asker_of(one.response_schema).order is None or not self._asks(one):
                 self._report_question(one)
 
     def _report_question(self, asked: Interrupt) -> None:
         """Write the address into a question, and emit it unless a tool call asks it."""
         is_ours = self._asks(asked)
         asker = asker_of(asked.response_schema if is_ours else checkable(asked.response_schema))
-        schema, number, moment = asker.schema, self._call, None
+        schema, number, order = asker.schema, self._call, None
         if self._call is None:
             number = self._activation.asked_after
-            moment = self._emitter.emit_question(asked.id, asked.value, schema).moment
+            order = self._emitter.emit_question(asked.id, asked.value, schema).order
         if is_ours:
             number = asker.call
-        asked.response_schema = addressed(schema, self._address, number, moment)
+        asked.response_schema = addressed(schema, self._address, number, order)
 
     def _asks(self, asked: Interrupt) -> bool:
         """Return whether a question has the address of the activation, or of one in a lane of it."""

@@ -36,7 +36,7 @@ from agentgraph.graph.task_results import TAG, ours
 from agentgraph.journal.lines import address_at, is_foreign
 from agentgraph.journal.saved import COPIED, NO_TASK, Saved, keeps_state, parts_of
 from agentgraph.journal.schema import NOTES, QUESTIONS, KeptQuestions
-from agentgraph.journal.steps import Spot, is_at_or_in
+from agentgraph.journal.steps import AgentStep, is_at_or_in
 from agentgraph.journal.thread_config import config_of
 from agentgraph.threads.rewinds.siblings import Called, Siblings, kept_beside
 from agentgraph.tree.addresses import (
@@ -84,7 +84,7 @@ class Draft:
 
     Attributes:
         tree: The tree.
-        spot: The visit.
+        agent_step: The step of the visit.
         siblings: What becomes of what ran beside it.
         lanes: The checkpoints of the step of the root that has the visit, by namespace.
         root: The root's checkpoint there.
@@ -109,7 +109,7 @@ class Draft:
         self,
         tree: Tree,
         line: Sequence[Saved],
-        spot: Spot,
+        agent_step: AgentStep,
         siblings: Siblings,
         first_version: object,
         states: Sequence[Saved] = (),
@@ -121,15 +121,15 @@ class Draft:
         Args:
             tree: The tree.
             line: The checkpoints that lead to the visit.
-            spot: The visit.
+            agent_step: The step of the visit.
             siblings: What becomes of what ran beside it.
             first_version: The saver's first version of a channel.
             states: The checkpoints of states that graphs keep over steps, on the line to the visit.
             has_new_ids: Whether the copies have new ids: on another thread they need none.
         """
-        self.tree, self.spot, self.siblings = tree, spot, siblings
+        self.tree, self.agent_step, self.siblings = tree, agent_step, siblings
         self.first_version = first_version
-        began = spot.saved.root_id
+        began = agent_step.saved.root_id
         here = (each for each in line if not is_foreign(tree, each))
         inside = [each for each in (*here, *states) if each.root_id == began]
         inside.sort(key=lambda each: (bool(each.namespace), each.id))
@@ -206,8 +206,8 @@ class CopiedStep:
         """
         if way is None:
             return self._whole(), [each for names in self._lanes.values() for each in names]
-        spot, placed = self._line.spot, [*self._line.placed.get(str(self._saved.id), ())]
-        if not way and spot.task is None:
+        agent_step, placed = self._line.agent_step, [*self._line.placed.get(str(self._saved.id), ())]
+        if not way and agent_step.task is None:
             answered = [each for one in self._line.answers for each in self._answered(one)]
             return [*self._before(dict(self._line.edits), placed), *answered], []
         target = self._target(way)
@@ -221,7 +221,7 @@ class CopiedStep:
         on_the_way = self._past_attempts(target, way[0].namespace) if way else []
         come = way[0].first_time if way else 0.0
         self._line.stays.append(self._stays([*kept.values()], began, target, come))
-        if spot.task is not None and not way and self._line.edits:
+        if agent_step.task is not None and not way and self._line.edits:
             self._line.copies.append(self._entry(target))
         writes = [
             self._moved(task, channel, value)
@@ -248,7 +248,7 @@ class CopiedStep:
 
     def _entry(self, target: Called) -> Saved:
         """Return the first checkpoint of an item's lane that had none, with what is written there."""
-        line, saved, (place, cursor) = self._line, self._saved, self._line.spot.activation
+        line, saved, (place, cursor) = self._line, self._saved, self._line.agent_step.activation
         began, within = line.new_id(saved.id), line.new_name(self._within)
         task = self._new_task(place.node, target.number)
         first = start(line.tree, place, cursor[: len(counts_around(place)) + 1])
@@ -373,11 +373,11 @@ class CopiedStep:
         """Return the task in which the visit is."""
         if way:
             return self._called[task_in(parts_of(way[0].namespace)[len(parts_of(self._within))])]
-        spot = self._line.spot
-        if spot.task:
-            return self._called[spot.task]
-        place, cursor = spot.activation
-        return Called("", place.node, _number(place, cursor), spot.visit.address, place, 0.0, {})
+        agent_step = self._line.agent_step
+        if agent_step.task:
+            return self._called[agent_step.task]
+        place, cursor = agent_step.activation
+        return Called("", place.node, _number(place, cursor), agent_step.visit.address, place, 0.0, {})
 
     def _moved(self, task: str, channel: str, value: Any) -> PendingWrite:
         """Return a write as it is on the new line."""
@@ -426,9 +426,9 @@ class CopiedStep:
                     found[task] = Called(task, name, number, at, lane, when, came)
             if len(found) == len(ids):
                 return found
-        position, spot = self._saved.position, self._line.spot
+        position, agent_step = self._saved.position, self._line.agent_step
         is_changed = position is not None and position["tree"] != self._line.tree.fingerprint
-        if is_changed and spot.saved is self._saved and spot.task is None:
+        if is_changed and agent_step.saved is self._saved and agent_step.task is None:
             return found  # all of it runs again, and the tree may have no such lane any more
         raise LangGraphChangedError(version("langgraph"), self._node)
 
@@ -500,7 +500,7 @@ def _call_in(target: Called) -> object:
 
 
 def _time(note: Note) -> float:
-    return note.moment.time if note.moment else inf
+    return note.order.time if note.order else inf
 
 
 def _first_position(first: Saved) -> Position:

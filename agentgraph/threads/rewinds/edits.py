@@ -142,7 +142,7 @@ def _placed_at(saved: Saved) -> dict[str, BaseMessage]:
 def _needed(line: NewLine, saved: Saved, way: Sequence[Saved]) -> Iterator[tuple[str, BaseMessage]]:
     """Yield the messages that tasks of a step have given on which the visit depends, with the task."""
     place = line.tree.by_node.get(saved.next_node or "")
-    if place is not None and (way or line.spot.task is not None):
+    if place is not None and (way or line.agent_step.task is not None):
         for task in CopiedStep(line, saved, place).needed(way):
             yield from ((task.id, each) for each in task.result["messages"])
 
@@ -203,8 +203,8 @@ def _check_not_later(saver: ThreadSaver, target: FoundVisit, message: BaseMessag
     if message.id and message.id in ids:
         raise AgentGraphError(
             f"thread {shown(saver.thread_id)}: the message {shown(message.id)} in messages= is not "
-            f"before {target.spot.visit.address}, or not in what is seen there; go back to what comes "
-            "after it, or leave it out"
+            f"before {target.agent_step.visit.address}, or not in what is seen there; go back to what "
+            "comes after it, or leave it out"
         )
 
 

@@ -166,8 +166,8 @@ async def plans(
         await check_new(runs.thread(to), copies)
         given_options = {key: given[key] for key in _OPTIONS if key in given}
         options = RunOptions(False, **given_options, later=later)
-        spots = Story(runs.tree, copies).steps
-        kept = sum(spot.visit.duration is not None for spot in spots)
+        agent_steps = Story(runs.tree, copies).steps
+        kept = sum(agent_step.visit.duration is not None for agent_step in agent_steps)
         several.append(Plan(name, runs, to, copies, options, kept))
     return several
 

@@ -44,11 +44,11 @@ class NewLine(Draft):
 
     def way(self) -> list[Saved]:
         """Return the checkpoints from which steps ran that have the visit in them, the root's first."""
-        if not self.spot.saved.namespace:
+        if not self.agent_step.saved.namespace:
             return [self.root]
         by_key = {(ns, each.id): each for ns, ln in self.lanes.items() for each in ln}
-        parents = sorted(parents_of(self.spot.saved).items(), key=_depth)
-        return [*(by_key[key] for key in parents if key in by_key), self.spot.saved]
+        parents = sorted(parents_of(self.agent_step.saved).items(), key=_depth)
+        return [*(by_key[key] for key in parents if key in by_key), self.agent_step.saved]
 
     def plan(
         self,

@@ -29,7 +29,7 @@ from agentgraph.journal.lines import is_foreign, known_thread, leading_checkpoin
 from agentgraph.journal.pending import UNANSWERED, answers_by_id, names_of
 from agentgraph.journal.saved import Saved, keeps_state
 from agentgraph.journal.schema import RECEIVED, RESUMED, REWOUND, Rewound, StateCopy
-from agentgraph.journal.steps import Spot
+from agentgraph.journal.steps import AgentStep
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.visits import FoundVisit, VisitQuery, find, is_step
 from agentgraph.safe_repr import shown
@@ -139,7 +139,7 @@ async def new_line(saver: ThreadSaver, back: RewindArguments) -> Prepared:
     divided = await _compared(saver, target, line)
     was, now = (entries_of(saver.tree, each) for each in divided)
     gone = _gone(was, now, await unheard(saver), changed)
-    gone["at"], gone["states"] = target.spot.visit.address, states
+    gone["at"], gone["states"] = target.agent_step.visit.address, states
     if (again := gone["again"]) is not None:
         gone["since"] = await _first_with(saver, target, again)
     last = max(map(number_of, [*was, *now, *head.notes, *line.root.notes]), default=0)
@@ -199,10 +199,10 @@ async def _planned(saver: ThreadSaver, back: RewindArguments, *, has_new_ids: bo
     target = await find(saver, VisitQuery(saver.tree, back.at, back.turn, asks))
     version = saver.saver.get_next_version(None, None)
     states = await kept_states(saver, target)
-    own = saver.tree, target.story.every, target.spot, back.siblings, version, states.on_line
+    own = saver.tree, target.story.every, target.agent_step, back.siblings, version, states.on_line
     line = NewLine(*own, has_new_ids=has_new_ids)
-    answers, later = _answers(saver, target.spot, back.answers)
-    edits, began = _edits(saver, target.spot, back), str(target.spot.saved.id)
+    answers, later = _answers(saver, target.agent_step, back.answers)
+    edits, began = _edits(saver, target.agent_step, back), str(target.agent_step.saved.id)
     changed = await _messages(saver, head, target, line, back)
     edits += [("messages", [*changed.added])] if changed.added else []
     try:
@@ -244,19 +244,19 @@ async def _check_tree(
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
-    position, spot, tree = target.spot.saved.position, target.spot, saver.tree
+    position, agent_step, tree = target.agent_step.saved.position, target.agent_step, saver.tree
     if position is None or (position["tree"] == tree.fingerprint and is_of(tree, line.root)):
         return
     began = str(line.root.id)
     whole = await _whole_line(saver, target)
     every = [*inside, *(each for each in whole if each.root_id < began)]
-    here = [] if spot.task is None else [spot.visit.node]
+    here = [] if agent_step.task is None else [agent_step.visit.node]
     check_tree(saver, every, line.root, position["tree"], "" if here else own, here)
 
 
 def _may_stay(target: FoundVisit) -> list[Saved]:
     """Return the checkpoints of the root's step that has a visit, without what came after it."""
-    saved = target.spot.saved
+    saved = target.agent_step.saved
     lane, own = saved.namespace, saved.id
     inside = (each for each in target.story.every if each.root_id == saved.root_id)
     return [each for each in inside if each.namespace != lane or each.id <= own]
@@ -269,23 +269,27 @@ async def _whole_line(saver: ThreadSaver, target: FoundVisit) -> Sequence[Saved]
     return target.story.every
 
 
-def _edits(saver: ThreadSaver, spot: Spot, back: RewindArguments) -> list[tuple[str, object]]:
+def _edits(
+    saver: ThreadSaver, agent_step: AgentStep, back: RewindArguments
+) -> list[tuple[str, object]]:
     """Return the channels but `messages`, and their values, that are written before a visit."""
     given = as_input((), back.values)
     edits: list[tuple[str, object]] = []
     if values := saver.saved_values(given.get("values")):
-        is_inner = bool(spot.saved.namespace) or spot.task is not None
+        is_inner = bool(agent_step.saved.namespace) or agent_step.task is not None
         write = Write(by="", values=dict(values))
         edits.append(("values", [write] if is_inner else values))
-        position = spot.saved.position
-        if spot.task is None and position is not None and (tasks := position.get("tasks")):
+        position = agent_step.saved.position
+        if agent_step.task is None and position is not None and (tasks := position.get("tasks")):
             edited = [written(task, [write], saver.reducers) for task in tasks]
             rest = {name: each for name, each in position.items() if name != "told"}
             edits += [("position", {**rest, "tasks": edited})] if edited != tasks else []
     return edits
 
 
-def _answers(saver: ThreadSaver, spot: Spot, answers: object) -> tuple[list[Answer], dict[str, object]]:
+def _answers(
+    saver: ThreadSaver, agent_step: AgentStep, answers: object
+) -> tuple[list[Answer], dict[str, object]]:
     """Return the new answers to the questions of a visit, and those to questions that come later.
 
     Raises:
@@ -294,7 +298,7 @@ def _answers(saver: ThreadSaver, spot: Spot, answers: object) -> tuple[list[Answ
     """
     if answers is UNANSWERED:
         return [], {}
-    asked = _asked_at(spot)
+    asked = _asked_at(agent_step)
     questions = [question_of(saver.tree, question_note(each.question)) for each in asked]
     names = {name for each in questions for name in names_of(each)}
     given = keyed_as_known(saver.tree, answers) if isinstance(answers, Mapping) else {}
@@ -307,7 +311,7 @@ def _answers(saver: ThreadSaver, spot: Spot, answers: object) -> tuple[list[Answ
         answers = {key: answer for key, answer in given.items() if key not in later}
     if not asked and (answers or not later):
         raise UnknownInterruptError(
-            f"thread {shown(saver.thread_id)}: nothing was asked at {spot.visit.address}; leave "
+            f"thread {shown(saver.thread_id)}: nothing was asked at {agent_step.visit.address}; leave "
             "answers= out, or go back to where it was",
             saver.thread_id,
         )
@@ -316,19 +320,19 @@ def _answers(saver: ThreadSaver, spot: Spot, answers: object) -> tuple[list[Answ
     return [each._replace(answer=by_id[each.question.id]) for each in chosen], later
 
 
-def _asks(spot: Spot) -> bool:
-    return bool(_asked_at(spot))
+def _asks(agent_step: AgentStep) -> bool:
+    return bool(_asked_at(agent_step))
 
 
-def _asked_at(spot: Spot) -> list[Answer]:
+def _asked_at(agent_step: AgentStep) -> list[Answer]:
     """Return the questions of a visit, still without new answers."""
     asked: dict[str, Answer] = {}
-    if spot.task is None:
-        own, by_task = spot.saved.task, spot.saved.writes
+    if agent_step.task is None:
+        own, by_task = agent_step.saved.task, agent_step.saved.writes
         for task in sorted(by_task, key=lambda each: each != own):  # those of its tasks last
             given = by_task[task].get(RESUME, ())
             for question in by_task[task].get(INTERRUPT, ()):
-                if asker_of(question.response_schema).address == spot.visit.address:
+                if asker_of(question.response_schema).address == agent_step.visit.address:
                     asked[question.id] = Answer(task, question, given)
     return [*asked.values()]
 
