@@ -77,7 +77,7 @@ def as_json(value: object, *, in_ascii: bool = False) -> str:
         return shown(value)
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the text of an exception; its `repr` if the text is empty or fails."""
     try:
         text = str(error)
@@ -88,7 +88,7 @@ def said(error: BaseException) -> str:
 
 def reason(error: BaseException) -> str:
     """Return the first line of the text of an exception, to put in brackets."""
-    return cut(said(error).partition("\n")[0], LONGEST)
+    return cut(error_text(error).partition("\n")[0], LONGEST)
 
 
 def cut(text: str, longest: int) -> str:

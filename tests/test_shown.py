@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import agentgraph as ag
 from agentgraph.graph.failures import Failure, failures, mark_failure
-from agentgraph.safe_repr import LONGEST, as_json, said, shown
+from agentgraph.safe_repr import LONGEST, as_json, error_text, shown
 from agentgraph.testing import call, calls
 
 DATA = st.recursive(
@@ -59,7 +59,10 @@ def test_an_ordinary_value_is_shown_as_its_repr_and_cut_where_it_is_long(value: 
 
 def test_a_value_without_a_repr_is_shown_by_its_type() -> None:
     assert (shown(MUTE), shown([1, MUTE])) == (SHOWN, "<list, whose repr fails>")
-    assert (said(KeyError()), said(MuteError())) == ("KeyError()", "<MuteError, whose repr fails>")
+    assert (error_text(KeyError()), error_text(MuteError())) == (
+        "KeyError()",
+        "<MuteError, whose repr fails>",
+    )
     assert repr(ag.Ask(MUTE)) == f"Ask(value={SHOWN}, response_schema=None)"
     assert repr(ag.Custom({"n": 1})) == "Custom(data={'n': 1})"
     assert repr(ag.SetValues(n=MUTE)) == f"SetValues(n={SHOWN})"
@@ -80,7 +83,7 @@ def test_a_value_inside_itself_a_deep_one_and_a_huge_one_are_shown() -> None:
 def test_lone_surrogates_can_be_written() -> None:
     odd = type("Odd", (), {"__repr__": lambda self: "odd \ud800"})()
     assert shown(odd) == "odd \\ud800"
-    assert said(ValueError("odd \ud800")) == "odd \\ud800"
+    assert error_text(ValueError("odd \ud800")) == "odd \\ud800"
 
 
 def test_arguments_are_shown_as_json_whatever_their_objects_do() -> None:

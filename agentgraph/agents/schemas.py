@@ -24,7 +24,7 @@ from typing_extensions import is_typeddict
 
 from agentgraph.agents.signals import JsonSchema, ResponseSchema
 from agentgraph.errors import AgentGraphError, InvalidOutputError
-from agentgraph.safe_repr import cut, reason, said, shown
+from agentgraph.safe_repr import cut, error_text, reason, shown
 
 if TYPE_CHECKING:
     from jsonschema import FormatChecker
@@ -266,7 +266,7 @@ def plain_at(where: str, named: str, value: object) -> Any:
 
 def _no_form(value: object, error: Exception) -> str:
     return (
-        f"{shown(value)} has no JSON form ({said(error)}); use plain data: strings, numbers, "
+        f"{shown(value)} has no JSON form ({error_text(error)}); use plain data: strings, numbers, "
         "lists, dicts"
     )
 

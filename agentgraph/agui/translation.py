@@ -33,7 +33,7 @@ from agentgraph.agui.steps import Steps
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.events import Interrupt as Question
 from agentgraph.graph.values import OVERWRITE, is_deletion
-from agentgraph.safe_repr import said
+from agentgraph.safe_repr import error_text
 
 
 class Translator:
@@ -117,7 +117,7 @@ class Translator:
         """Yield the end of a run that failed."""
         yield from self._end_all()
         yield RunErrorEvent(
-            message=plain_text(said(error)), code=type(error).__name__, usage=self._usage_of_run()
+            message=plain_text(error_text(error)), code=type(error).__name__, usage=self._usage_of_run()
         )
 
     def _what(self, event: AgentEvent) -> Iterator[BaseEvent]:

@@ -27,7 +27,7 @@ from agentgraph.errors import AgentGraphError, MissingValueError, ValueConflictE
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.savers.urls import without_password
-from agentgraph.safe_repr import said
+from agentgraph.safe_repr import error_text
 from agentgraph.show.lines import one_line, without_controls
 from agentgraph.show.screens import Lines, Terminal, is_live, text_console
 from agentgraph.show.watching import watch
@@ -244,7 +244,7 @@ class Session:
             raise error
         if self._with_traceback:
             self._screen.note(_indented("".join(traceback.format_exception(error)).rstrip()))
-        self._screen.note(_indented(f"Failed: {type(error).__name__}: {said(error)}"))
+        self._screen.note(_indented(f"Failed: {type(error).__name__}: {error_text(error)}"))
         for note in _own_notes(error):
             self._screen.note(_indented(f"  {note}"))
         if not (self._with_traceback or isinstance(error, AgentGraphError)):

@@ -145,7 +145,7 @@ class Translator:
         waiting: Mapping[str, AgentEvent] | None = None,
         paths: RunPaths | None = None,
         typed: Callable[[Mapping[str, object]], dict[str, object]] = dict,
-        former: Callable[[EventOrder], RunPaths] | None = None,
+        former_paths: Callable[[EventOrder], RunPaths] | None = None,
     ) -> None:
         """Make a translator for one run.
 
@@ -161,8 +161,8 @@ class Translator:
         """
         self._tree, self._thread_id, self._node, self._typed = tree, thread_id, node, typed
         self._paths = paths or RunPaths(tree)
-        self._chains = Chains() if self._paths.has_chains or former is not None else None
-        self._former = former
+        self._chains = Chains() if self._paths.has_chains or former_paths is not None else None
+        self._former_paths = former_paths
         self._begun: dict[str, dict[str, None]] = {}
         self._failed: dict[str, Failure] = {}
         self._asked = dict(waiting or {})
@@ -265,11 +265,11 @@ class Translator:
         if isinstance(entry, Note):
             if entry.kind == "values":
                 entry = entry._replace(data=self._typed(entry.data))
-            at, what = entry.address, _what(self._tree, entry)
+            at, what = entry.address, _note_field(self._tree, entry)
         else:
             at, what = address_of(entry) or "", {"output": Output(message=entry)}
             if self._chains is not None and order and (names := transferred_in(entry)):
-                tree = None if self._former is None else self._former(order).tree
+                tree = None if self._former_paths is None else self._former_paths(order).tree
                 self._learn_names(at, order.turn, names, tree=tree)
         cursor = self._next_cursor() if order is None else cursor_of(order.number)
         return self._event(at or root_address(self._tree), entry.id or "", order, cursor, **what)
@@ -296,7 +296,7 @@ class Translator:
                 if self._failed:  # what has ended since has not failed
                     rest = self._failed.items()
                     self._failed = {at: why for at, why in rest if speaker_at(at) != place.name}
-                told = told_in(update) if update else []
+                told = emitted_in(update) if update else []
                 if len(told) > 1:
                     told.sort(key=lambda each: each[0].number)
                 for order, entry in told:
@@ -342,7 +342,7 @@ class Translator:
                 return
             self._asked[entry.id] = event
             yield from self._unfinished([entry.address])
-            yield from self._void(entry.address, [entry.id] if before else [])
+            yield from self._discarded(entry.address, [entry.id] if before else [])
         if begun := self._begun.get(event.address):
             for each in (
                 [event.id] if event.message else (event.action and event.action.discarded) or ()
@@ -361,10 +361,10 @@ class Translator:
     def _unfinished(self, addresses: Iterable[str]) -> Iterator[AgentEvent]:
         """Void the chunks at some addresses that no whole message followed."""
         for at in addresses:
-            yield from self._void(at, [*self._begun.pop(at, ())])
+            yield from self._discarded(at, [*self._begun.pop(at, ())])
 
     def _chunk(self, at: str | None, chunk: object, before: EventOrder) -> Iterator[AgentEvent]:
-        if not (at and isinstance(chunk, AIMessageChunk) and _says(chunk)):
+        if not (at and isinstance(chunk, AIMessageChunk) and _has_content(chunk)):
             return
         if self._is_chat(at) and (chunk.id or "") not in self._begun.get(at, ()):
             yield from self._unfinished([at])  # its models are asked one at a time
@@ -397,9 +397,9 @@ class Translator:
         told = [each for each in ids if each in begun]
         for each in told:
             del begun[each]
-        yield from self._void(at, told)
+        yield from self._discarded(at, told)
 
-    def _void(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
+    def _discarded(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
         if ids:
             action = Action(discarded=tuple(ids))
             yield self._event(at, str(uuid4()), self.last, self._next_cursor(), action=action)
@@ -422,7 +422,9 @@ class Translator:
         self, at: str, event_id: str, order: EventOrder | None, cursor: str, **what: Any
     ) -> AgentEvent:
         turn, step, time = (order.turn, order.step, order.time) if order else (None, None, None)
-        paths = self._paths if self._former is None or order is None else self._former(order)
+        paths = (
+            self._paths if self._former_paths is None or order is None else self._former_paths(order)
+        )
         name, path = speaker_at(at), paths.of(at, turn, self._chains)
         return AgentEvent(
             agent_name=name,
@@ -445,7 +447,7 @@ def question_note(asked: Any) -> Note:
     return Note(asked.id, "interrupted", data, asker.address or "", asker.order)
 
 
-def told_in(written: Mapping[str, Any]) -> list[tuple[EventOrder, Entry]]:
+def emitted_in(written: Mapping[str, Any]) -> list[tuple[EventOrder, Entry]]:
     """Return the messages and notes in what a node wrote, or in a task's result, with their orders."""
     told: list[tuple[EventOrder, Entry]] = []
     messages = written.get("messages")
@@ -466,7 +468,7 @@ def is_of_an_agent(error: BaseException) -> bool:
     return bool(failures(error)) or (isinstance(error, Exception) and not is_of_saver)
 
 
-def _what(tree: Tree, note: Note) -> dict[str, object]:
+def _note_field(tree: Tree, note: Note) -> dict[str, object]:
     """Return the field of an event that a note fills."""
     match note.kind:
         case "custom":
@@ -498,7 +500,7 @@ def question_of(tree: Tree, note: Note) -> Interrupt:
     )
 
 
-def _says(chunk: AIMessageChunk) -> bool:
+def _has_content(chunk: AIMessageChunk) -> bool:
     """Return whether a chunk adds anything: text, a piece of a call, or reasoning."""
     reasons = "reasoning_content" in chunk.additional_kwargs
     return bool(chunk.content or chunk.tool_call_chunks or reasons)

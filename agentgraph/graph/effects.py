@@ -122,7 +122,7 @@ def effect_of(
     effect = TABLE[giver][owner][column]
     if was is None:
         return effect if column else "nothing"
-    if column and (is_reply or (effect == "replaced" and gives_way(message, was, answered))):
+    if column and (is_reply or (effect == "replaced" and must_not_replace(message, was, answered))):
         return TABLE[giver]["nobody"][column]
     match effect:
         case "taken back" if address_of(was) is not None and not _is_word(was):
@@ -134,7 +134,7 @@ def effect_of(
     return effect
 
 
-def gives_way(message: BaseMessage, was: BaseMessage, answered: Collection[str] = ()) -> bool:
+def must_not_replace(message: BaseMessage, was: BaseMessage, answered: Collection[str] = ()) -> bool:
     """Return whether a message must not take the place of the one that has its id.
 
     Args:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, NoReturn, TypedDict
 
 from agentgraph.agents.schemas import plain
 from agentgraph.errors import AgentGraphError
-from agentgraph.safe_repr import said, shown_error
+from agentgraph.safe_repr import error_text, shown_error
 
 _KEY = "agentgraph_failures"
 _ASKED = "agentgraph_asked"
-_AT_BORDER = "agentgraph_at_border"
+_AT_BOUNDARY = "agentgraph_at_border"
 _OF_RUN = "agentgraph_of_run"
 _ANSWERS = "agentgraph_answers"
 _AFTER_NAME = "/#[{("
@@ -51,11 +51,11 @@ def mark_failure(error: BaseException, address: str, agent_name: str, step: str 
     """
     if _arose_inside(error, address, step) or isinstance(error, KeyboardInterrupt):
         return error
-    _kept_on(error).pop(_AT_BORDER, None)
+    _attributes_dict(error).pop(_AT_BOUNDARY, None)
     marked = error
     if isinstance(error, Exception) and not _can_travel(error):
-        marked = _stand_in(error, address)
-    _kept_on(marked)[_KEY] = [Failure(address, shown_error(marked), step)]
+        marked = _savable_error(error, address)
+    _attributes_dict(marked)[_KEY] = [Failure(address, shown_error(marked), step)]
     add_note(marked, f"This happened in the agent {agent_name!r}, at {address}.")
     return marked
 
@@ -78,32 +78,32 @@ def is_within(address: str, outer: str) -> bool:
 
 def add_note(error: BaseException, note: str) -> None:
     """Add a note to an exception, also to one that takes no attributes."""
-    _kept_on(error).setdefault("__notes__", []).append(note)
+    _attributes_dict(error).setdefault("__notes__", []).append(note)
 
 
 def mark_boundary(error: BaseException) -> None:
     """Write on `error` that its agent had ended before: to run the agent again would not help."""
-    _kept_on(error)[_AT_BORDER] = True
+    _attributes_dict(error)[_AT_BOUNDARY] = True
 
 
 def arose_at_boundary(error: BaseException) -> bool:
     """Return whether `error` arose after its agent had ended."""
-    return getattr(error, _AT_BORDER, False)
+    return getattr(error, _AT_BOUNDARY, False)
 
 
 def join_failures(error: BaseException, errors: Sequence[BaseException]) -> None:
     """Write the failures of several errors, in order, on the one that is raised for all."""
-    _kept_on(error)[_KEY] = [failure for each in errors for failure in failures(each)]
+    _attributes_dict(error)[_KEY] = [failure for each in errors for failure in failures(each)]
 
 
-def keep_failures(error: BaseException, marks: Sequence[Failure]) -> None:
+def attach_failures(error: BaseException, marks: Sequence[Failure]) -> None:
     """Write failures on `error`, for `failures` to return."""
-    _kept_on(error)[_KEY] = list(marks)
+    _attributes_dict(error)[_KEY] = list(marks)
 
 
 def failures(error: BaseException) -> list[Failure]:
     """Return the failures that `error` is raised for."""
-    marks: list[Failure] = _kept_on(error).get(_KEY, [])
+    marks: list[Failure] = _attributes_dict(error).get(_KEY, [])
     return marks
 
 
@@ -113,7 +113,7 @@ def is_fatal(error: BaseException) -> bool:
     It is not an `Exception`, or it is the run's, and so nobody's failure; or it is that of an agent
     around who could handle it.
     """
-    return not isinstance(error, Exception) or bool(_kept_on(error).get(_OF_RUN))
+    return not isinstance(error, Exception) or bool(_attributes_dict(error).get(_OF_RUN))
 
 
 def mark_of_limited(error: BaseException, inside: frozenset[str] | None) -> None:
@@ -123,31 +123,31 @@ def mark_of_limited(error: BaseException, inside: frozenset[str] | None) -> None
         error: The error.
         inside: The names of the agent with the limits and of all below it; None for the run.
     """
-    _kept_on(error)[_OF_RUN] = inside or True
+    _attributes_dict(error)[_OF_RUN] = inside or True
 
 
-def keep_answer(error: BaseException, asked: object, *, answer: bool) -> None:
+def attach_answer(error: BaseException, asked: object, *, answer: bool) -> None:
     """Write on `error` what was answered about it."""
-    _kept_on(error).setdefault(_ANSWERS, {})[id(asked)] = answer
+    _attributes_dict(error).setdefault(_ANSWERS, {})[id(asked)] = answer
 
 
-def kept_answer(error: BaseException, asked: object) -> bool | None:
+def take_answer(error: BaseException, asked: object) -> bool | None:
     """Return what was answered about `error`, once; None if nothing was."""
-    answers: dict[int, bool] = _kept_on(error).get(_ANSWERS, {})
+    answers: dict[int, bool] = _attributes_dict(error).get(_ANSWERS, {})
     answer = answers.pop(id(asked), None)
     if not answers:
-        _kept_on(error).pop(_ANSWERS, None)
+        _attributes_dict(error).pop(_ANSWERS, None)
     return answer
 
 
 def mark_of_run(error: BaseException) -> None:
     """Write on `error` that it is the run's, so that nothing in the tree handles it."""
-    _kept_on(error)[_OF_RUN] = True
+    _attributes_dict(error)[_OF_RUN] = True
 
 
-def leave_run(error: BaseException) -> None:
+def unmark_run(error: BaseException) -> None:
     """Remove that mark where `error` leaves its run: it may fail an agent of another run."""
-    _kept_on(error).pop(_OF_RUN, None)
+    _attributes_dict(error).pop(_OF_RUN, None)
 
 
 def leave_limited(error: BaseException, outer: str) -> None:
@@ -157,12 +157,12 @@ def leave_limited(error: BaseException, outer: str) -> None:
         error: The error, as it leaves a lane.
         outer: The name of the agent that runs the lane.
     """
-    inside = _kept_on(error).get(_OF_RUN)
+    inside = _attributes_dict(error).get(_OF_RUN)
     if isinstance(inside, frozenset) and outer not in inside:
-        leave_run(error)
+        unmark_run(error)
 
 
-def _kept_on(error: BaseException) -> dict[str, Any]:
+def _attributes_dict(error: BaseException) -> dict[str, Any]:
     """Return the attributes of an exception, even if its class overrides attribute access."""
     attributes: dict[str, object] = object.__getattribute__(error, "__dict__")
     return attributes
@@ -179,7 +179,7 @@ def _can_travel(error: Exception) -> bool:
     return True
 
 
-def _stand_in(error: Exception, address: str) -> AgentGraphError:
+def _savable_error(error: Exception, address: str) -> AgentGraphError:
     stand_in = AgentGraphError(
         f"{address}: {shown_error(error)} was raised, which cannot be saved; raise an "
         "exception that has a repr and takes attributes"
@@ -195,12 +195,12 @@ def each_once(asked: Iterable[Any]) -> list[Any]:
 
 def keep_asked(error: BaseException, asked: Sequence[object]) -> None:
     """Write on `error` the questions asked at the same time, which nothing else reports."""
-    _kept_on(error)[_ASKED] = list(asked)
+    _attributes_dict(error)[_ASKED] = list(asked)
 
 
 def asked_beside(error: BaseException) -> list[object]:
     """Return the questions that were asked at the same time as the failure."""
-    questions: list[object] = _kept_on(error).get(_ASKED, [])
+    questions: list[object] = _attributes_dict(error).get(_ASKED, [])
     return questions
 
 
@@ -231,9 +231,9 @@ def as_data(error: Exception) -> ErrorData:
     attributes = {name: value for name, value in _attributes(error) if _is_plain(value)}
     return {
         "classes": [[each.__module__, each.__qualname__] for each in classes],
-        "args": list(error.args) if all(map(_is_plain, error.args)) else [said(error)],
+        "args": list(error.args) if all(map(_is_plain, error.args)) else [error_text(error)],
         "attributes": attributes,
-        "said": said(error),
+        "said": error_text(error),
         "failures": [list(each) for each in failures(error)],
     }
 
@@ -245,14 +245,14 @@ def from_data(data: ErrorData) -> Exception:
     >>> isinstance(error, OSError), error
     (True, ConnectionError('down'))
     """
-    error = _made(data)
+    error = _rebuilt(data)
     for name, value in data["attributes"].items():
         object.__getattribute__(error, "__dict__")[name] = value
-    keep_failures(error, [Failure(*each) for each in data["failures"]])
+    attach_failures(error, [Failure(*each) for each in data["failures"]])
     return error
 
 
-def _made(data: ErrorData) -> Exception:
+def _rebuilt(data: ErrorData) -> Exception:
     kind = _kind(data["classes"])
     try:
         error = kind.__new__(kind, *data["args"])

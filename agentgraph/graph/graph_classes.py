@@ -34,7 +34,7 @@ from agentgraph.graph.open_types import Cache, Graph
 from agentgraph.graph.saving import saved_input
 from agentgraph.graph.stored_values import LATER, checked
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
-from agentgraph.graph.unstamped import Admitted, from_outside
+from agentgraph.graph.unstamped import StampedInput, from_outside
 from agentgraph.graph.values import Reducers, check_mapping, in_order, unlike_message
 from agentgraph.tree.places import Tree
 
@@ -210,7 +210,7 @@ class RootGraph(OwnedGraph):
         graph_input = from_outside(input)
         values = _values_in(graph_input)
         if values is not None:
-            if not isinstance(graph_input, Admitted):
+            if not isinstance(graph_input, StampedInput):
                 check_mapping(values)
             values = self._saved(values, saver)
             graph_input = self._checked(_with(graph_input, "values", values), values)
@@ -416,7 +416,7 @@ def _values_in(graph_input: object) -> object:
 
 def _may_repeat(graph_input: object) -> bool:
     """Return whether input may have messages that the thread has."""
-    return not isinstance(graph_input, Admitted) and has_ids(_update_in(graph_input))
+    return not isinstance(graph_input, StampedInput) and has_ids(_update_in(graph_input))
 
 
 def _with(graph_input: Any, name: str, value: object) -> Any:

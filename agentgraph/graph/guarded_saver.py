@@ -47,7 +47,7 @@ _OTHERS = ("delete_thread", "delete_for_runs", "copy_thread", "prune")
 """The other methods that `BaseCheckpointSaver` has, but `get_next_version`."""
 _ENDING = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
 """Exceptions that end a process, a generator or a task: no other takes their place."""
-_WAYS_OUT = {
+_SQLITE_ADVICE = {
     "SQLITE_NOTADB": "it is not a SQLite database: name another file, or put a copy in its place",
     "SQLITE_CORRUPT": "the file is damaged: put a copy in its place, or start another file",
     "SQLITE_BUSY": "another process holds the file: try again when that is done",
@@ -56,7 +56,7 @@ _WAYS_OUT = {
     "SQLITE_FULL": "the disk is full: make room",
     "SQLITE_CANTOPEN": "look whether its folder is there, and the file may be read and written",
 }
-_SQL_WAYS_OUT = {
+_POSTGRES_ADVICE = {
     "42P01": "its tables are not there: call the saver's setup() once",
     "42501": "the user may not do this: have the owner of the tables grant it",
     "25006": "the database is read only: name the server that takes writes",
@@ -87,7 +87,7 @@ class Order:
     def __init__(self) -> None:
         self._lock, self._open = Lock(), set[Future[None]]()
 
-    def kept(
+    def in_order(
         self, method: Callable[..., object], amethod: Callable[..., Awaitable[object]]
     ) -> tuple[Callable[..., object], Callable[..., Awaitable[object]]]:
         """Return a method, sync and async, that waits for the calls that have begun before."""
@@ -276,7 +276,7 @@ class GuardedSaver(Saver):
 
         if not writes or self._order is None:
             return call, acall
-        kept = self._order.kept(call, acall)
+        kept = self._order.in_order(call, acall)
         return self._once(*kept) if name == "put_writes" else kept
 
     def _once(
@@ -350,17 +350,17 @@ def saver_error(error: BaseException, saver: Saver, thread_id: str | None = None
     at = f", the file {path}," if path else f", the database {database}," if database else ""
     whose = f"thread {thread_id!r}: its saver" if thread_id else "the saver"
     named = f"{whose} {type(saver).__name__.lstrip('_')}{at}"
-    if (lack := _lack(error)) is not None:
+    if (lack := _missing_feature(error)) is not None:
         return SaverError(f"{named} {lack}", thread_id=thread_id or None, path=path)
     return SaverError(
         f"{named} failed with {type(error).__name__}: "
-        f"{reason(error)}; {way_out(error)}; what was saved before is kept",
+        f"{reason(error)}; {advice_for(error)}; what was saved before is kept",
         thread_id=thread_id or None,
         path=path,
     )
 
 
-def _lack(error: BaseException) -> str | None:
+def _missing_feature(error: BaseException) -> str | None:
     """Return what a saver does not offer at all, and what to do; None if it only failed."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     said = str(error).strip().partition("\n")[0]
@@ -382,15 +382,15 @@ def _lists_all(frame: FrameType) -> bool:
     return is_list and frame.f_locals.get("config", frame) is None
 
 
-def way_out(error: BaseException) -> str:
+def advice_for(error: BaseException) -> str:
     """Return what to do about an exception of a saver."""
     if isinstance(error, UnreadableError):
-        return error.way_out
+        return error.advice
     code = "_".join(str(getattr(error, "sqlite_errorname", "")).split("_")[:2])
-    if code in _WAYS_OUT:
-        return _WAYS_OUT[code]
-    if (state := getattr(error, "sqlstate", None)) in _SQL_WAYS_OUT:
-        return _SQL_WAYS_OUT[state]
+    if code in _SQLITE_ADVICE:
+        return _SQLITE_ADVICE[code]
+    if (state := getattr(error, "sqlstate", None)) in _POSTGRES_ADVICE:
+        return _POSTGRES_ADVICE[state]
     if any(word in reason(error) for word in _LOST):
         return "try again when the server can be reached"
     if any(word in reason(error) for word in _CLOSED):

@@ -193,7 +193,7 @@ def clock_in(position: Position | None) -> tuple[int, int]:
     return turn, last
 
 
-def moved(position: Position, new: Position) -> Position:
+def reduced_position(position: Position, new: Position) -> Position:
     """Reduce a position and a new one: the new one, with the number of its turn.
 
     A new position with an `outline` begins a turn. One without `next` only adds settled values.
@@ -206,4 +206,4 @@ def moved(position: Position, new: Position) -> Position:
     return {**new, "clock": [turn + ("outline" in new), last]}
 
 
-Where = Annotated[Position | None, moved]
+Where = Annotated[Position | None, reduced_position]

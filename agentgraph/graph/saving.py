@@ -248,7 +248,7 @@ def saved_input(
     """
     saved: dict[str, object] = {}
     for name, value in values.items():
-        typed = reducers.reader(name)
+        typed = reducers.converter(name)
         given = value if typed is None else typed(value)
         try:
             saved[name] = given if serializer is None else read_back(serializer, given, typed)

@@ -70,12 +70,12 @@ class UnreadableError(ValueError):
     """Something that a saver stores cannot be read, or could not be read if it were stored.
 
     Attributes:
-        way_out: What to do about it, or what is the case nevertheless.
+        advice: What to do about it, or what is the case nevertheless.
     """
 
-    def __init__(self, message: str, way_out: str = MALFORMED) -> None:
+    def __init__(self, message: str, advice: str = MALFORMED) -> None:
         super().__init__(message)
-        self.way_out = way_out
+        self.advice = advice
 
 
 class _Failure(threading.local):
@@ -176,7 +176,7 @@ class StrictSerializer(JsonPlusSerializer):
                 except Exception as error:
                     if is_of_a_handler(error):
                         raise
-                    _refuse(error)
+                    _raise_unreadable(error)
             case "null":
                 return None
             case "bytes" | "bytearray" if isinstance(packed, bytes | bytearray):
@@ -231,10 +231,10 @@ class StrictSerializer(JsonPlusSerializer):
         try:
             return self._object(code, self.loads_typed(("msgpack", packed)))
         except Exception as error:
-            _failure.error = self._refusal(code, packed) or error
+            _failure.error = self._class_error(code, packed) or error
             raise
 
-    def _refusal(self, code: int, packed: bytes) -> UnreadableError | None:
+    def _class_error(self, code: int, packed: bytes) -> UnreadableError | None:
         """Return the error for an object whose class is not allowed: what is in it comes second."""
         if code in (EXT_DELTA_SNAPSHOT, EXT_NUMPY_ARRAY):
             return None
@@ -290,7 +290,7 @@ def _cause(error: Exception) -> Exception:
     return failed or error
 
 
-def _refuse(error: Exception) -> NoReturn:
+def _raise_unreadable(error: Exception) -> NoReturn:
     """Raise the error for a value that cannot be unpacked."""
     cause = _cause(error)
     if isinstance(cause, UnreadableError):

@@ -3,7 +3,7 @@
 Each message of an agent carries a stamp, the address at which it was said. What agents see, and all
 events, depend on these stamps, so a client that sends one could say "approved" as the boss. Stamps are
 removed at every entrance: the runner's input, and the input of a compiled graph, wherever that runs.
-Only `Admitted` input keeps them: an object of this process, which no JSON of a client becomes.
+Only `StampedInput` input keeps them: an object of this process, which no JSON of a client becomes.
 """
 
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ _EVENT_KEYS = ("at", "told", "clock")
 """The keys of a position from which events are made."""
 
 
-class Admitted(dict[str, Any]):
+class StampedInput(dict[str, Any]):
     """Input that keeps its stamps: made at the start of a turn, from what the thread has saved."""
 
 
 def from_outside(graph_input: object) -> object:
     """Return input of a graph without stamps: a state, a command, several, or None to continue."""
-    if isinstance(graph_input, Admitted):
+    if isinstance(graph_input, StampedInput):
         return graph_input
     if isinstance(graph_input, list | tuple):
         return [from_outside(each) for each in graph_input]

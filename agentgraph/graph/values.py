@@ -226,11 +226,11 @@ class Reducers:
         except ValueError:
             return value
 
-    def reader(self, name: str) -> Callable[[object], object] | None:
+    def converter(self, name: str) -> Callable[[object], object] | None:
         """Return what gives a value its declared type; None if it has none."""
         return partial(self.typed, name) if name in self.fields else None
 
-    def is_settled(self, name: str) -> bool:
+    def saves_result(self, name: str) -> bool:
         """Return whether what the reducer of a value returned is saved in place of what it took."""
         return name in self.channels and not _is_pure(self.channels[name])
 
@@ -313,7 +313,7 @@ class Reducers:
         names = {name for each in several for name in each if self._is_unsettled(name, each, values)}
         if names:
             merged = self.merged(values, several) if merged is None else merged
-            settled = {name: self._settled(name, merged) for name in names}
+            settled = {name: self._replacement(name, merged) for name in names}
             writes = [
                 {k: settled.pop(k, _NONE) if k in names else v for k, v in each.items()}
                 for each in several
@@ -367,7 +367,7 @@ class Reducers:
             return not _is_pure(channel)
         return not (_have_ids(value) and (values is None or _have_ids(values.get(name, ()))))
 
-    def _settled(self, name: str, merged: Mapping[str, object]) -> object:
+    def _replacement(self, name: str, merged: Mapping[str, object]) -> object:
         """Return what replaces a value by that after the update."""
         if name not in merged:
             return dict(DELETE)

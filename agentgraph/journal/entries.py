@@ -7,7 +7,7 @@ thread. What a later `discarded` entry names, by id or by step, is left out.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from agentgraph.events.translation import question_note, told_in
+from agentgraph.events.translation import emitted_in, question_note
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.stamps import (
     ANSWERED,
@@ -118,7 +118,7 @@ def entries_at(saved: Saved) -> Iterator[Entry]:
 
 def _entries_in(written: Mapping[str, object]) -> Iterator[Entry]:
     """Yield the entries in what was written; before an edited message what makes the old one void."""
-    for order, entry in told_in(written):
+    for order, entry in emitted_in(written):
         if not isinstance(entry, Note) and is_edited(entry):
             before = order._replace(number=order.number - 1)
             yield Note(str(entry.id), "discarded", [entry.id], "", before)

@@ -25,7 +25,7 @@ from agentgraph.graph.nodes.spending import LEAVE, Counts
 from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.task_ids import joined
-from agentgraph.graph.unstamped import Admitted
+from agentgraph.graph.unstamped import StampedInput
 from agentgraph.graph.values import check_mapping
 from agentgraph.journal.changed_trees import open_thread, read_thread
 from agentgraph.journal.lines import (
@@ -151,7 +151,7 @@ async def pending_at(saver: ThreadSaver, saved: Saved) -> list[Interrupt]:
 
 async def resumption(
     saver: ThreadSaver, answers: object, values: Mapping[str, object] | None
-) -> Resumption | Command[str] | Admitted | None:
+) -> Resumption | Command[str] | StampedInput | None:
     """Check answers, and return the input with which LangGraph resumes.
 
     Values for a turn that has not begun are part of its input: they count after those that it has.
@@ -168,7 +168,7 @@ async def resumption(
     named = answers_by_id(saver, questions, answers)
     values = saver.saved_values(values)
     if values and (begun := saved.begun_input) is not None:
-        return Admitted({**begun, "values": [*begun["values"], values]})
+        return StampedInput({**begun, "values": [*begun["values"], values]})
     update: dict[str, object] | None = {"values": values} if values else None
     if update and saved.next_node:  # at its node values may settle a conflict
         update["position"] = {"settled": values}

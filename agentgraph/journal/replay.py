@@ -189,7 +189,7 @@ def events_from(
     tree, several = saver.tree, [*every]
     former = former_paths(saver.paths, several)
     typed = saver.reducers.all_typed
-    translator = Translator(tree, saver.thread_id, paths=saver.paths, typed=typed, former=former)
+    translator = Translator(tree, saver.thread_id, paths=saver.paths, typed=typed, former_paths=former)
     has_chains = tree.has_transfers or former is not None
     ends = [each for each in _ends(several) if "clock" in each] if has_chains else []
     positions = deque(sorted(ends, key=clock_in))

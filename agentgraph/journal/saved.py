@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.constants import START
 
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
-from agentgraph.graph.lane_position import Position, clock_in, moved
+from agentgraph.graph.lane_position import Position, clock_in, reduced_position
 from agentgraph.graph.nodes.lane import FormerAttempt, attempts_in
 from agentgraph.graph.stamps import Note, note_of, step_name
 from agentgraph.graph.task_ids import node_task
@@ -125,7 +125,11 @@ class Saved(CheckpointTuple):
         position: Position | None = self.checkpoint["channel_values"].get("position")
         if (begun := self._turn_input) is None:
             return position
-        return moved(position, begun["position"]) if position else cast(Position, begun["position"])
+        return (
+            reduced_position(position, begun["position"])
+            if position
+            else cast(Position, begun["position"])
+        )
 
     @cached_property
     def clock(self) -> tuple[int, int]:
@@ -179,7 +183,7 @@ class Saved(CheckpointTuple):
 
     @property
     def begun_input(self) -> dict[str, Any] | None:
-        """The input of the turn that begins after it, in the form of `Admitted`.
+        """The input of the turn that begins after it, in the form of `StampedInput`.
 
         If the step that reads it has ended, its messages have the ids that they got there. None if no
         turn of a tree begins there.

@@ -38,7 +38,7 @@ from langgraph.errors import GraphDrained
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
-from agentgraph.graph.failures import failures, leave_run
+from agentgraph.graph.failures import failures, unmark_run
 from agentgraph.graph.guarded_saver import GuardedSaver, SaverFailure, saver_error
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.outside import is_collecting, is_within, outside
@@ -241,7 +241,7 @@ class Execution:
             self.received = self.received if was_stopped or self.is_closed else ALL
         elif isinstance(error, KeyboardInterrupt):
             yield from translator.unfinished()
-        leave_run(error)
+        unmark_run(error)
         try:
             raise error
         finally:

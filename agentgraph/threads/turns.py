@@ -50,7 +50,7 @@ from agentgraph.graph.paired_calls import call_id, calls_of, in_call_order, unan
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.task_results import TAG
-from agentgraph.graph.unstamped import Admitted, unstamped
+from agentgraph.graph.unstamped import StampedInput, unstamped
 from agentgraph.graph.values import check_mapping, maps_in
 from agentgraph.journal.late_calls import late_results, named_results
 from agentgraph.journal.lines import (
@@ -92,7 +92,7 @@ class Salvage(NamedTuple):
     middleware: list[RecordChanges]
 
 
-def as_input(messages: Input, values: Mapping[str, object] | None) -> Admitted:
+def as_input(messages: Input, values: Mapping[str, object] | None) -> StampedInput:
     """Return the input of a compiled tree, without stamps.
 
     Raises:
@@ -108,7 +108,7 @@ def as_input(messages: Input, values: Mapping[str, object] | None) -> Admitted:
             f"{shown(messages)} cannot be read as messages ({reason(error)}); pass a text, a LangChain "
             "message, or a list of messages"
         ) from error
-    turn = Admitted(messages=detached(unstamped(converted)))
+    turn = StampedInput(messages=detached(unstamped(converted)))
     if values is not None:
         check_mapping(values)
         turn |= {"values": detached(dict(values))} if values else {}
@@ -130,7 +130,7 @@ async def new_turn(
     values: Mapping[str, object] | None,
     drop_pending: bool,
     waiting: Sequence[BaseMessage] = (),
-) -> Admitted:
+) -> StampedInput:
     """Return the input of a new turn, with what is salvaged of an unfinished one.
 
     Args:
@@ -172,7 +172,7 @@ async def new_turn(
         "values": [dict(each) for each in [*salvage.values, turn.get("values", {})] if each],
         "middleware": collected({}, salvage.middleware),
     }
-    return Admitted(
+    return StampedInput(
         messages=[*salvage.messages, *turn["messages"]],
         **{name: written for name, written in more.items() if written},
     )

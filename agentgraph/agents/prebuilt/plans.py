@@ -12,7 +12,7 @@ from agentgraph.agents.context import Context, Item, KeepingContext
 from agentgraph.agents.dependencies import dependency_faults, in_order
 from agentgraph.agents.schemas import read_json
 from agentgraph.agents.signals import Ask, CheckResult, Kept, KeptValues, SetValues, Values
-from agentgraph.safe_repr import said, shown
+from agentgraph.safe_repr import error_text, shown
 
 Data = dict[str, Any]
 """A JSON object."""
@@ -343,7 +343,7 @@ class Approval:
         try:
             work = replace(work, left=tuple(read_plan(ctx.answer)))
         except ValueError as error:
-            return self._ask(work, fault=said(error))
+            return self._ask(work, fault=error_text(error))
         return KeptValues(work.values(), work.kept(self.name))
 
     def _ask(self, work: Work, **more: str) -> Ask:

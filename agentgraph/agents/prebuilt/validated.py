@@ -14,7 +14,7 @@ from agentgraph.agents.functions import Asks, Later, is_hook, takes_two, then
 from agentgraph.agents.limits import Limits, limit_faults
 from agentgraph.agents.schemas import output_fault, read_json, typed
 from agentgraph.agents.signals import CheckResult, JsonSchema
-from agentgraph.safe_repr import said, shown
+from agentgraph.safe_repr import error_text, shown
 
 _WRONG = (ValueError, AssertionError)
 """What a check raises that finds something wrong."""
@@ -123,9 +123,9 @@ def _wrong(come: Callable[[], object]) -> str | None:
     try:
         verdict = come()
     except _WRONG as error:
-        return said(error)
+        return error_text(error)
     if isinstance(verdict, _WRONG):
-        return said(verdict)
+        return error_text(verdict)
     if verdict is None or verdict is True:
         return None
     return str(verdict) if verdict else "it was refused, without a reason"

@@ -25,7 +25,7 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
-from agentgraph.graph.effects import MessageChange, Owner, answered_in, change_by, gives_way
+from agentgraph.graph.effects import MessageChange, Owner, answered_in, change_by, must_not_replace
 from agentgraph.graph.message_changes import is_remove_all, with_id
 from agentgraph.graph.paired_calls import call_id, calls_of, in_call_order
 from agentgraph.graph.stamps import address_of
@@ -197,7 +197,7 @@ class MessageLog:
         if was is None:
             was = self._history.get(key)
             return was is not None and was.type == message.type and was.content == message.content
-        return not gives_way(message, was)
+        return not must_not_replace(message, was)
 
     def _repeated(
         self, key: str, message: BaseMessage, ids: Collection[str | None]

@@ -191,7 +191,7 @@ class Completion:
         """Return values of a check with their declared types, as the saver will give them back."""
         saved = {}
         for name, value in values.items():
-            typed = self._node_context.reducers.reader(name)
+            typed = self._node_context.reducers.converter(name)
             given = value if typed is None else typed(value)
             saved[name] = as_saved(config, at, f"the value {name!r} of a check", given, typed)
         return saved

@@ -24,7 +24,7 @@ from agentgraph.graph.effects import (
     Owner,
     answered_in,
     change_by,
-    gives_way,
+    must_not_replace,
 )
 from agentgraph.graph.nodes.emitter import Emitter, Writer, with_writer
 from agentgraph.graph.nodes.replies import AUTOMATIC, Replies
@@ -224,7 +224,7 @@ class Output:
         if isinstance(message, RemoveMessage) or key in self._own_ids:
             return message
         was = seen or self.own_message(key, "hook") or (None if is_said else self.current_message(key))
-        if was is not None and not gives_way(message, was, self._answered(was)):
+        if was is not None and not must_not_replace(message, was, self._answered(was)):
             return message if was.id == key else message.model_copy(update={"id": was.id})
         if was is None and not (is_beside or self.is_taken(key)):
             return message
@@ -395,7 +395,7 @@ class Output:
         check_names(self._address, values)
         saved = {}
         for name, value in values.items():
-            typed = self._node_context.reducers.reader(name)
+            typed = self._node_context.reducers.converter(name)
             given = value if typed is None else typed(value)
             saved[name] = as_saved(
                 self.config, self._address, f"the value {name!r}{whose}", given, typed
@@ -417,9 +417,9 @@ class Output:
         """Make of what users' reducers returned what the saver will give back."""
         reducers = self._node_context.reducers
         for name in {name for write in self.writes for name in write["values"]}:
-            if name in merged and reducers.is_settled(name):
+            if name in merged and reducers.saves_result(name):
                 named = f"what the reducer of {name!r} returned"
-                typed = reducers.reader(name)
+                typed = reducers.converter(name)
                 merged[name] = as_saved(self.config, self._address, named, merged[name], typed)
 
     def write_values(self, update: Update) -> None:

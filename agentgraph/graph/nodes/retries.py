@@ -13,7 +13,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import RetryPolicy
 
 from agentgraph.agents.functions import is_awaitable, refuse
-from agentgraph.graph.failures import arose_at_boundary, is_fatal, keep_answer, kept_answer
+from agentgraph.graph.failures import arose_at_boundary, attach_answer, is_fatal, take_answer
 from agentgraph.graph.nodes.asking import asked
 
 
@@ -43,7 +43,7 @@ class Retries:
         for policy in self._given:
             if _is_function(policy):
                 answer = await asked(where, "retry_on", _function(policy), error)
-                keep_answer(error, policy, answer=bool(answer))
+                attach_answer(error, policy, answer=bool(answer))
                 if answer:
                     return
             elif isinstance(error, _kinds(policy)):
@@ -55,7 +55,7 @@ class Retries:
                 return False
             if not _is_function(policy):
                 return isinstance(error, _kinds(policy))
-            if (known := kept_answer(error, policy)) is not None:
+            if (known := take_answer(error, policy)) is not None:
                 return known
             returned = _function(policy)(error)
             if is_awaitable(returned):

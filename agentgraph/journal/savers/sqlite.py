@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from agentgraph.errors import SaverError
-from agentgraph.graph.guarded_saver import way_out
+from agentgraph.graph.guarded_saver import advice_for
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.journal.savers.file_locks import FileLocks
@@ -306,7 +306,7 @@ def _look_into(path: str) -> None:
 def _unopened(path: str, error: Exception) -> SaverError:
     why = "it is a directory" if os.path.isdir(path) else reason(error)
     return SaverError(
-        f"{path} cannot be opened as a SQLite file: {why}; {way_out(error)}", path=_file(path)
+        f"{path} cannot be opened as a SQLite file: {why}; {advice_for(error)}", path=_file(path)
     )
 
 
