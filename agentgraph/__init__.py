@@ -40,15 +40,10 @@ from agentgraph.agents.builders import (
     with_helpers,
     workflow,
 )
-from agentgraph.agents.context import Context, Entry, Item, Reply
+from agentgraph.agents.entries import Entry, Item, Reply
 from agentgraph.agents.limits import Limits
-from agentgraph.agents.prebuilt.plan_execute import plan_execute
-from agentgraph.agents.prebuilt.runnable import runnable_agent
-from agentgraph.agents.prebuilt.supervisor import supervisor
-from agentgraph.agents.prebuilt.validated import validated
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.agents.signals import LOCAL, SKIP, Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
-from agentgraph.agents.tools import long_running
 from agentgraph.errors import (
     AgentGraphError,
     CassetteError,
@@ -76,32 +71,38 @@ from agentgraph.errors import (
     UnknownThreadError,
     ValueConflictError,
 )
-from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
-from agentgraph.events.translation import STREAM_MODES, atranslate, translate
-from agentgraph.graph.compiler import compile_agent
-from agentgraph.graph.values import DELETE
-from agentgraph.journal.late_calls import LateCall
-from agentgraph.journal.savers.opening import postgres_saver
-from agentgraph.journal.spent import Spent
-from agentgraph.journal.steps import Visit
-from agentgraph.reports.activation_calls import Asked, ToolRun
-from agentgraph.reports.activation_steps import Attempt
-from agentgraph.reports.activations import ActivationReport
-from agentgraph.reports.comparison import Difference, Side
-from agentgraph.reports.result import Result, Usage
-from agentgraph.reports.thread import Line, Pending, Thread, Turn
-from agentgraph.reports.thread_list import ThreadSummary
-from agentgraph.reports.timeline import Bar, Timeline
 from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
-from agentgraph.threads.live.following import Follow
-from agentgraph.threads.rewinds.forks import Forks
-from agentgraph.threads.runner import Runner
-from agentgraph.threads.runs import AsyncRun, Run
 
 if TYPE_CHECKING:
+    from agentgraph.agents.context import Context
+    from agentgraph.agents.prebuilt.plan_execute import plan_execute
+    from agentgraph.agents.prebuilt.runnable import runnable_agent
+    from agentgraph.agents.prebuilt.supervisor import supervisor
+    from agentgraph.agents.prebuilt.validated import validated
+    from agentgraph.agents.tools import long_running
+    from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
+    from agentgraph.events.translation import STREAM_MODES, atranslate, translate
+    from agentgraph.graph.compiler import compile_agent
+    from agentgraph.graph.values import DELETE
+    from agentgraph.journal.late_calls import LateCall
+    from agentgraph.journal.savers.opening import postgres_saver
     from agentgraph.journal.savers.sqlite import async_sqlite_saver, sqlite_saver
+    from agentgraph.journal.spent import Spent
+    from agentgraph.journal.steps import Visit
+    from agentgraph.reports.activation_calls import Asked, ToolRun
+    from agentgraph.reports.activation_steps import Attempt
+    from agentgraph.reports.activations import ActivationReport
+    from agentgraph.reports.comparison import Difference, Side
+    from agentgraph.reports.result import Result, Usage
+    from agentgraph.reports.thread import Line, Pending, Thread, Turn
+    from agentgraph.reports.thread_list import ThreadSummary
+    from agentgraph.reports.timeline import Bar, Timeline
     from agentgraph.show.watching import Watched, awatch, watch
     from agentgraph.skills import load
+    from agentgraph.threads.live.following import Follow
+    from agentgraph.threads.rewinds.forks import Forks
+    from agentgraph.threads.runner import Runner
+    from agentgraph.threads.runs import AsyncRun, Run
     from agentgraph.window.widget import view
 
 __all__ = [
@@ -229,18 +230,64 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
+    "Action": "agentgraph.events.events",
+    "ActivationReport": "agentgraph.reports.activations",
+    "AgentEvent": "agentgraph.events.events",
+    "Asked": "agentgraph.reports.activation_calls",
+    "AsyncRun": "agentgraph.threads.runs",
+    "Attempt": "agentgraph.reports.activation_steps",
+    "Bar": "agentgraph.reports.timeline",
+    "Context": "agentgraph.agents.context",
+    "DELETE": "agentgraph.graph.values",
+    "Difference": "agentgraph.reports.comparison",
+    "Follow": "agentgraph.threads.live.following",
+    "Forks": "agentgraph.threads.rewinds.forks",
+    "Interrupt": "agentgraph.events.events",
+    "LateCall": "agentgraph.journal.late_calls",
+    "Line": "agentgraph.reports.thread",
+    "Output": "agentgraph.events.events",
+    "Pending": "agentgraph.reports.thread",
+    "Result": "agentgraph.reports.result",
+    "Run": "agentgraph.threads.runs",
+    "Runner": "agentgraph.threads.runner",
+    "STREAM_MODES": "agentgraph.events.translation",
+    "Side": "agentgraph.reports.comparison",
+    "Spent": "agentgraph.journal.spent",
+    "Thread": "agentgraph.reports.thread",
+    "ThreadSummary": "agentgraph.reports.thread_list",
+    "Timeline": "agentgraph.reports.timeline",
+    "ToolRun": "agentgraph.reports.activation_calls",
+    "Turn": "agentgraph.reports.thread",
+    "Usage": "agentgraph.reports.result",
+    "Visit": "agentgraph.journal.steps",
     "Watched": "agentgraph.show.watching",
     "async_sqlite_saver": "agentgraph.journal.savers.sqlite",
+    "atranslate": "agentgraph.events.translation",
     "awatch": "agentgraph.show.watching",
+    "compile_agent": "agentgraph.graph.compiler",
     "load": "agentgraph.skills",
+    "long_running": "agentgraph.agents.tools",
+    "plan_execute": "agentgraph.agents.prebuilt.plan_execute",
+    "postgres_saver": "agentgraph.journal.savers.opening",
+    "runnable_agent": "agentgraph.agents.prebuilt.runnable",
     "sqlite_saver": "agentgraph.journal.savers.sqlite",
+    "supervisor": "agentgraph.agents.prebuilt.supervisor",
+    "translate": "agentgraph.events.translation",
+    "validated": "agentgraph.agents.prebuilt.validated",
     "view": "agentgraph.window.widget",
     "watch": "agentgraph.show.watching",
 }
+"""Where the names are that building a tree does not need: most of these modules import LangGraph."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the names that no run needs when they are first used."""
+    """Import a name of `_LOADED_WHEN_USED` when it is first used."""
     if name not in _LOADED_WHEN_USED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LOADED_WHEN_USED[name]), name)
+    value = globals()[name] = getattr(import_module(_LOADED_WHEN_USED[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return all names, those that are not imported yet too."""
+    return sorted({*globals(), *__all__})

@@ -149,7 +149,7 @@ def test_one_file_knows_what_langgraph_and_langchain_keep_private():
 def test_a_langgraph_that_lacks_such_a_part_is_named_with_what_to_install():
     without = "import langgraph._internal._cache as cache; del cache.default_cache_key"
     run = subprocess.run(
-        [sys.executable, "-c", f"{without}; import agentgraph"],
+        [sys.executable, "-c", f"{without}; import agentgraph; agentgraph.compile_agent"],
         capture_output=True,
         text=True,
         check=False,
@@ -169,6 +169,43 @@ def test_each_module_says_what_it_is_for(name):
 def test_every_public_name_is_there_and_listed_once():
     assert len(agentgraph.__all__) == len(set(agentgraph.__all__))
     assert [name for name in agentgraph.__all__ if not hasattr(agentgraph, name)] == []
+
+
+def test_building_a_tree_imports_neither_langgraph_nor_the_classes_of_langchain():
+    lines = [
+        "import sys, agentgraph as ag",
+        "chat = ag.chat_agent('c', 'openai:gpt-5', history=ag.trimmed(max_tokens=100))",
+        "one = ag.loop('l', [chat, ag.agent(lambda ctx: 'Yes.', name='f')], max_iterations=2)",
+        "many = ag.parallel('p', [ag.human('h', 'Well?'), ag.switch('s', 'v', {'a': one})])",
+        "print(ag.supervisor('boss', 'openai:gpt-5', [ag.sequential('q', [many])]).name)",
+        "heavy = ('langgraph', 'langchain', 'langsmith', 'openai')",
+        "heavy += ('langchain_core.runnables.base', 'langchain_core.tools.base')",
+        "print([name for name in sys.modules if name in heavy], len(sys.modules))",
+    ]
+    langgraph = "import sys, langgraph.graph; print(len(sys.modules))"
+    ours, theirs = (
+        subprocess.run([sys.executable, "-c", each], capture_output=True, text=True, check=True)
+        for each in ("\n".join(lines), langgraph)
+    )
+    name, rest = ours.stdout.splitlines()
+    found, _, count = rest.rpartition(" ")
+    assert (name, found) == ("boss", "[]")
+    assert int(count) < 0.5 * int(theirs.stdout)
+
+
+def test_names_that_are_imported_when_used_are_listed_and_are_what_type_checkers_see():
+    tree = modules()["agentgraph"]
+    types = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        name.name: each.module
+        for each in types.body
+        if isinstance(each, ast.ImportFrom)
+        for name in each.names
+    }
+    assert told == agentgraph._LOADED_WHEN_USED
+    assert {*agentgraph.__all__} <= {*dir(agentgraph)}
+    with pytest.raises(AttributeError, match="no attribute 'Runer'"):
+        agentgraph.Runer  # noqa: B018
 
 
 def test_the_package_runs_without_its_extras_and_loads_only_what_it_needs():

@@ -3,15 +3,12 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, Union
 
-from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, SystemMessage, ToolCall
-from langchain_core.runnables import Runnable
-from langchain_core.tools import BaseTool
 
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
-from agentgraph.agents.context import Context, Reply
+from agentgraph.agents.entries import Reply
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import (
     BreakLoop,
@@ -30,32 +27,39 @@ result of `trimmed` or `summarized`."""
 if TYPE_CHECKING:
     from langchain.agents.middleware import AgentMiddleware
     from langchain.agents.structured_output import ResponseFormat
+    from langchain_core.language_models import LanguageModelLike
+    from langchain_core.runnables import Runnable
+    from langchain_core.tools import BaseTool
     from langgraph.pregel import Pregel
     from langgraph.pregel.remote import RemoteGraph
     from langgraph.types import CachePolicy, RetryPolicy, TimeoutPolicy
     from typing_extensions import TypeForm
 
-InputFunction: TypeAlias = Callable[[Context], Any]
+    from agentgraph.agents.context import Context
+
+InputFunction: TypeAlias = Callable[["Context"], Any]
 """Makes the input of a graph or a runnable; it may be async."""
 
 OutputFunction: TypeAlias = Callable[[Any], Any]
 """Makes of the result of a graph or a runnable what the agent says and sets; it may be async."""
 
-Source: TypeAlias = str | Callable[[Context], Any]
+Source: TypeAlias = str | Callable[["Context"], Any]
 """The name of a value, or a function of a context, sync or async."""
 
-Check: TypeAlias = Callable[[Context, Sequence[BaseMessage], int], CheckResult | Awaitable[CheckResult]]
+Check: TypeAlias = Callable[
+    ["Context", Sequence[BaseMessage], int], CheckResult | Awaitable[CheckResult]
+]
 """The check of an agent that has ended: of a `Context`, what it said, and the attempt, from 0."""
 
 KeyFunction: TypeAlias = Callable[[Any], str | int | Awaitable[str | int]]
 """The key of an item, by the item; it may be async."""
 
-AgentFunction: TypeAlias = Callable[[Context], Any]
+AgentFunction: TypeAlias = Callable[["Context"], Any]
 """The function of a function agent: sync or async, plain or a generator."""
 
 Messages: TypeAlias = Sequence[BaseMessage] | Awaitable[Sequence[BaseMessage]]
 ModelInput: TypeAlias = (
-    Callable[[list[BaseMessage]], Messages] | Callable[[Context, list[BaseMessage]], Messages]
+    Callable[[list[BaseMessage]], Messages] | Callable[["Context", list[BaseMessage]], Messages]
 )
 """A function, sync or async, that may change the messages just before a model is sent them."""
 
@@ -74,20 +78,20 @@ Middleware: TypeAlias = "AgentMiddleware[Any, Any, Any]"
 Graph: TypeAlias = "Pregel[Any, Any, Any, Any] | RemoteGraph"
 """A compiled LangGraph graph, local or on a server."""
 
-NamedModel: TypeAlias = LanguageModelLike | str
-Model = NamedModel | Callable[[Context], NamedModel | Awaitable[NamedModel]]
+NamedModel = Union["LanguageModelLike", str]
+Model = NamedModel | Callable[["Context"], NamedModel | Awaitable[NamedModel]]
 """A LangChain chat model, a name such as "openai:gpt-5", or a function from a `Context` to it, sync or
 async."""
 
 Text: TypeAlias = str | SystemMessage
-Instruction = Text | Callable[[Context], Text | Awaitable[Text]]
+Instruction = Text | Callable[["Context"], Text | Awaitable[Text]]
 """A template, a message that is sent unchanged, or a function from a `Context` to either, sync or
 async."""
 
-InputText: TypeAlias = str | Callable[[Context], str | Awaitable[str]]
+InputText: TypeAlias = str | Callable[["Context"], str | Awaitable[str]]
 """The request to an agent: a template, or a function of a context, sync or async."""
 
-Condition: TypeAlias = Callable[[Context], bool | Awaitable[bool]]
+Condition: TypeAlias = Callable[["Context"], bool | Awaitable[bool]]
 """A condition: a function of a context, sync or async."""
 
 OutputSchema: TypeAlias = "TypeForm[Any] | JsonSchema | ResponseFormat[Any] | None"
@@ -194,7 +198,7 @@ Seconds = float | timedelta
 ToolTimeout = Seconds | Mapping[str, Seconds] | None
 """How long a call of an async tool may take: for all tools, or by tool name."""
 
-Tool = BaseTool | Runnable[Any, Any] | Callable[..., Any] | Values | AgentTool
+Tool = Union["BaseTool", "Runnable[Any, Any]", Callable[..., Any], Values, AgentTool]
 """A LangChain tool, or the result of its `with_retry()`, `with_fallbacks()` or `with_config()`; a
 function, an agent as a tool, or a tool that the model's provider runs."""
 
@@ -398,7 +402,7 @@ class EachAgent(Shown):
     output_key: str | None = None
     errors_key: str | None = None
     output_mode: Literal["full", "last", "none"] | None = None
-    depends_on: Callable[[Context], Sequence[str]] | None = None
+    depends_on: Callable[["Context"], Sequence[str]] | None = None
     """Returns the keys of the items that an item, `ctx.item`, needs."""
     kept_by: str | None = None
     """The enclosing agent that keeps the text of each result, as `results` by the key of the item."""

@@ -5,16 +5,18 @@ Trimming is a function of messages, implemented here. LangChain's middleware wri
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from langchain_core.language_models import LanguageModelLike
 from langchain_core.messages import BaseMessage, ToolMessage, trim_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
-from agentgraph.agents.context import Entry
+from agentgraph.agents.entries import Entry
 from agentgraph.agents.functions import discard, is_awaitable
 from agentgraph.errors import InvalidOutputError
 from agentgraph.safe_repr import shown
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import LanguageModelLike
 
 PolicyWord = Literal["shared", "path", "own", "last", "input"]
 """The history policies that have a name."""
@@ -45,7 +47,7 @@ class Summarized:
     Its fields are the options of `summarized`.
     """
 
-    model: LanguageModelLike | str
+    model: "LanguageModelLike | str"
     max_tokens: int
     history: ChosenBy = "shared"
     token_counter: TokenCounter = count_tokens_approximately
@@ -102,7 +104,7 @@ def trimmed(
 
 
 def summarized(
-    model: LanguageModelLike | str,
+    model: "LanguageModelLike | str",
     max_tokens: int,
     *,
     history: ChosenBy = "shared",

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, overload
 
-from langchain_core.tools import BaseTool
-
 from agentgraph.agents.agents import (
     Agent,
     AgentFunction,
@@ -47,7 +45,8 @@ from agentgraph.agents.agents import (
     ToolTimeout,
     WorkflowAgent,
 )
-from agentgraph.agents.context import Reply
+from agentgraph.agents.entries import Reply
+from agentgraph.agents.langchain_values import is_tool
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import ResponseSchema
 from agentgraph.errors import InvalidAgentError
@@ -984,9 +983,8 @@ def each(
 
 def as_tuple(value: object) -> tuple[Any, ...]:
     """Return an iterable as a tuple; a single value, such as a string or a tool, as a tuple of one."""
-    if isinstance(value, Iterable) and not isinstance(value, str | Mapping | BaseTool):
-        return tuple(value)
-    return (value,)
+    is_one = isinstance(value, str | Mapping) or is_tool(value)
+    return tuple(value) if isinstance(value, Iterable) and not is_one else (value,)
 
 
 def with_helpers(

@@ -37,7 +37,6 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.functions import allowed, names_writer, yields
 from agentgraph.agents.signals import BreakLoop, Capabilities, Exit, Signal, Skip
-from agentgraph.agents.tools import tool_capabilities
 
 LeafKind = Literal["chat", "human", "function", "graph"]
 CompositeKind = Literal["sequential", "parallel", "loop", "workflow", "switch", "swarm", "each"]
@@ -177,6 +176,8 @@ def _is_first(agent: ParallelAgent | EachAgent) -> bool:
 
 
 def _of_chat(agent: ChatAgent) -> Capabilities:
+    from agentgraph.agents.tools import tool_capabilities  # imports LangChain's tools, which is costly
+
     return Capabilities() | tool_capabilities(agent)
 
 

@@ -5,7 +5,6 @@ a tool's name and arguments. `WrappedTool` is a tool that calls the runnable and
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
 from typing import Annotated, Any, NamedTuple, cast
@@ -29,37 +28,12 @@ from agentgraph.agents.signals import (
     ResponseSchema,
     TransferTo,
 )
+from agentgraph.agents.tool_results import HANDOFF, LONG_RUNNING, TRANSFERRED, Content
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import reason, shown
 
-TRANSFERRED = "transferred_to"
-"""The key that marks the result of a transfer tool; its value is the name of the target."""
-HANDOFF = "__handoff_destination"
-"""The metadata key of a handoff tool's target, as in langgraph-supervisor and langgraph-swarm."""
-LONG_RUNNING = "long_running"
-"""The key that marks a tool whose result comes later, and what such a tool gave at once."""
-FORWARD = "forward_message"
-"""The tool by which a supervisor answers with a worker's message, as in langgraph-supervisor."""
 CallId = Annotated[str, InjectedToolCallId]
 """A parameter that LangChain fills with the id of the call."""
-
-
-@dataclass(frozen=True)
-class Content(ToolOutputMixin):
-    """The content of a tool result that is returned together with signals.
-
-    Attributes:
-        content: A text, or data.
-    """
-
-    content: object
-
-
-@dataclass(frozen=True)
-class Answer(ToolOutputMixin):
-    """A text with which a tool ends its agent: the agent says it."""
-
-    text: str
 
 
 class Request(BaseModel):

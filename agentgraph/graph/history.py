@@ -25,10 +25,10 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.budgets import Summarized, Trimmed, fitting
-from agentgraph.agents.context import Entry, PathOf
+from agentgraph.agents.entries import Entry, PathOf
 from agentgraph.agents.functions import is_awaitable, refuse
 from agentgraph.agents.run_path import RunPath
-from agentgraph.agents.tools import TRANSFERRED
+from agentgraph.agents.tool_results import TRANSFERRED
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.copied_values import own_list
 from agentgraph.graph.paired_calls import answers_in, paired

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from agentgraph.agents.tools import LONG_RUNNING
+from agentgraph.agents.tool_results import LONG_RUNNING
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.late_results import as_late, late_call_id

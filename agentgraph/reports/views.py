@@ -21,7 +21,7 @@ from agentgraph.agents.agents import (
     FunctionAgent,
     agent_tools,
 )
-from agentgraph.agents.context import Item
+from agentgraph.agents.entries import Item
 from agentgraph.agents.functions import yields
 from agentgraph.agents.middleware import any_has
 from agentgraph.agents.prebuilt.plans import Request

@@ -7,7 +7,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
 from agentgraph.agents.signals import BreakLoop, Custom, Exit, SetValues, TransferTo
-from agentgraph.agents.tools import Answer, Content
+from agentgraph.agents.tool_results import Answer, Content
 from agentgraph.events.json_forms import as_json, from_json, message_from_json
 from agentgraph.safe_repr import shown
 from agentgraph.testing.recorded_replies import compact

@@ -16,7 +16,7 @@ from test_transcripts import Case, cases
 
 import agentgraph as ag
 from agentgraph.agents.budgets import PolicyWord, summarized, trimmed
-from agentgraph.agents.tools import TRANSFERRED
+from agentgraph.agents.tool_results import TRANSFERRED
 from agentgraph.graph.history import REQUEST, unchanged, visible
 from agentgraph.graph.paired_calls import NO_RESULT, calls_of, in_call_order, paired, unanswered
 from agentgraph.graph.quoted_messages import ANSWER

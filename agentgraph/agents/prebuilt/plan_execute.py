@@ -1,10 +1,9 @@
 """A plan-and-execute agent: a planner, and then a loop of an executor and a replanner."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from langchain_core.messages import SystemMessage
-from langchain_core.runnables import Runnable
 
 from agentgraph.agents.agents import (
     Agent,
@@ -18,9 +17,9 @@ from agentgraph.agents.agents import (
     Model,
 )
 from agentgraph.agents.builders import chat_agent, function_agent, sequential
-from agentgraph.agents.context import Context
 from agentgraph.agents.functions import Asks, then
 from agentgraph.agents.kinds import is_chat
+from agentgraph.agents.langchain_values import is_runnable
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.prebuilt.plans import (
     Approval,
@@ -36,6 +35,9 @@ from agentgraph.agents.prebuilt.plans import (
 )
 from agentgraph.agents.signals import JsonSchema
 from agentgraph.agents.templates import fill, with_text
+
+if TYPE_CHECKING:
+    from agentgraph.agents.context import Context
 
 _STEPS = """{{"steps": ["...", "..."]}}, each step a task that can be done by itself, in the order in
 which they are to be done."""
@@ -179,7 +181,7 @@ def plan_execute(
 
 def _agent(role: str, part: Agent | Model, history: HistoryPolicy = "shared") -> Agent:
     """Return an agent, or a chat agent for a model."""
-    if isinstance(part, Runnable | str) or callable(part):
+    if isinstance(part, str) or is_runnable(part) or callable(part):
         return chat_agent(role, part, history=history)
     return part
 
@@ -231,13 +233,13 @@ class Templated(Asks):
         """The instruction."""
         return self.instruction
 
-    def __call__(self, ctx: Context) -> Any:
+    def __call__(self, ctx: "Context") -> Any:
         """Return the combined instruction; an awaitable of it if the function returned one."""
         instruction = self.instruction
         returned = instruction(ctx) if callable(instruction) else instruction
         return then(returned, lambda come: self._with_form(ctx, come()))
 
-    def _with_form(self, ctx: Context, instruction: object) -> object:
+    def _with_form(self, ctx: "Context", instruction: object) -> object:
         if isinstance(instruction, SystemMessage):
             return with_text(instruction, fill(self.form, ctx.values, ctx.name))
         return f"{instruction}\n\n{self.form}" if isinstance(instruction, str) else instruction

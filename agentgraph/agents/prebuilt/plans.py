@@ -4,15 +4,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from agentgraph.agents.context import Context, Item, KeepingContext
 from agentgraph.agents.dependencies import dependency_faults, in_order
+from agentgraph.agents.entries import Item
 from agentgraph.agents.schemas import read_json
 from agentgraph.agents.signals import Ask, CheckResult, Kept, KeptValues, SetValues, Values
 from agentgraph.safe_repr import error_text, shown
+
+if TYPE_CHECKING:
+    from agentgraph.agents.context import Context, KeepingContext
 
 Data = dict[str, Any]
 """A JSON object."""
@@ -206,14 +209,14 @@ class Work:
         }
 
 
-def work_of(name: str, ctx: Context) -> Work:
+def work_of(name: str, ctx: "Context") -> Work:
     """Return the progress of the enclosing `plan_execute` with this name."""
     return work_in(kept_in(ctx, name))
 
 
-def kept_in(ctx: Context, name: str) -> Values:
+def kept_in(ctx: "Context", name: str) -> Values:
     """Return what the enclosing agent with this name keeps; for "" what all agents share."""
-    return cast(KeepingContext, ctx).kept(name)
+    return cast("KeepingContext", ctx).kept(name)
 
 
 def work_in(kept: Values) -> Work:
@@ -231,7 +234,7 @@ class Planned:
     name: str
     may_be_empty: bool
 
-    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: "Context", messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the plan."""
         try:
             given = _text(messages) or _written(ctx)
@@ -250,7 +253,7 @@ class Executed:
 
     name: str
 
-    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: "Context", messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the result."""
         work = work_of(self.name, ctx)
         done = (*work.done, (work.left[0], _text(messages)))
@@ -264,7 +267,7 @@ class ExecutedAll:
 
     name: str
 
-    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: "Context", messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the results."""
         work = work_of(self.name, ctx)
         results = kept_in(ctx, self.name)[RESULTS]
@@ -279,7 +282,7 @@ class Replanned:
 
     name: str
 
-    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: "Context", messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Store the answer or the steps; if the replanner said nothing, the plan continues."""
         work = work_of(self.name, ctx)
         given = _text(messages) or _written(ctx)
@@ -303,7 +306,7 @@ class Finished:
     name: str
     max_iterations: int | None
 
-    def __call__(self, ctx: Context, messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
+    def __call__(self, ctx: "Context", messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
         """Say the best answer, unless the last message is already that answer."""
         work = work_of(self.name, ctx)
         best = work.best()
@@ -321,7 +324,7 @@ class IsDone:
 
     name: str
 
-    def __call__(self, ctx: Context) -> bool:
+    def __call__(self, ctx: "Context") -> bool:
         """Return whether the loop ends."""
         work = work_of(self.name, ctx)
         return work.answer is not None or not work.left
@@ -333,7 +336,7 @@ class Approval:
 
     name: str
 
-    def __call__(self, ctx: Context) -> Ask | SetValues | None:
+    def __call__(self, ctx: "Context") -> Ask | SetValues | None:
         """Ask, and ask again if the steps of the answer are not a valid plan."""
         work = work_of(self.name, ctx)
         if not ctx.answered:
@@ -358,7 +361,7 @@ class TasksLeft:
 
     name: str
 
-    def __call__(self, ctx: Context) -> dict[str, str]:
+    def __call__(self, ctx: "Context") -> dict[str, str]:
         """Return the remaining steps: their tasks by their names."""
         return {step.name: step.task for step in work_of(self.name, ctx).left}
 
@@ -369,7 +372,7 @@ class Needs:
 
     name: str
 
-    def __call__(self, ctx: Context) -> list[str]:
+    def __call__(self, ctx: "Context") -> list[str]:
         """Return the names of the remaining steps that the step of an item depends on."""
         work = work_of(self.name, ctx)
         return [each for each in _step_of(work, ctx).depends_on if each not in work.done_names]
@@ -381,7 +384,7 @@ class Request:
 
     name: str
 
-    def __call__(self, ctx: Context) -> str:
+    def __call__(self, ctx: "Context") -> str:
         """Return the request for the step of an item: its task, and the results that it depends on."""
         work, item = work_of(self.name, ctx), cast(Item, ctx.item)
         step = _step_of(work, ctx)
@@ -391,12 +394,12 @@ class Request:
         return "\n\n".join([step.task, *earlier, *now])
 
 
-def _step_of(work: Work, ctx: Context) -> PlanStep:
+def _step_of(work: Work, ctx: "Context") -> PlanStep:
     key = cast(Item, ctx.item).key
     return next(step for step in work.left if step.name == key)
 
 
-def _written(ctx: Context) -> object:
+def _written(ctx: "Context") -> object:
     """Return the value `plan` if an agent has written it, or None."""
     plan = ctx.values.get("plan")
     return None if plan == kept_in(ctx, "").get(_LAST_PLAN) else plan
@@ -406,7 +409,7 @@ def _text(messages: Sequence[BaseMessage]) -> str:
     return str(messages[-1].text) if messages else ""
 
 
-def _question(ctx: Context) -> str:
+def _question(ctx: "Context") -> str:
     """Return the user's last input: the last consecutive messages that no agent said."""
     texts: list[str] = []
     for entry in reversed(ctx.entries):
@@ -417,7 +420,7 @@ def _question(ctx: Context) -> str:
     return "\n".join(reversed(texts))
 
 
-def _again(ctx: Context, attempt: int, error: ValueError) -> CheckResult:
+def _again(ctx: "Context", attempt: int, error: ValueError) -> CheckResult:
     failed = f"{ctx.address}: none of its {attempt + 1} plans can be used; the last fault: {error}"
     text = f"This plan cannot be used: {error}. Give the whole plan again, with that put right."
     is_last = attempt + 1 >= ATTEMPTS

@@ -2,11 +2,9 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from langchain_core.language_models import BaseLanguageModel
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable
 
 from agentgraph.agents.agents import (
     Caching,
@@ -18,15 +16,20 @@ from agentgraph.agents.agents import (
     Timeout,
 )
 from agentgraph.agents.builders import function_agent
-from agentgraph.agents.context import Context
 from agentgraph.agents.functions import is_awaitable, refuse
+from agentgraph.agents.langchain_values import is_model, is_runnable
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.schemas import plain
 from agentgraph.agents.signals import Custom, SetValues
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 
-AnyRunnable = Runnable[Any, Any]
+if TYPE_CHECKING:
+    from langchain_core.runnables import Runnable
+
+    from agentgraph.agents.context import Context
+
+AnyRunnable: TypeAlias = "Runnable[Any, Any]"
 _OWN = ("runnable", "input", "output")
 """The options of `runnable_agent` that `function_agent` does not have."""
 
@@ -73,7 +76,7 @@ def runnable_agent(
         AgentGraphError: `runnable` is not a runnable.
     """
     options = {key: value for key, value in locals().items() if key not in _OWN}
-    if not isinstance(runnable, Runnable):
+    if not is_runnable(runnable):
         raise AgentGraphError(
             f"{name}: {shown(runnable)} is not a LangChain runnable; pass one, such as prompt | model, "
             "or use function_agent for a function"
@@ -95,29 +98,29 @@ class RunsRunnable:
     input: InputFunction | None = None
     output: OutputFunction | None = None
 
-    def __call__(self, ctx: Context) -> str | BaseMessage | SetValues | Custom | None:
+    def __call__(self, ctx: "Context") -> str | BaseMessage | SetValues | Custom | None:
         """Call the runnable."""
         given = self._sync(ctx, "input", self.input, self._input_for(ctx))
         came = self._output_of(self.runnable.invoke(given))
         output: str | BaseMessage | None = self._sync(ctx, "output", self.output, came)
         return output
 
-    async def acall(self, ctx: Context) -> object:
+    async def acall(self, ctx: "Context") -> object:
         """Call the runnable on the event loop."""
         given = self._input_for(ctx)
         result = await self.runnable.ainvoke(await given if is_awaitable(given) else given)
         came = self._output_of(result)
         return await came if is_awaitable(came) else came
 
-    def _sync(self, ctx: Context, slot: str, fn: object, returned: Any) -> Any:
+    def _sync(self, ctx: "Context", slot: str, fn: object, returned: Any) -> Any:
         if is_awaitable(returned):
             refuse(ctx.address, slot, fn, returned)
         return returned
 
-    def _input_for(self, ctx: Context) -> Any:
+    def _input_for(self, ctx: "Context") -> Any:
         if self.input is not None:
             return self.input(ctx)
-        if isinstance(self.runnable, BaseLanguageModel):
+        if is_model(self.runnable):
             return ctx.messages
         return {**ctx.values, "messages": ctx.messages}
 

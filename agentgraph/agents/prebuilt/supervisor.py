@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
-from langchain_core.tools import BaseTool, StructuredTool
 
 from agentgraph.agents.agents import (
     Agent,
@@ -24,10 +23,15 @@ from agentgraph.agents.agents import (
     Tool,
 )
 from agentgraph.agents.builders import agent_tool, as_tuple, chat_agent
-from agentgraph.agents.context import Context, Entry
+from agentgraph.agents.entries import Entry
 from agentgraph.agents.functions import Asks, is_hook, takes_two
 from agentgraph.agents.limits import Limits, word_faults
-from agentgraph.agents.tools import FORWARD, TRANSFERRED, Answer, CallId
+from agentgraph.agents.tool_results import FORWARD, TRANSFERRED, Answer
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
+    from agentgraph.agents.context import Context
 
 _OWN = ("workers", "mode", "worker_history", "output_mode", "forward")
 """The options of `supervisor` that `chat_agent` does not have."""
@@ -134,8 +138,12 @@ def _faults(
         yield "a handoff as a worker needs mode='handoff'; pass the agent itself"
 
 
-def forward_tool(workers: Sequence[str]) -> BaseTool:
+def forward_tool(workers: Sequence[str]) -> "BaseTool":
     """Return the tool by which a supervisor forwards the last message of one of its workers."""
+    from langchain_core.tools import StructuredTool  # costly, and most supervisors have no such tool
+
+    from agentgraph.agents.context import Context
+    from agentgraph.agents.tools import CallId
 
     def forward_message(from_agent: str, tool_call_id: CallId, ctx: Context) -> Answer | ToolMessage:
         turns = worker_turns(ctx.entries, ctx.name, workers)
@@ -180,7 +188,7 @@ class Reminder(Asks):
         """The user's `model_input`."""
         return self.inner
 
-    def __call__(self, ctx: Context, messages: list[BaseMessage]) -> Any:
+    def __call__(self, ctx: "Context", messages: list[BaseMessage]) -> Any:
         """Return the messages to send to the model, or an awaitable of them if `inner` returned one."""
         turns = worker_turns(ctx.entries, ctx.name, self.workers)
         if len(turns) >= PATIENCE and len(set(turns[-PATIENCE:])) == 1:

@@ -3,18 +3,20 @@
 import typing
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from typing_extensions import TypeForm
 
 from agentgraph.agents.agents import Agent, CheckedAgent
-from agentgraph.agents.context import Context
 from agentgraph.agents.functions import Asks, Later, is_hook, takes_two, then
 from agentgraph.agents.limits import Limits, limit_faults
 from agentgraph.agents.schemas import output_fault, read_json, typed
 from agentgraph.agents.signals import CheckResult, JsonSchema
 from agentgraph.safe_repr import error_text, shown
+
+if TYPE_CHECKING:
+    from agentgraph.agents.context import Context
 
 _WRONG = (ValueError, AssertionError)
 """What a check raises that finds something wrong."""
@@ -88,13 +90,13 @@ class TextCheck(Asks):
         return self.check
 
     def __call__(
-        self, ctx: Context, messages: Sequence[BaseMessage], attempt: int
+        self, ctx: "Context", messages: Sequence[BaseMessage], attempt: int
     ) -> CheckResult | Later[CheckResult]:
         """Run the agent again with what was wrong; after its last attempt, fail."""
         text = str(messages[-1].text) if messages else ""
         return then(self._asked(ctx, text), lambda come: self._result(ctx, attempt, _wrong(come)))
 
-    def _result(self, ctx: Context, attempt: int, wrong: str | None) -> CheckResult:
+    def _result(self, ctx: "Context", attempt: int, wrong: str | None) -> CheckResult:
         if wrong is None:
             return CheckResult()
         failed = (
@@ -107,7 +109,7 @@ class TextCheck(Asks):
             messages=(HumanMessage(text),), repeats=True, failed=failed if is_last else None
         )
 
-    def _asked(self, ctx: Context, text: str) -> object:
+    def _asked(self, ctx: "Context", text: str) -> object:
         """Return the verdict, or an awaitable of it, or the exception that tells what is wrong."""
         try:
             if _is_schema(self.check):

@@ -20,7 +20,7 @@ from langchain.agents.structured_output import (
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolCall, ToolMessage
 
 from agentgraph.agents.agents import ChatAgent
-from agentgraph.agents.context import Reply
+from agentgraph.agents.entries import Reply
 from agentgraph.agents.kinds import output_keys
 from agentgraph.agents.schemas import (
     answer_fault,

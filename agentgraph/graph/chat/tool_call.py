@@ -23,7 +23,7 @@ from langgraph.types import Command
 
 from agentgraph.agents.agents import Handoff
 from agentgraph.agents.signals import Ask, BreakLoop, Capabilities, Custom, Exit, SetValues, TransferTo
-from agentgraph.agents.tools import FORWARD, LONG_RUNNING, Answer, Content
+from agentgraph.agents.tool_results import FORWARD, LONG_RUNNING, Answer, Content
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.chat.agent import BuiltAgent
 from agentgraph.graph.chat.call_attempts import Attempts

@@ -24,7 +24,7 @@ from langchain_core.messages import (
 from langgraph.graph import END
 from langgraph.types import Command, Send
 
-from agentgraph.agents.tools import TRANSFERRED
+from agentgraph.agents.tool_results import TRANSFERRED
 from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.internals import get_cached_annotated_keys, get_update_as_tuples
 from agentgraph.graph.lane_position import Leaving, Task

@@ -15,7 +15,8 @@ from langgraph.store.base import BaseStore
 from typing_extensions import override
 
 from agentgraph.agents.agents import Handoff, HistoryPolicy
-from agentgraph.agents.context import Context, Entry, Item, PathOf
+from agentgraph.agents.context import Context
+from agentgraph.agents.entries import Entry, Item, PathOf
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Signal
 from agentgraph.errors import (

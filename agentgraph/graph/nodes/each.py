@@ -12,7 +12,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, Remove
 from typing_extensions import TypedDict
 
 from agentgraph.agents.agents import EachAgent
-from agentgraph.agents.context import Context, Item
+from agentgraph.agents.context import Context
+from agentgraph.agents.entries import Item
 from agentgraph.agents.kinds import output_keys, staying_keys
 from agentgraph.agents.prebuilt.plans import RESULTS
 from agentgraph.agents.templates import fill_input

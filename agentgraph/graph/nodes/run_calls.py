@@ -15,7 +15,7 @@ from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 from langgraph.func import task
 
 from agentgraph.agents.agents import HistoryPolicy
-from agentgraph.agents.context import Reply
+from agentgraph.agents.entries import Reply
 from agentgraph.agents.kinds import output_keys
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.copied_values import own, own_list

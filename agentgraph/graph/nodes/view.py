@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.budgets import history_function, with_function
-from agentgraph.agents.context import Entry
+from agentgraph.agents.entries import Entry
 from agentgraph.graph.agent_records import AgentRecord
 from agentgraph.graph.history import PathReader, chosen_by, visible
 from agentgraph.graph.lane_position import Progress, Task
