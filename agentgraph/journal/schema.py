@@ -13,7 +13,7 @@ what a saver returns.
     ATTEMPTS, UNSAVED_CALLS FormerAttempt, UnsavedCall               calls of tools
     LOSSES                  Loss                                     steps that fail or pause
     NOTES                   Notes, whose data have a shape by kind   the runner
-    QUESTIONS               KeptQuestions                            a rewind
+    QUESTIONS               SavedQuestions                           a rewind
 
 A request for a run is a checkpoint of its own, whose state is RequestData.
 
@@ -72,7 +72,6 @@ __all__ = [
     "EventOrder",
     "FormerAttempt",
     "Items",
-    "KeptQuestions",
     "LaneResult",
     "Loss",
     "Note",
@@ -84,6 +83,7 @@ __all__ = [
     "Result",
     "Rewound",
     "SavedAnswer",
+    "SavedQuestions",
     "Stamp",
     "StateCopy",
     "TaskResult",
@@ -160,7 +160,7 @@ QUESTIONS = "agentgraph_asked"
 """The channel under which a rewind saves the questions of what it keeps."""
 
 
-class KeptQuestions(TypedDict):
+class SavedQuestions(TypedDict):
     """The questions that a task had asked before a rewind: their ids could not be computed any more."""
 
     task: str
@@ -215,6 +215,6 @@ CHANNELS: Mapping[str, Any] = {
     ATTEMPTS: FormerAttempt,
     UNSAVED_CALLS: UnsavedCall,
     LOSSES: Loss,
-    QUESTIONS: KeptQuestions,
+    QUESTIONS: SavedQuestions,
 }
 """The form of each value that a step has written under another channel, or that the state has there."""

@@ -37,7 +37,7 @@ from agentgraph.threads.live.following import AsyncFollow, Follow, Following, ch
 from agentgraph.threads.live.watcher import watch
 from agentgraph.threads.rewinds.kept_states import put_missing_states
 from agentgraph.threads.rewinds.rewinding import RewindArguments, commit, new_line
-from agentgraph.threads.runs import Again, AsyncRun, Driver, Execution, PartHook, Run
+from agentgraph.threads.runs import AsyncRun, Driver, Execution, PartHook, ResumePaused, Run
 from agentgraph.threads.turns import Input, new_turn
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
@@ -166,7 +166,7 @@ class Engine:
         active_run.released = lock.released
         try:
             lock.acquire()
-            execution = call_outside(run_calls, self._admitted(thread, begin, how, active_run, "sync"))
+            execution = call_outside(run_calls, self._execution(thread, begin, how, active_run, "sync"))
             watch(self.saver)
             advance = partial(call_outside, run_calls, execution.generator)
             return Run(execution, lock, advance)
@@ -176,9 +176,9 @@ class Engine:
 
     def arun(self, begin: Begin, thread_id: str, how: RunOptions) -> AsyncRun:
         """Return the events of a run, which is checked and started when it is awaited."""
-        return AsyncRun(thread_id, partial(self.admitted, begin, thread_id, how))
+        return AsyncRun(thread_id, partial(self.adriver, begin, thread_id, how))
 
-    async def admitted(self, begin: Begin, thread_id: str, how: RunOptions) -> Driver:
+    async def adriver(self, begin: Begin, thread_id: str, how: RunOptions) -> Driver:
         """Check and start a run on the event loop."""
         self.check_async()
         thread, active_run = self.thread(thread_id), ActiveRun()
@@ -187,8 +187,8 @@ class Engine:
         try:
             await lock.aacquire()
             self.check_saver("async")
-            admitted = partial(self._admitted, thread, begin, how, active_run, "async")
-            execution = await await_outside(lambda: arun_calls(admitted()))
+            execution_of = partial(self._execution, thread, begin, how, active_run, "async")
+            execution = await await_outside(lambda: arun_calls(execution_of()))
             watch(self.saver)
             advance = partial(arun_calls, execution.generator)
             return Driver(execution, lock, advance)
@@ -208,54 +208,54 @@ class Engine:
     def afollow(self, thread_id: str, after: str | None) -> AsyncRun:
         """Return what happens on a thread, as `follow` does; refused when it is awaited."""
 
-        async def admit() -> AsyncFollow:
+        async def start() -> AsyncFollow:
             self.check_saver("async")
             followed = partial(self._followed, self.thread(thread_id), after)
             return AsyncFollow(await await_outside(lambda: arun_calls(followed())))
 
-        return AsyncRun(thread_id, admit)
+        return AsyncRun(thread_id, start)
 
     async def _followed(self, thread: ThreadSaver, after: str | None) -> Following:
         """Return a generator of what happens on a thread, after the checks of its start."""
         _, thread = await self.for_thread(thread)
-        await self._making_sense(check_follow, thread, after)
+        await self._checked(check_follow, thread, after)
         return followed(thread, after)
 
-    async def _admitted(
+    async def _execution(
         self, thread: ThreadSaver, begin: Begin, how: RunOptions, active_run: ActiveRun, mode: Mode
     ) -> Execution:
         """Return the events of a run, after the checks of its start."""
         engine, thread = await self.for_thread(thread)
         if engine is not self:
-            return await engine._admitted(thread, begin, how, active_run, mode)
+            return await engine._execution(thread, begin, how, active_run, mode)
         is_turn, own = isinstance(begin, NewTurn), getattr(begin, "request", None)
-        await self._making_sense(active_run.read_requests, thread, begins_turn=is_turn, own=own)
+        await self._checked(active_run.read_requests, thread, begins_turn=is_turn, own=own)
         if isinstance(begin, RewindArguments):
-            return await self._going_back(thread, begin, how, active_run, mode)
+            return await self._rewinding(thread, begin, how, active_run, mode)
         graph_input: object
         if isinstance(begin, NewTurn):
             waiting, given = active_run.waiting, begin[:3]
-            graph_input = await self._making_sense(new_turn, thread, *given, waiting)
+            graph_input = await self._checked(new_turn, thread, *given, waiting)
         else:
-            graph_input = await self._making_sense(resumption, thread, *begin)
+            graph_input = await self._checked(resumption, thread, *begin)
         resumed = graph_input if isinstance(graph_input, Resumption) else None
         graph_input = resumed.command if resumed else graph_input
         if self.reducers.fields:
             await _check_types(thread, self.reducers, graph_input)
             await _check_known(thread, self.reducers, how.values)
-        on = await self._making_sense(continuation, thread, graph_input)
+        on = await self._checked(continuation, thread, graph_input)
         if on.rewound is not None:
-            await self._making_sense(put_missing_states, thread, on.rewound)
+            await self._checked(put_missing_states, thread, on.rewound)
         saver = self._guarded(thread)
         execution = Execution(thread, saver, how.on_part, active_run)
         graph_input = resumed.rest if resumed else graph_input
         stream = self._stream(execution, graph_input, on, how, saver, mode)
         execution.begin(stream, on, [*resumed.answers.values()] if resumed else [])
         if how.later:
-            execution.again = self._answering(thread, dict(how.later), how, saver, mode)
+            execution.resume_paused = self._answer_later(thread, dict(how.later), how, saver, mode)
         return execution
 
-    async def _going_back(
+    async def _rewinding(
         self,
         thread: ThreadSaver,
         back: RewindArguments,
@@ -270,42 +270,42 @@ class Engine:
         if self.reducers.fields and back.values:
             await _check_types(thread, self.reducers, {"values": back.values})
             await _check_known(thread, self.reducers, back.values)
-        prepared = await self._making_sense(new_line, thread, back)
+        prepared = await self._checked(new_line, thread, back)
         saver = self._guarded(thread)
         self._options(thread.thread_id, how, saver, (0, ()))  # refused before anything is written
 
         async def enter(execution: Execution) -> None:
             await commit(thread, prepared.copies, prepared.states)
-            on = await self._making_sense(continuation, thread, None)
+            on = await self._checked(continuation, thread, None)
             execution.begin(self._stream(execution, None, on, how, saver, mode), on)
 
         execution = Execution(thread, saver, how.on_part, active_run, enter)
-        execution.again = self._answering(thread, dict(prepared.later), how, saver, mode)
+        execution.resume_paused = self._answer_later(thread, dict(prepared.later), how, saver, mode)
         return execution
 
-    def _answering(
+    def _answer_later(
         self,
         thread: ThreadSaver,
         later: dict[str, object],
         how: RunOptions,
         saver: GuardedSaver,
         mode: Mode,
-    ) -> Again:
+    ) -> ResumePaused:
         """Return what has a run that pauses go on where answers for its questions are known."""
 
-        async def again(execution: Execution) -> bool:
+        async def resume_paused(execution: Execution) -> bool:
             questions = await pending(thread) if later else []
             names = {name for each in questions for name in names_of(each)}
             answers = {key: later.pop(key) for key in [*later] if key in names}
             if not answers:
                 return False
-            resumed: Any = await self._making_sense(resumption, thread, answers, None)
-            on = await self._making_sense(continuation, thread, resumed.command)
+            resumed: Any = await self._checked(resumption, thread, answers, None)
+            on = await self._checked(continuation, thread, resumed.command)
             stream = self._stream(execution, resumed.rest, on, how, saver, mode)
             execution.begin(stream, on, [*resumed.answers.values()])
             return True
 
-        return again
+        return resume_paused
 
     def _guarded(self, thread: ThreadSaver) -> GuardedSaver:
         """Return the saver of a run."""
@@ -407,7 +407,7 @@ class Engine:
     ) -> T:
         """Return the result of a function that reads a thread, with the tree's names that it knows."""
         _, thread = await self.for_thread(thread)
-        return await self._making_sense(reads, thread, *args, **more)
+        return await self._checked(reads, thread, *args, **more)
 
     async def for_thread(self, thread: ThreadSaver) -> "tuple[Engine, ThreadSaver]":
         """Return the engine for a thread, by the names that it has for agents; and the thread in it."""
@@ -423,7 +423,7 @@ class Engine:
         check = partial(check_sound, self.tree)
         return ThreadSaver(self.tree, self.graph, saver or self.saver, check, thread_id, self._paths)
 
-    async def _making_sense(
+    async def _checked(
         self, reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs
     ) -> T:
         """Return the result of a function that reads a thread; it runs no code of users.

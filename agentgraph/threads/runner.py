@@ -34,7 +34,7 @@ from agentgraph.reports.visits import visits
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for
 from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning
-from agentgraph.threads.live.active_run import began_runs
+from agentgraph.threads.live.active_run import start_times
 from agentgraph.threads.live.background import MAX_RUNNING, Background
 from agentgraph.threads.live.following import Follow
 from agentgraph.threads.live.queueing import WhileRunning, abegin_run, begin_run
@@ -585,7 +585,7 @@ class Runner:
         Raises:
             AgentGraphError: There is no such status, or the saver supports async calls only.
         """
-        return self.engine.read(threads, _ANY, status, began_runs(self.saver))
+        return self.engine.read(threads, _ANY, status, start_times(self.saver))
 
     def delete(self, thread_id: str) -> None:
         """Delete a thread from the saver.
@@ -978,10 +978,10 @@ class Runner:
             event.
         """
 
-        async def admit() -> AsyncGenerator[AgentEvent, None]:
+        async def start() -> AsyncGenerator[AgentEvent, None]:
             return _each(await self.engine.aread(replayed, thread_id, line))
 
-        return AsyncRun(thread_id, admit)
+        return AsyncRun(thread_id, start)
 
     async def athread(self, thread_id: str) -> Thread:
         """Return what is on a thread, as `thread` does."""
@@ -989,7 +989,7 @@ class Runner:
 
     async def athreads(self, status: Status | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, as `threads` does."""
-        return await self.engine.aread(threads, _ANY, status, began_runs(self.saver))
+        return await self.engine.aread(threads, _ANY, status, start_times(self.saver))
 
     async def adelete(self, thread_id: str) -> None:
         """Delete a thread from the saver, as `delete` does."""

@@ -55,7 +55,7 @@ from agentgraph.journal.soundness import is_met_by_langgraph, unfit
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.threads.live.active_run import ActiveRun, check_loop
 from agentgraph.threads.live.following import AsyncFollow
-from agentgraph.threads.live.loop_end import kept
+from agentgraph.threads.live.loop_end import run_task
 
 RunGenerator = Generator[Call | AgentEvent, Any, None]
 PartHook = Callable[[Any], object]
@@ -81,7 +81,7 @@ class Execution:
             next run treats this one as killed.
         is_closed: Whether the caller of an async run has closed it.
         generator: Yields the events of the run, and calls to be made.
-        again: Begins it again where it pauses and can go on; None if it cannot.
+        resume_paused: Resumes it where it pauses and can go on; None if it cannot.
     """
 
     stream: object
@@ -109,11 +109,11 @@ class Execution:
         self._thread, self._saver, self._on_part, self._enter = thread, saver, on_part, enter
         self.active_run, self.control = active_run, active_run.control
         self._feed = active_run.feed
-        self._voids: list[AgentEvent] = []
+        self._discarded: list[AgentEvent] = []
         self._is_replaying = False
         self.received: str | None = None
         self.is_closed = False
-        self.again: Again | None = None
+        self.resume_paused: ResumePaused | None = None
         self.generator = self._events()
 
     @property
@@ -142,23 +142,25 @@ class Execution:
         if self.received is not None and not (event.output and event.output.partial):
             self.received = max(self.received, event.cursor or "")
             if not self._is_replaying:
-                self._feed.lately.append(event)
+                self._feed.recent.append(event)
                 if event.action is not None and event.action.discarded:
-                    self._voids.append(event)
-        if self._feed.listeners:
-            for tell in [*self._feed.listeners]:
+                    self._discarded.append(event)
+        if self._feed.subscribers:
+            for tell in [*self._feed.subscribers]:
                 tell(event)
 
     def _events(self) -> RunGenerator:
         if self._enter is not None:
             yield from awaiting(self._enter(self))
-        yield from self._part()
+        yield from self._until_pause()
         while (
-            self.again and not self.control.drain_requested and (yield from awaiting(self.again(self)))
+            self.resume_paused
+            and not self.control.drain_requested
+            and (yield from awaiting(self.resume_paused(self)))
         ):
-            yield from self._part()
+            yield from self._until_pause()
 
-    def _part(self) -> RunGenerator:
+    def _until_pause(self) -> RunGenerator:
         """Run until it ends or pauses."""
         on = self._continuation
         if on.checkpoint is not None:
@@ -182,7 +184,7 @@ class Execution:
             raise
         finally:
             try:
-                yield from awaiting(self._save_voids())
+                yield from awaiting(self._save_discarded())
                 yield from awaiting(
                     save_received(self._thread, self.received, is_stopped=self._has_stopped)
                 )
@@ -209,20 +211,20 @@ class Execution:
                     if part["type"] == "updates" and not part["ns"]:
                         for update in part["data"].values():  # without a call: it is made at each step
                             if type(update) is dict and "position" in update and "number" not in update:
-                                del feed.lately[: feed.older]  # it is of a step, not of a task
-                                feed.older = len(feed.lately)  # the one before is saved
+                                del feed.recent[: feed.older]  # it is of a step, not of a task
+                                feed.older = len(feed.recent)  # the one before is saved
                     yield from translator.feed(self._on_part(part) if self._on_part else part)
-                    if self._voids:
-                        yield from awaiting(self._save_voids())
+                    if self._discarded:
+                        yield from awaiting(self._save_discarded())
             self._saver.check()
             if not self.control.drain_requested:
                 self.received = ALL
         except GeneratorExit:
             raise
         except BaseException as error:
-            yield from self._broken_off(error, translator)
+            yield from self._interrupted(error, translator)
 
-    def _broken_off(self, error: BaseException, translator: Translator) -> RunGenerator:
+    def _interrupted(self, error: BaseException, translator: Translator) -> RunGenerator:
         """Yield and save how the run has ended by an exception, and raise it; a stop just ends it."""
         was_stopped = self.control.drain_requested
         self.control.stop(_STOP_REASON)
@@ -247,9 +249,9 @@ class Execution:
         finally:
             del error  # it would hold this frame, and the frame it
 
-    async def _save_voids(self) -> None:
+    async def _save_discarded(self) -> None:
         """Save what was told to be void, for followers that were cut off before they learned of it."""
-        voids, self._voids = self._voids, []
+        voids, self._discarded = self._discarded, []
         if voids and (saved := await self._thread.written()) is not None:
             await save_notes(self._thread, saved, [*map(void_note, voids)])
 
@@ -267,7 +269,7 @@ class Execution:
             yield from awaiting(save_failure(self._thread, error, translator.failures))
 
 
-Again = Callable[[Execution], Calls[bool]]
+ResumePaused = Callable[[Execution], Calls[bool]]
 
 
 class _RunClosed(BaseException):
@@ -290,7 +292,7 @@ class Run(Iterator[AgentEvent]):
         self._execution, self._advance = execution, advance
         self.thread_id = execution.thread_id
         self._turn = threading.RLock()  # in a `with` block, so that no signal comes between
-        self._reader: int | None = None  # the thread that has the turn
+        self._consumer: int | None = None  # the thread that has the turn
         self._owner, self._has_begun = OfProcess(), False
         self._lock = lock
 
@@ -303,14 +305,14 @@ class Run(Iterator[AgentEvent]):
                 one of the process from which this one was forked; or this thread runs the event loop
                 of an async run on the same file.
         """
-        if self._reader is not None or self._execution.is_closed:
-            self._refuse()
+        if self._consumer is not None or self._execution.is_closed:
+            self._raise_unavailable()
         self._owner.check(self.thread_id)
         if not self._has_begun:
-            self._begin()
+            self._start()
         with self._turn:
             try:
-                self._reader = threading.get_ident()
+                self._consumer = threading.get_ident()
                 event = self._advance()
                 if event is not None and not self._execution.is_closed:
                     self._execution.delivered(event)
@@ -321,7 +323,7 @@ class Run(Iterator[AgentEvent]):
                 if not (self._execution.is_closed and isinstance(error, Exception)):
                     raise
             finally:
-                self._reader = None
+                self._consumer = None
         raise StopIteration
 
     def close(self) -> None:
@@ -332,8 +334,8 @@ class Run(Iterator[AgentEvent]):
         """
         if not (self._lock.released.done() or self._owner.is_foreign):
             self._stop()
-            if self._reader == threading.get_ident() or is_within(self._execution.control):
-                self._finish_beside()
+            if self._consumer == threading.get_ident() or is_within(self._execution.control):
+                self._finish_in_thread()
             else:
                 self._finish()
 
@@ -345,7 +347,7 @@ class Run(Iterator[AgentEvent]):
             return
         self._stop()
         if (is_collecting() or is_within(self._execution.control)) and not sys.is_finalizing():
-            self._finish_beside()
+            self._finish_in_thread()
         else:
             self._finish()
 
@@ -355,7 +357,7 @@ class Run(Iterator[AgentEvent]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         """Refuse to block an event loop for which the run would wait."""
         self._has_begun = True
         try:
@@ -364,7 +366,7 @@ class Run(Iterator[AgentEvent]):
             self.close()
             raise
 
-    def _refuse(self) -> NoReturn:
+    def _raise_unavailable(self) -> NoReturn:
         if self._execution.is_closed:
             raise StopIteration
         raise AgentGraphError(_ASKED_TWICE)
@@ -378,12 +380,12 @@ class Run(Iterator[AgentEvent]):
     def _finish(self) -> None:
         with self._turn:
             try:
-                self._reader = threading.get_ident()
+                self._consumer = threading.get_ident()
                 self._end(_RunClosed())
             finally:
-                self._reader = None
+                self._consumer = None
 
-    def _finish_beside(self) -> None:
+    def _finish_in_thread(self) -> None:
         """Finish in another thread: this code may hold what is needed for it."""
         threading.Thread(target=self._finish, name="agentgraph-close").start()
 
@@ -422,11 +424,11 @@ class AsyncRun(AsyncIterator[AgentEvent]):
     """
 
     _source: "Source | None" = None
-    _admission: "Future[None] | None" = None  # while it is being admitted; done after that
+    _starting: "Future[None] | None" = None  # while it is being started; done after that
     _is_closed = False
 
-    def __init__(self, thread_id: str, admit: "Callable[[], Awaitable[Source]]") -> None:
-        self.thread_id, self._admit = thread_id, admit
+    def __init__(self, thread_id: str, start: "Callable[[], Awaitable[Source]]") -> None:
+        self.thread_id, self._start = thread_id, start
 
     async def __anext__(self) -> AgentEvent:
         """Return the next event.
@@ -435,12 +437,12 @@ class AsyncRun(AsyncIterator[AgentEvent]):
             Exception: An agent failed; raised after its error event.
             AgentGraphError: Another task, or the run itself, asks for an event already.
         """
-        if (source := await self._admitted()) is None:
+        if (source := await self._started()) is None:
             raise StopAsyncIteration
         return await anext(source)
 
     def __await__(self) -> Generator[object, None, Self]:
-        yield from self._admitted().__await__()
+        yield from self._started().__await__()
         return self
 
     async def aclose(self) -> None:
@@ -450,7 +452,7 @@ class AsyncRun(AsyncIterator[AgentEvent]):
         again when the thread is resumed. A run that has not begun never does.
         """
         self._is_closed = True
-        if (admission := self._admission) is not None:
+        if (admission := self._starting) is not None:
             await asyncio.wrap_future(admission)
         if self._source is not None:
             await self._source.aclose()
@@ -472,21 +474,21 @@ class AsyncRun(AsyncIterator[AgentEvent]):
         if isinstance(self._source, Driver):
             self._source.drop()
 
-    async def _admitted(self) -> "Source | None":
+    async def _started(self) -> "Source | None":
         """Return what gives the events; None if the run was closed before it began."""
         if self._source is not None or self._is_closed:
             return self._source
-        if self._admission is not None:
+        if self._starting is not None:
             raise AgentGraphError(_ASKED_TWICE)
-        self._admission = admission = Future[None]()
-        admission.set_running_or_notify_cancel()  # no longer cancelled with one who waits for it
+        self._starting = starting = Future[None]()
+        starting.set_running_or_notify_cancel()  # no longer cancelled with one who waits for it
         try:
-            self._source = await self._admit()
+            self._source = await self._start()
             if self._is_closed:
                 await self._source.aclose()
         finally:
-            self._admission = None
-            admission.set_result(None)
+            self._starting = None
+            starting.set_result(None)
         return self._source
 
 
@@ -503,7 +505,7 @@ class Driver(AsyncIterator[AgentEvent]):
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
         self._answer: asyncio.Future[AgentEvent | None] | None = None
-        self._wanted = asyncio.Event()
+        self._requested = asyncio.Event()
 
     async def __anext__(self) -> AgentEvent:
         """Return the next event; if the caller is cancelled, close the run first.
@@ -517,9 +519,9 @@ class Driver(AsyncIterator[AgentEvent]):
             raise AgentGraphError(_ASKED_TWICE)
         answer: asyncio.Future[AgentEvent | None] = self._loop.create_future()
         self._answer = answer
-        self._wanted.set()
+        self._requested.set()
         if self._task is None:
-            self._task = kept(self._loop, self._drive(), outside(), self._close)
+            self._task = run_task(self._loop, self._drive(), outside(), self._close)
         try:
             event = await answer
         except asyncio.CancelledError:
@@ -562,7 +564,7 @@ class Driver(AsyncIterator[AgentEvent]):
             self._mark()
             self._execution.control.stop(_STOP_REASON)
         self._execution.is_closed = True
-        self._wanted.set()
+        self._requested.set()
 
     def _mark(self) -> None:
         """Have the next run on the thread wait until this one has ended."""
@@ -573,27 +575,27 @@ class Driver(AsyncIterator[AgentEvent]):
         try:
             while (event := await self._advance()) is not None:
                 try:
-                    await self._give(event)
+                    await self._deliver(event)
                 except asyncio.CancelledError as error:  # the loop ends: save how far the caller read
                     await self._advance(partial(self._execution.generator.throw, error))
         except BaseException as error:
             failure = error
         try:
-            await self._execution.active_run.end_looks()
+            await self._execution.active_run.end_polling()
             await self._lock.arelease()
         finally:
             self._end(failure)
             failure = None  # it would hold itself
 
-    async def _give(self, event: AgentEvent) -> None:
+    async def _deliver(self, event: AgentEvent) -> None:
         """Hand over an event, then wait until the next one is asked for or the run is closed."""
         if self._execution.is_closed:
             return
-        self._wanted.clear()
+        self._requested.clear()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(event)
             self._execution.delivered(event)
-        await self._wanted.wait()
+        await self._requested.wait()
 
     def _end(self, error: BaseException | None) -> None:
         self._lock.release()

@@ -1,4 +1,4 @@
-"""Begins a turn, and salvages the results of an unfinished turn before it.
+"""Begins a turn, and recovers the results of an unfinished turn before it.
 
 The problem: LangGraph commits a step when its node has ended. Until then the results are only pending
 writes at the lane's last checkpoint (of tool calls and lanes that ended), or checkpoints of inner lanes
@@ -84,8 +84,8 @@ _LANE_DEPTH = 2
 """How many parts a lane's namespace has within that of its enclosing lane."""
 
 
-class Salvage(NamedTuple):
-    """What is salvaged: messages, written values, and changes to middleware state, each in order."""
+class Recovered(NamedTuple):
+    """What is recovered: messages, written values, and changes to middleware state, each in order."""
 
     messages: list[BaseMessage]
     values: list[Mapping[str, object]]
@@ -131,7 +131,7 @@ async def new_turn(
     drop_pending: bool,
     waiting: Sequence[BaseMessage] = (),
 ) -> StampedInput:
-    """Return the input of a new turn, with what is salvaged of an unfinished one.
+    """Return the input of a new turn, with what is recovered of an unfinished one.
 
     Args:
         saver: The thread.
@@ -166,14 +166,14 @@ async def new_turn(
             "resume(), or run with drop_pending=True to drop them",
             saver.thread_id,
         )
-    salvage = await _salvaged(saver, saved)
+    recovered = await _recovered(saver, saved)
     more = {
         # one map after the other, for the reducers to merge
-        "values": [dict(each) for each in [*salvage.values, turn.get("values", {})] if each],
-        "middleware": collected({}, salvage.middleware),
+        "values": [dict(each) for each in [*recovered.values, turn.get("values", {})] if each],
+        "middleware": collected({}, recovered.middleware),
     }
     return StampedInput(
-        messages=[*salvage.messages, *turn["messages"]],
+        messages=[*recovered.messages, *turn["messages"]],
         **{name: written for name, written in more.items() if written},
     )
 
@@ -190,14 +190,14 @@ async def _new_messages(saver: ThreadSaver, messages: Sequence[BaseMessage]) -> 
     return new_messages(messages, there, saver.thread_id)
 
 
-async def _salvaged(saver: ThreadSaver, saved: Saved) -> Salvage:
-    """Return what is salvaged of a turn that stopped at the root's checkpoint `saved`, the head.
+async def _recovered(saver: ThreadSaver, saved: Saved) -> Recovered:
+    """Return what is recovered of a turn that stopped at the root's checkpoint `saved`, the head.
 
-    If the tree has changed and lacks what ran, whatever can be found is salvaged.
+    If the tree has changed and lacks what ran, whatever can be found is recovered.
     """
     if (begun := saved.begun_input) is not None:
         changes = begun.get("middleware")
-        return Salvage(begun["messages"], begun["values"], [changes] if changes else [])
+        return Recovered(begun["messages"], begun["values"], [changes] if changes else [])
     state = await _state_at(saver, saved)
     _, origin = await before_edits(saver, saved)
     place = _place(saver.tree, position_in(saver.tree, origin))
@@ -225,7 +225,7 @@ async def _of_step(
     saved: Saved,
     messages: Sequence[BaseMessage],
     seen: Sequence[BaseMessage],
-) -> Salvage:
+) -> Recovered:
     """Return the results of the step after a checkpoint.
 
     Args:
@@ -238,12 +238,12 @@ async def _of_step(
     tree = saver.tree
     position, by_task = position_in(tree, saved), saved.writes
     if position is None or position["next"] is None:
-        return Salvage([], [], [])
+        return Recovered([], [], [])
     ended = next((each for each in by_task.values() if "at" in (each.get("position") or {})), None)
     if ended is not None:
-        salvage = _written(ended)
+        recovered = _written(ended)
         return _joined(
-            [salvage, _of_calls(tree, ended["position"], (), [*messages, *salvage.messages])]
+            [recovered, _of_calls(tree, ended["position"], (), [*messages, *recovered.messages])]
         )
     place = _place(tree, position)
     if place is not None and place.kind.is_parallel:
@@ -256,7 +256,7 @@ def _of_calls(
     position: Position,
     returned: Iterable[Written],
     lane_messages: Sequence[BaseMessage],
-) -> Salvage:
+) -> Recovered:
     """Return the results of tool calls, or a graph's messages; each open call gets a result."""
     with_messages = [each for each in returned if each[TAG] in _WITH_MESSAGES]
     results = {each["number"]: each for each in with_messages if "number" in each}
@@ -281,10 +281,10 @@ async def _of_lanes(
     saved: Saved,
     place: Place,
     seen: Sequence[BaseMessage],
-) -> Salvage:
+) -> Recovered:
     """Return the results of lanes, in order; lanes that undo steps come after the steps."""
     tree = saver.tree
-    in_order: list[tuple[tuple[int, int], Salvage]] = []
+    in_order: list[tuple[tuple[int, int], Recovered]] = []
     results = {task: each for task, each in saved.results.items() if "finished" in each}
     ended = [*results.values()]
     for task, (lane, head) in _lanes(tree, every, saved, place).items():
@@ -302,25 +302,25 @@ async def _of_lanes(
     ]
     if ended and place.kind.first_wins:
         first = _written(min(ended, key=lambda each: each["finished"]))  # the others lost
-        return _handed_back(saver, _leaving(place, first, seen))
+        return _without_local(saver, _leaving(place, first, seen))
     in_order.sort(key=lambda item: item[0])
-    salvage = _handed_back(saver, _joined(each for _, each in in_order))
-    return salvage._replace(middleware=[]) if place in tree.called else salvage
+    recovered = _without_local(saver, _joined(each for _, each in in_order))
+    return recovered._replace(middleware=[]) if place in tree.called else recovered
 
 
-def _handed_back(saver: ThreadSaver, salvage: Salvage) -> Salvage:
-    """Return what is salvaged of lanes without local values, which stay in their lanes."""
+def _without_local(saver: ThreadSaver, recovered: Recovered) -> Recovered:
+    """Return what is recovered of lanes without local values, which stay in their lanes."""
     if not (local := saver.reducers.local):
-        return salvage
+        return recovered
     rest: list[Mapping[str, object]] = [
-        {n: v for n, v in each.items() if n not in local} for each in salvage.values
+        {n: v for n, v in each.items() if n not in local} for each in recovered.values
     ]
-    return salvage._replace(values=rest)
+    return recovered._replace(values=rest)
 
 
 def _leaving(
-    place: Place, came: Salvage, seen: Sequence[BaseMessage], *, has_ended: bool = True
-) -> Salvage:
+    place: Place, came: Recovered, seen: Sequence[BaseMessage], *, has_ended: bool = True
+) -> Recovered:
     """Return what leaves a lane of a node: of that of an item not all does."""
     agent = cast(EachAgent, place.agent)
     if not place.kind.has_items:
@@ -329,7 +329,7 @@ def _leaving(
     if not has_ended and agent.mode == "last":
         agent = replace(agent, output_mode="none")
     values = [{k: v for k, v in each.items() if k not in staying} for each in came.values]
-    return Salvage(
+    return Recovered(
         joining(agent, came.messages, {message.id for message in seen}),
         [each for each in values if each],
         [],
@@ -341,27 +341,27 @@ async def _of_lane(
     every: Sequence[Saved],
     head: Saved,
     around: Sequence[BaseMessage],
-) -> Salvage:
+) -> Recovered:
     """Return what an unfinished lane said and wrote; `around` are the messages of those around it."""
-    salvage = _written(await _state_at(saver, head))
-    said = salvage.messages
+    recovered = _written(await _state_at(saver, head))
+    said = recovered.messages
     step = await _of_step(saver, every, head, said, [*around, *said])
-    salvage = _joined([salvage, step])
-    return salvage._replace(messages=folded(salvage.messages))
+    recovered = _joined([recovered, step])
+    return recovered._replace(messages=folded(recovered.messages))
 
 
-def _written(written: Written) -> Salvage:
+def _written(written: Written) -> Recovered:
     """Return what a node or a lane wrote, or a task returned."""
     writes, changes = maps_in(written.get("values")), written.get("middleware")
-    return Salvage([*(written.get("messages") or ())], writes, [changes] if changes else [])
+    return Recovered([*(written.get("messages") or ())], writes, [changes] if changes else [])
 
 
-def _joined(several: Iterable[Salvage]) -> Salvage:
+def _joined(several: Iterable[Recovered]) -> Recovered:
     several = [*several]
-    return Salvage(
-        [message for salvage in several for message in salvage.messages],
-        [write for salvage in several for write in salvage.values],
-        [changes for salvage in several for changes in salvage.middleware],
+    return Recovered(
+        [message for recovered in several for message in recovered.messages],
+        [write for recovered in several for write in recovered.values],
+        [changes for recovered in several for changes in recovered.middleware],
     )
 
 

@@ -179,13 +179,13 @@ class _TextBuffer:
             self.stop()
             self._feed = feed
             if feed is not None:
-                feed.listeners.append(self._put)
+                feed.subscribers.append(self._put)
 
     def stop(self) -> None:
         """Follow no run any more."""
         if self._feed is not None:
             with suppress(ValueError):
-                self._feed.listeners.remove(self._put)
+                self._feed.subscribers.remove(self._put)
             self._feed = None
 
     def take(self) -> list[tuple[str, str, str]]:

@@ -310,5 +310,5 @@ def check_tasks() -> None:
     tasks = {each for each in gc.get_objects() if isinstance(each, asyncio.Task) and not each.done()}
     loop, own = asyncio.get_running_loop(), asyncio.current_task()
     left = {each for each in tasks if each.get_loop() is loop and each is not own}
-    left = {each for each in left if getattr(each.get_coro(), "__name__", "") != "_keep"}
+    left = {each for each in left if getattr(each.get_coro(), "__name__", "") != "_hold"}
     assert not left, f"tasks are left: {sorted(str(task.get_coro()) for task in left)}"

@@ -101,7 +101,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "Discarded": "cursor ids is_final",
         "GivenAnswer": "at",
         "RequestData": "kind reason",
-        "KeptQuestions": "task ids",
+        "SavedQuestions": "task ids",
         "UnsavedCall": "number",
         "StateCopy": "namespace of id parent parents",
         "Rewound": "ids again since at states",

@@ -229,10 +229,10 @@ class Follower:
         after = got[-1].cursor if got else None
         self._read, self._failed = partial(follow, drive, runner, after), list[BaseException]()
         run = active_run_on(runner.saver, "t")
-        listening = len(run.feed.listeners) if run else 0
+        listening = len(run.feed.subscribers) if run else 0
         self._thread = threading.Thread(target=self._follow)
         self._thread.start()
-        wait_until(lambda: run is None or len(run.feed.listeners) > listening or self._failed)
+        wait_until(lambda: run is None or len(run.feed.subscribers) > listening or self._failed)
 
     def _follow(self) -> None:
         try:

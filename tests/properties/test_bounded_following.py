@@ -15,7 +15,7 @@ import agentgraph as ag
 from agentgraph.journal.replay import told_in_steps, told_since
 from agentgraph.journal.story import present_story
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.threads.live.following import told_upto
+from agentgraph.threads.live.following import last_number
 
 __all__ = ["file"]
 
@@ -36,7 +36,7 @@ class Followed(Thread):
         events = super().call(method, *args, **options)
         cursors = [each.cursor for each in self.heard if each.cursor]
         some = {None, *cursors[-3:], *(self.choices.choice(cursors) for _ in cursors[:4])}
-        upto = self.read(told_upto)
+        upto = self.read(last_number)
         for after in sorted(some, key=str):
             for end in (None, upto):
                 assert self.read(told_since, after, end) == self.read(told_of_all, after, end), after

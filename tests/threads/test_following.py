@@ -256,7 +256,7 @@ def test_a_follower_is_closed_while_it_waits(kept: str, tmp_path: Path) -> None:
         got: list[Any] = []
         reader = threading.Thread(target=lambda: got.extend(events))
         reader.start()
-        wait_until(lambda: active_run_on(runner.saver, "t").feed.listeners)  # type: ignore[union-attr]
+        wait_until(lambda: active_run_on(runner.saver, "t").feed.subscribers)  # type: ignore[union-attr]
         events.close()
         reader.join(30)
         assert not reader.is_alive()
@@ -313,7 +313,7 @@ def test_a_run_that_begins_while_a_follower_reads_is_followed(kept: str, tmp_pat
         reader = threading.Thread(target=lambda: told.extend(runner.resume("t", "yes")))
 
         def ends_later() -> None:
-            wait_until(lambda: active_run_on(runner.saver, "t").feed.listeners)  # type: ignore[union-attr]
+            wait_until(lambda: active_run_on(runner.saver, "t").feed.subscribers)  # type: ignore[union-attr]
             late.set()
 
         def interleaved() -> Any:

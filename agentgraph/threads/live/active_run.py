@@ -36,15 +36,15 @@ def active_run_on(saver: Saver, thread_id: str) -> "ActiveRun | None":
     return holder if isinstance(holder, ActiveRun) else None
 
 
-def runs_on(saver: Saver) -> "dict[str, ActiveRun]":
+def runs_by_thread(saver: Saver) -> "dict[str, ActiveRun]":
     """Return the runs of this process on the threads of a saver, by thread; the newest first."""
     runs = {key: each for key, each in holders_on(saver).items() if isinstance(each, ActiveRun)}
     return dict(sorted(runs.items(), key=lambda item: item[1].began, reverse=True))
 
 
-def began_runs(saver: Saver) -> dict[str, float]:
+def start_times(saver: Saver) -> dict[str, float]:
     """Return when the runs of this process on the threads of a saver began, by thread."""
-    return {thread_id: run.began for thread_id, run in runs_on(saver).items()}
+    return {thread_id: run.began for thread_id, run in runs_by_thread(saver).items()}
 
 
 def check_loop(saver: Saver, thread_id: str) -> None:
@@ -59,7 +59,7 @@ def check_loop(saver: Saver, thread_id: str) -> None:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return
-    for other, run in runs_on(saver).items():
+    for other, run in runs_by_thread(saver).items():
         if run.thread is not None and getattr(run.thread.saver, "loop", None) is loop:
             raise AgentGraphError(
                 f"thread {shown(thread_id)}: a sync run on the event loop would block the async run on "
@@ -92,7 +92,7 @@ class ActiveRun:
         self.began = time.time()
         self.thread: ThreadSaver | None = None
         self._requests: dict[str, Request] = {}
-        self._look: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
         self._is_over = False
 
     def stop(self, reason: str) -> None:
@@ -134,7 +134,7 @@ class ActiveRun:
             if each.kind == "stop" and each.time >= self.began:
                 self.stop(each.reason)
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Take what other processes have requested since the last look."""
         if self.thread is None:
             return
@@ -142,21 +142,21 @@ class ActiveRun:
         if newest is not None and newest not in self._requests:
             self.take(await requests(self.thread))
 
-    def begin_look(self) -> None:
+    def start_polling(self) -> None:
         """Look in a task of the event loop, unless a look is under way there or the run has ended."""
-        if not self._is_over and (self._look is None or self._look.done()):
-            self._look = asyncio.get_running_loop().create_task(self._alook())
+        if not self._is_over and (self._polling is None or self._polling.done()):
+            self._polling = asyncio.get_running_loop().create_task(self._apoll())
 
-    async def _alook(self) -> None:
+    async def _apoll(self) -> None:
         with suppress(Exception):  # a saver that fails will fail in the run, too
-            await arun_calls(self.look())
+            await arun_calls(self.poll())
 
-    async def end_looks(self) -> None:
+    async def end_polling(self) -> None:
         """Look no more, and wait until a look under way has ended: no task outlives the run."""
         self._is_over = True
-        if self._look is not None and self._look.get_loop() is asyncio.get_running_loop():
-            self._look.cancel()
-            await asyncio.wait({self._look})
+        if self._polling is not None and self._polling.get_loop() is asyncio.get_running_loop():
+            self._polling.cancel()
+            await asyncio.wait({self._polling})
 
     def take(self, every: Iterable[Request]) -> None:
         """Take requests that were made since it began; those that it has change nothing."""

@@ -62,7 +62,7 @@ class Background:
 
     def add(self, run: Run | Follow) -> None:
         """Have a run read in a thread, when it is its turn."""
-        self._leave_foreign()
+        self._drop_inherited()
         _stop_at_exit(self)
         name = "agentgraph-start"
         work = partial(apart().run, self._work, run)
@@ -73,17 +73,17 @@ class Background:
 
     def aadd(self, run: AsyncRun) -> None:
         """Have a run read in a task of the event loop, when it is its turn."""
-        self._leave_foreign()
+        self._drop_inherited()
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         task = loop.create_task(self._awork(run, turn), context=apart())
         self._tasks[task] = run
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
-        self._enter(partial(self._begin_on, loop, turn))
+        self._enter(partial(self._start_on, loop, turn))
 
     def close(self) -> None:
         """Stop the runs in threads, and wait until none is left but one that calls this."""
-        self._leave_foreign()
+        self._drop_inherited()
         here = threading.current_thread()
         with self._changed:
             runs = {run: thread for run, thread in self._runs.items() if thread is not here}
@@ -97,7 +97,7 @@ class Background:
 
     async def aclose(self) -> None:
         """Stop the runs in tasks of this event loop, and wait until none is left."""
-        self._leave_foreign()
+        self._drop_inherited()
         loop = asyncio.get_running_loop()
         mine = {task: run for task, run in self._tasks.items() if task.get_loop() is loop}
         for run in mine.values():
@@ -107,7 +107,7 @@ class Background:
                 self._stop(run.thread_id)
         await asyncio.gather(*mine, return_exceptions=True)
 
-    def _leave_foreign(self) -> None:
+    def _drop_inherited(self) -> None:
         """Have no runs in a process that was forked from theirs."""
         if self._owner.is_foreign:
             self._owner.keep((self._runs, self._tasks, self._waiting))
@@ -131,7 +131,7 @@ class Background:
         if begin is not None:
             begin()
 
-    def _begin_on(self, loop: asyncio.AbstractEventLoop, turn: "asyncio.Future[None]") -> None:
+    def _start_on(self, loop: asyncio.AbstractEventLoop, turn: "asyncio.Future[None]") -> None:
         def begin() -> None:
             if turn.done():  # its task was cancelled
                 self._leave()

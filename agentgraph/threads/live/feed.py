@@ -1,4 +1,4 @@
-"""Followers of a run of this process: what was told lately, and queues for what comes."""
+"""Followers of a run of this process: its recent events, and queues for what comes."""
 
 import asyncio
 import queue
@@ -19,7 +19,7 @@ class Nothing(Enum):
     YET = "yet"
 
 
-Told = AgentEvent | Nothing | None
+FeedItem = AgentEvent | Nothing | None
 """An event, or None at the end of the run."""
 
 
@@ -28,43 +28,43 @@ class Feed:
 
     Attributes:
         base: The number up to which all events are saved or void, as the run begins.
-        lately: The events of the root's last two steps, without chunks: perhaps they are not saved yet.
+        recent: The events of the root's last two steps, without chunks: perhaps they are not saved yet.
         older: How many of them are of the step before the last.
-        listeners: Called with each event, in the thread or task that reads the run.
+        subscribers: Called with each event, in the thread or task that reads the run.
     """
 
-    __slots__ = ("base", "lately", "listeners", "older")
+    __slots__ = ("base", "older", "recent", "subscribers")
 
     def __init__(self) -> None:
         self.base = self.older = 0
-        self.lately: list[AgentEvent] = []
-        self.listeners: list[Callable[[AgentEvent], None]] = []
+        self.recent: list[AgentEvent] = []
+        self.subscribers: list[Callable[[AgentEvent], None]] = []
 
 
-class Listener:
+class Subscription:
     """A queue of the events of a run, for a follower in any thread or event loop."""
 
     def __init__(self, feed: Feed, released: "Future[None]") -> None:
-        """Begin to listen.
+        """Subscribe.
 
         Args:
             feed: The feed of the run.
             released: Done when its thread is unlocked.
         """
-        self._feed, self._queue = feed, queue.SimpleQueue[Told]()
+        self._feed, self._queue = feed, queue.SimpleQueue[FeedItem]()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._arrived: asyncio.Event | None = None
-        feed.listeners.append(self._put)
+        feed.subscribers.append(self._put)
         released.add_done_callback(self._end)
 
-    def get(self) -> Told:
+    def get(self) -> FeedItem:
         """Wait a moment for the next event, and return it; None at the end of the run."""
         try:
             return self._queue.get(timeout=SECONDS)
         except queue.Empty:
             return Nothing.YET
 
-    async def aget(self) -> Told:
+    async def aget(self) -> FeedItem:
         """Wait for the next event as `get` does, without blocking the event loop."""
         if self._arrived is None:
             self._loop, self._arrived = asyncio.get_running_loop(), asyncio.Event()
@@ -78,12 +78,12 @@ class Listener:
         return Nothing.YET
 
     def close(self) -> None:
-        """Listen no longer."""
-        if self._put in self._feed.listeners:
-            self._feed.listeners.remove(self._put)
+        """Unsubscribe."""
+        if self._put in self._feed.subscribers:
+            self._feed.subscribers.remove(self._put)
 
-    def _put(self, told: Told) -> None:
-        self._queue.put(told)
+    def _put(self, item: FeedItem) -> None:
+        self._queue.put(item)
         if self._loop is not None and self._arrived is not None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits in it
                 self._loop.call_soon_threadsafe(self._arrived.set)

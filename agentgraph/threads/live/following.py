@@ -33,7 +33,7 @@ from agentgraph.journal.requests import is_wanted
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 from agentgraph.threads.live.active_run import ActiveRun, active_run_on
-from agentgraph.threads.live.feed import SECONDS, Feed, Listener, Nothing, Told
+from agentgraph.threads.live.feed import SECONDS, Feed, FeedItem, Nothing, Subscription
 
 Following = Generator[Call | AgentEvent | Nothing, Any, None]
 """Yields events and calls, and `Nothing` where a wait was in vain: then it may be closed."""
@@ -64,7 +64,7 @@ def followed(saver: ThreadSaver, after: str | None) -> Following:
     read_upto = 0
     while True:
         if (run := active_run_on(saver.saver, saver.thread_id)) is not None:
-            after = yield from _live(saver, run, after)
+            after = yield from _live_events(saver, run, after)
         elif (yield from awaiting(saver.is_under_way())):
             upto = yield from awaiting(_committed(saver))
             is_new, read_upto = upto != read_upto, upto  # the thread is read only for a new step
@@ -100,22 +100,22 @@ def waiting(seconds: float) -> Following:
     yield Nothing.YET
 
 
-def _live(
+def _live_events(
     saver: ThreadSaver, run: ActiveRun, after: str | None
 ) -> Generator[Call | AgentEvent | Nothing, Any, str | None]:
     """Yield what a run of this process tells, up to its end; return the cursor of the last event."""
-    listener = Listener(run.feed, run.released)
+    subscription = Subscription(run.feed, run.released)
     try:
         for event in (yield from awaiting(_so_far(saver, run.feed, after))):
             after = event.cursor
             yield event
         void: set[str] = set()
         base = ""
-        while (told := (yield Call(listener.get, listener.aget))) is not None:
-            if isinstance(told, Nothing):
-                yield told
+        while (item := (yield Call(subscription.get, subscription.aget))) is not None:
+            if isinstance(item, Nothing):
+                yield item
                 continue
-            event = told
+            event = item
             cursor = event.cursor or ""
             if cursor <= (after or ""):
                 if event.partial or not base or void.isdisjoint((event.id, event.step)):
@@ -126,30 +126,30 @@ def _live(
             after = event.cursor
             yield event
     finally:
-        listener.close()
+        subscription.close()
     return after
 
 
 async def _so_far(saver: ThreadSaver, feed: Feed, after: str | None) -> list[AgentEvent]:
-    """Return what a reader lacks of what was told before it listens: saved, or not yet."""
-    lately = list(feed.lately)
-    upto = await _told_upto(saver, feed, lately)
+    """Return what a reader lacks of what was told before it subscribes: saved, or not yet."""
+    recent = list(feed.recent)
+    upto = await _last_number(saver, feed, recent)
     has_begun = await saver.checkpoint() is not None
     saved = await told_since(saver, after, upto) if has_begun else []
-    by_cursor = {event.cursor or "": event for event in lately if (event.cursor or "") > (after or "")}
+    by_cursor = {event.cursor or "": event for event in recent if (event.cursor or "") > (after or "")}
     by_cursor |= {event.cursor or "": event for event in saved}
     return [by_cursor[cursor] for cursor in sorted(by_cursor)]
 
 
-async def told_upto(saver: ThreadSaver) -> int:
+async def last_number(saver: ThreadSaver) -> int:
     """Return the number of the last event that was told on a thread."""
     run = active_run_on(saver.saver, saver.thread_id)
     feed = run.feed if run else Feed()
-    return await _told_upto(saver, feed, list(feed.lately))
+    return await _last_number(saver, feed, list(feed.recent))
 
 
-async def _told_upto(saver: ThreadSaver, feed: Feed, lately: Sequence[AgentEvent]) -> int:
-    numbers = [number_in(event.cursor or "0") for event in lately]
+async def _last_number(saver: ThreadSaver, feed: Feed, recent: Sequence[AgentEvent]) -> int:
+    numbers = [number_in(event.cursor or "0") for event in recent]
     return max([await _committed(saver), feed.base, *numbers])
 
 
@@ -185,7 +185,7 @@ class Follow(Iterator[AgentEvent]):
         self._owner.check(self.thread_id)
         with self._turn:
             while not self._is_closed:
-                event: Told = call_outside(cast(Any, run_calls), self._following)
+                event: FeedItem = call_outside(cast(Any, run_calls), self._following)
                 if event is None:
                     break
                 if not isinstance(event, Nothing):
@@ -224,7 +224,7 @@ class AsyncFollow(AsyncIterator[AgentEvent]):
         self._is_read = True
         try:
             while not self._is_closed:
-                event: Told = await await_outside(partial(cast(Any, arun_calls), self._following))
+                event: FeedItem = await await_outside(partial(cast(Any, arun_calls), self._following))
                 if event is None:
                     break
                 if not isinstance(event, Nothing):

@@ -21,7 +21,7 @@ import langgraph
 
 _INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 """Whether code is part of an async run."""
-_OURS = (
+_RUN_FOLDERS = (
     str(Path(__file__).parents[2]),
     str(Path(langchain_core.__path__[0])),
     *map(str, langgraph.__path__),
@@ -30,7 +30,7 @@ _OURS = (
 _ASYNCIO = str(Path(asyncio.__path__[0]))
 
 
-def kept(
+def run_task(
     loop: asyncio.AbstractEventLoop,
     coroutine: Coroutine[object, object, None],
     context: Context,
@@ -40,7 +40,7 @@ def kept(
     _enter(loop)
     context.run(_INSIDE.set, True)
     ended = loop.create_future()
-    keeper = loop.create_task(_keep(ended, close))
+    keeper = loop.create_task(_hold(ended, close))
     return loop.create_task(_ending(coroutine, ended, keeper), context=context)
 
 
@@ -57,7 +57,7 @@ async def _ending(
         asyncio._unregister_task(keeper)  # who has the run's last event finds no task of it
 
 
-async def _keep(ended: asyncio.Future[None], close: Callable[[], None]) -> None:
+async def _hold(ended: asyncio.Future[None], close: Callable[[], None]) -> None:
     while not ended.done():
         try:
             await asyncio.wait({ended})
@@ -83,7 +83,7 @@ class _Factory:
             task = self.before(loop, coroutine, **options)
         context = options.get("context")
         is_inside = _INSIDE.get() if context is None else context.get(_INSIDE, False)
-        if is_inside and (_is_ours(_path_of(coroutine)) or _is_ours(_maker())):
+        if is_inside and (_ends_runs(_path_of(coroutine)) or _ends_runs(_maker())):
             asyncio._unregister_task(task)
         return task
 
@@ -118,5 +118,5 @@ def _maker() -> str:
 
 
 @cache
-def _is_ours(path: str) -> bool:
-    return path.startswith(_OURS)
+def _ends_runs(path: str) -> bool:
+    return path.startswith(_RUN_FOLDERS)

@@ -31,7 +31,7 @@ from agentgraph.threads.live.following import (
     Follow,
     Following,
     followed,
-    told_upto,
+    last_number,
     waiting,
 )
 from agentgraph.threads.live.steering import sent
@@ -44,7 +44,7 @@ _SECONDS = 0.1
 """How often a caller that waits looks whether its turn has come."""
 
 
-class _Wanted(NamedTuple):
+class _QueuedTurn(NamedTuple):
     """A turn that is wanted on a thread.
 
     Attributes:
@@ -67,7 +67,7 @@ class _Wanted(NamedTuple):
         """Begin it as `run` does, on the event loop."""
         return await self.engine.arun(self._turn(request), self.thread_id, self.how)
 
-    def begins(self, request: str | None = None) -> Call:
+    def start(self, request: str | None = None) -> Call:
         """Return the call that begins it, sync or async."""
         return Call(partial(self.run, request), partial(self.arun, request))
 
@@ -86,7 +86,7 @@ def begin_run(
     _check(while_running)
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.run(begin, thread_id, how)
-    wanted = _Wanted(engine, begin, thread_id, how)
+    wanted = _QueuedTurn(engine, begin, thread_id, how)
     if while_running == "steer" or not engine.read(is_wanted, thread_id):
         try:
             return engine.run(begin, thread_id, how)
@@ -103,18 +103,18 @@ def abegin_run(
     _check(while_running)
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.arun(begin, thread_id, how)
-    wanted = _Wanted(engine, begin, thread_id, how)
+    wanted = _QueuedTurn(engine, begin, thread_id, how)
 
-    async def admit() -> Driver | AsyncFollow:
+    async def start() -> Driver | AsyncFollow:
         if while_running == "steer" or not await engine.aread(is_wanted, thread_id):
             try:
-                return await engine.admitted(begin, thread_id, how)
+                return await engine.adriver(begin, thread_id, how)
             except ThreadBusyError:
                 pass
         goes = _sent if while_running == "steer" else _enqueued
         return AsyncFollow(await engine.aread(goes, thread_id, wanted))
 
-    return AsyncRun(thread_id, admit)
+    return AsyncRun(thread_id, start)
 
 
 def _check(while_running: object) -> None:
@@ -125,7 +125,7 @@ def _check(while_running: object) -> None:
         )
 
 
-async def _enqueued(saver: ThreadSaver, wanted: _Wanted) -> Following:
+async def _enqueued(saver: ThreadSaver, wanted: _QueuedTurn) -> Following:
     """Save the input of a turn that has to wait, and return what yields its events."""
     several = saver.saved_messages(named_messages(wanted.begin.messages))
     saver.saved_values(wanted.begin.values)
@@ -136,7 +136,7 @@ async def _enqueued(saver: ThreadSaver, wanted: _Wanted) -> Following:
     return _queued(saver, request, lock, wanted)
 
 
-def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _Wanted) -> Following:
+def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _QueuedTurn) -> Following:
     """Wait until nobody is before a request, then yield the events of its turn.
 
     Raises:
@@ -149,7 +149,7 @@ def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _Wan
             if not is_busy and not (yield from awaiting(is_wanted(saver, before=request.id))):
                 yield from awaiting(_check_ended(saver, drops=wanted.begin.drop_pending))
                 try:
-                    run: object = yield wanted.begins(request.id)
+                    run: object = yield wanted.start(request.id)
                 except ThreadBusyError:
                     continue
                 yield Call(lock.release, lock.arelease)
@@ -182,7 +182,7 @@ async def _check_ended(saver: ThreadSaver, *, drops: bool) -> None:
         )
 
 
-async def _sent(saver: ThreadSaver, wanted: _Wanted) -> Following:
+async def _sent(saver: ThreadSaver, wanted: _QueuedTurn) -> Following:
     """Send the input of a turn to the run on its thread, and return what yields what happens there.
 
     Raises:
@@ -193,9 +193,9 @@ async def _sent(saver: ThreadSaver, wanted: _Wanted) -> Following:
             f"thread {shown(saver.thread_id)}: values= cannot be sent to a run under way; leave them "
             "out, or use while_running='queue'"
         )
-    after = cursor_of(await told_upto(saver))
+    after = cursor_of(await last_number(saver))
     request = await sent(saver, wanted.begin.messages)
-    return _steered(saver, after, request, wanted.begins(request.id))
+    return _steered(saver, after, request, wanted.start(request.id))
 
 
 def _steered(saver: ThreadSaver, after: str, request: Request, begins: Call) -> Following:
@@ -208,7 +208,7 @@ def _steered(saver: ThreadSaver, after: str, request: Request, begins: Call) -> 
     except AlreadyReadError:
         return
     except ThreadBusyError:  # the run that another caller began has them
-        yield from followed(saver, cursor_of((yield from awaiting(told_upto(saver)))))
+        yield from followed(saver, cursor_of((yield from awaiting(last_number(saver)))))
     else:
         yield from _all_of(run)
 

@@ -54,12 +54,12 @@ def _watch() -> None:
         for run in runs:
             if run.thread is not None and run.began <= due and is_shared(run.thread.saver):
                 with suppress(Exception):  # a saver that fails will fail in the run, too
-                    _look(run, run.thread.saver)
+                    _poll(run, run.thread.saver)
 
 
-def _look(run: ActiveRun, saver: Saver) -> None:
+def _poll(run: ActiveRun, saver: Saver) -> None:
     loop = getattr(saver, "loop", None)
     if not isinstance(loop, asyncio.AbstractEventLoop):
-        run_calls(run.look())
+        run_calls(run.poll())
     elif loop.is_running():
-        loop.call_soon_threadsafe(run.begin_look)
+        loop.call_soon_threadsafe(run.start_polling)

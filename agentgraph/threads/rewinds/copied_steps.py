@@ -35,10 +35,10 @@ from agentgraph.graph.task_ids import called_tasks, joined, node_task
 from agentgraph.graph.task_results import TAG, ours
 from agentgraph.journal.lines import address_at, is_foreign
 from agentgraph.journal.saved import COPIED, NO_TASK, Saved, keeps_state, parts_of
-from agentgraph.journal.schema import NOTES, QUESTIONS, KeptQuestions
+from agentgraph.journal.schema import NOTES, QUESTIONS, SavedQuestions
 from agentgraph.journal.steps import AgentStep, is_at_or_in
 from agentgraph.journal.thread_config import config_of
-from agentgraph.threads.rewinds.siblings import Called, Siblings, kept_beside
+from agentgraph.threads.rewinds.siblings import Called, Siblings, kept_siblings
 from agentgraph.tree.addresses import (
     Cursor,
     address,
@@ -59,7 +59,7 @@ _MORE = 64
 
 PendingWrite = tuple[str, str, object]
 """A task, a channel and a value."""
-Way = Sequence[Saved]
+Route = Sequence[Saved]
 """The checkpoints from which steps ran that have a visit inside them, the outermost first."""
 
 
@@ -184,7 +184,7 @@ class CopiedStep:
         self._own = saved.task
         self._within = joined(around, f"{self._node}:{self._own}")
         self._lanes = line.lanes_in(self._within)
-        self._check_known(around)
+        self._check_task_id(around)
         self._called = self._find_called(began)
         began, around = line.new_id(began), line.new_name(around)
         own = node_task(began, around, self._number, self._node)
@@ -198,7 +198,7 @@ class CopiedStep:
                 last = parts_of(each)[-1].replace(task, new[task])
                 line.rename(each, joined(within, last))
 
-    def kept(self, way: Way | None) -> tuple[list[PendingWrite], list[str]]:
+    def kept(self, way: Route | None) -> tuple[list[PendingWrite], list[str]]:
         """Return the writes that are kept, and the namespaces of the lanes that are.
 
         Args:
@@ -211,7 +211,7 @@ class CopiedStep:
             answered = [each for one in self._line.answers for each in self._answered(one)]
             return [*self._before(dict(self._line.edits), placed), *answered], []
         target = self._target(way)
-        kept = kept_beside(self._place, target, self._line.siblings, self._called.values())
+        kept = kept_siblings(self._place, target, self._line.siblings, self._called.values())
         began = self._line.lanes[way[0].namespace][0].first_time if way else inf
         lanes = [each for task in kept for each in self._lanes.get(task, ())]
         within = recast_checkpoint_ns(self._within)
@@ -224,7 +224,7 @@ class CopiedStep:
         if agent_step.task is not None and not way and self._line.edits:
             self._line.copies.append(self._entry(target))
         writes = [
-            self._moved(task, channel, value)
+            self._on_new_line(task, channel, value)
             for task, channel, value in self._saved.pending_writes or ()
             if self._keeps_write(task, channel, value, kept.keys(), {*lanes, *on_the_way[:-1]}, target)
         ]
@@ -239,10 +239,10 @@ class CopiedStep:
         if placed or "messages" in edits:
             yield NO_TASK, "messages", [*placed]
 
-    def needed(self, way: Way) -> Iterator[Called]:
+    def needed(self, way: Route) -> Iterator[Called]:
         """Yield the tasks that ended before the visit began, as it depends on them."""
         target = self._target(way)
-        for each in kept_beside(self._place, target, "rerun", self._called.values()).values():
+        for each in kept_siblings(self._place, target, "rerun", self._called.values()).values():
             if "messages" in each.result:
                 yield each
 
@@ -291,7 +291,7 @@ class CopiedStep:
         is_over = any("position" in writes for writes in self._by_task.values())
         runs_graph = self._place.kind.runs_graph
         kept = [
-            self._moved(task, channel, value)
+            self._on_new_line(task, channel, value)
             for task, channel, value in self._saved.pending_writes or ()
             if channel != QUESTIONS
             and (is_over or not (channel in _STOPPED or (runs_graph and channel == RETURN)))
@@ -315,7 +315,7 @@ class CopiedStep:
         """Yield what is saved of the questions of tasks, whose ids another line could not compute."""
         for task in kept:
             if asked := self._questions(task):
-                yield str(uuid4()), QUESTIONS, KeptQuestions(task=self._ids[task], ids=sorted(asked))
+                yield str(uuid4()), QUESTIONS, SavedQuestions(task=self._ids[task], ids=sorted(asked))
 
     def _questions(self, task: str) -> set[str]:
         """Return the ids of the questions that a task has asked, as notes have them."""
@@ -339,7 +339,7 @@ class CopiedStep:
         for task in (self._own, target.id):
             answers = self._by_task.get(task, {}).get(RESUME, [])[:count]
             if answers:
-                yield self._moved(task, RESUME, answers)
+                yield self._on_new_line(task, RESUME, answers)
 
     def _past_attempts(self, target: Called, own: str) -> list[str]:
         """Return the namespaces of the attempts of a task's lane up to one, that one last."""
@@ -369,7 +369,7 @@ class CopiedStep:
 
         return stays
 
-    def _target(self, way: Way) -> Called:
+    def _target(self, way: Route) -> Called:
         """Return the task in which the visit is."""
         if way:
             return self._called[task_in(parts_of(way[0].namespace)[len(parts_of(self._within))])]
@@ -379,7 +379,7 @@ class CopiedStep:
         place, cursor = agent_step.activation
         return Called("", place.node, _number(place, cursor), agent_step.visit.address, place, 0.0, {})
 
-    def _moved(self, task: str, channel: str, value: Any) -> PendingWrite:
+    def _on_new_line(self, task: str, channel: str, value: Any) -> PendingWrite:
         """Return a write as it is on the new line."""
         if channel == ATTEMPTS:
             name = self._line.new_name(value["namespace"])
@@ -389,7 +389,7 @@ class CopiedStep:
             value = {**value, "messages": [placed.get(each.id, each) for each in value["messages"]]}
         return self._ids.get(task, task), channel, value
 
-    def _check_known(self, around: str) -> None:
+    def _check_task_id(self, around: str) -> None:
         """Check that the node's task has the id that LangGraph is known to compute.
 
         Raises:

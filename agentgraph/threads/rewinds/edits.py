@@ -50,17 +50,17 @@ class Edits(NamedTuple):
     Attributes:
         added: Messages of the user that are added before the visit.
         placed: Those that take the place of others.
-        void: The ids of the messages that are void by them, without those of earlier rewinds.
-        again: The number of the first of them that is emitted; None if none is.
+        discarded: The ids of the messages that they discard, without those of earlier rewinds.
+        first_number: The number of the first of them that is emitted; None if none is.
     """
 
     added: Sequence[BaseMessage] = ()
     placed: Written = MappingProxyType({})
-    void: Sequence[str] = ()
-    again: int | None = None
+    discarded: Sequence[str] = ()
+    first_number: int | None = None
 
 
-class _There(NamedTuple):
+class _Present(NamedTuple):
     """A message that is there before a visit.
 
     Attributes:
@@ -89,18 +89,18 @@ async def edits_of(
     Raises:
         AgentGraphError: One can neither be added nor take the place of another.
     """
-    way = line.way()
+    way = line.route()
     placed = {str(saved.id): _placed_at(saved) for saved in way}
     if not any(each.id for each in given):
         new = [with_id(each, str(uuid4())) for each in given if _check_new(saver, each)]
         return Edits(new, _lists(placed))
-    there: dict[str, _There] = {}
+    there: dict[str, _Present] = {}
     for saved, *rest in (way[i:] for i in range(len(way))):
         own_id = str(saved.id)
         state = await saver.state(saved.namespace, own_id)
-        there |= {str(m.id): _There(m, saved, own_id) for m in state.values.get("messages", [])}
-        there |= {key: _There(m, saved, own_id) for key, m in placed[own_id].items()}
-        there |= {str(m.id): _There(m, saved, task) for task, m in _needed(line, saved, rest)}
+        there |= {str(m.id): _Present(m, saved, own_id) for m in state.values.get("messages", [])}
+        there |= {key: _Present(m, saved, own_id) for key, m in placed[own_id].items()}
+        there |= {str(m.id): _Present(m, saved, task) for task, m in _needed(line, saved, rest)}
     added: list[BaseMessage] = []
     void: list[str] = []
     entries = (
@@ -182,7 +182,7 @@ def _check_like(saver: ThreadSaver, message: BaseMessage, was: BaseMessage) -> N
 
 
 def _check_calls(
-    saver: ThreadSaver, message: BaseMessage, was: BaseMessage, there: Iterable[_There]
+    saver: ThreadSaver, message: BaseMessage, was: BaseMessage, there: Iterable[_Present]
 ) -> None:
     """Refuse a message that lacks a call whose result is there: providers refuse such a history."""
     results = (each.message for each in there if isinstance(each.message, ToolMessage))

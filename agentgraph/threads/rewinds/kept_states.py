@@ -27,7 +27,7 @@ from agentgraph.threads.rewinds.new_line import NewLine
 _EMPTY: dict[str, object] = {"channel_values": {}, "channel_versions": {}, "versions_seen": {}}
 
 
-class KeptStates(NamedTuple):
+class GraphStates(NamedTuple):
     """The states that graphs keep over steps, as the saver has them.
 
     Attributes:
@@ -46,19 +46,19 @@ class KeptStates(NamedTuple):
         return sorted((each for each in self.on_line if _is_kept(line, began, each)), key=_age)
 
 
-async def kept_states(saver: ThreadSaver, target: FoundVisit) -> KeptStates:
+async def graph_states(saver: ThreadSaver, target: FoundVisit) -> GraphStates:
     """Return the states that graphs keep, where a thread goes back to a visit.
 
     A line may have none of the checkpoints that it copied: so they are found by the steps of the root.
     """
     namespaces = await saver.kept_namespaces()
     if not namespaces:
-        return KeptStates()
+        return GraphStates()
     whole = await saver.checkpoints()
     line = leading(whole) if target.present is target.story else target.story.every
     roots = {str(each.id) for each in line if not each.namespace}
     every = [each for each in whole if keeps_state(each.namespace)]
-    return KeptStates(namespaces, every, [each for each in every if each.root_id in roots])
+    return GraphStates(namespaces, every, [each for each in every if each.root_id in roots])
 
 
 def with_ancestors(kept: Iterable[Saved], every: Iterable[Saved]) -> list[Saved]:
@@ -87,7 +87,7 @@ def _age(saved: Saved) -> tuple[str, str]:
     return saved.root_id, str(saved.id)
 
 
-def state_copies(line: NewLine, states: KeptStates) -> list[StateCopy]:
+def state_copies(line: NewLine, states: GraphStates) -> list[StateCopy]:
     """Return what is saved of the states of all graphs after the commit of a new line.
 
     Args:

@@ -33,7 +33,7 @@ from agentgraph.threads.rewinds.copied_steps import (
     CopiedStep,
     Draft,
     PendingWrite,
-    Way,
+    Route,
     now,
     parents_of,
 )
@@ -42,7 +42,7 @@ from agentgraph.threads.rewinds.copied_steps import (
 class NewLine(Draft):
     """The copies of which a new line is made."""
 
-    def way(self) -> list[Saved]:
+    def route(self) -> list[Saved]:
         """Return the checkpoints from which steps ran that have the visit in them, the root's first."""
         if not self.agent_step.saved.namespace:
             return [self.root]
@@ -64,7 +64,7 @@ class NewLine(Draft):
             placed: Messages that are written before steps on the way begin, by the ids of checkpoints.
         """
         self.edits, self.answers, self.placed = edits, answers, placed
-        way = self.way()
+        way = self.route()
         self.bounds[""] = str(way[0].checkpoint["id"])
         self._copy(way[0], way[1:])
         self.add_notes([each for each in self.root.notes if self._is_kept(each)])
@@ -83,7 +83,7 @@ class NewLine(Draft):
             return bool(self.stays)
         return note.kind not in (RECEIVED, REWOUND) and any(stays(note) for stays in self.stays)
 
-    def _copy(self, saved: Saved, way: Way | None) -> None:
+    def _copy(self, saved: Saved, way: Route | None) -> None:
         """Copy a checkpoint, and what is kept of the step after it.
 
         Args:
@@ -98,7 +98,7 @@ class NewLine(Draft):
             self._copy_lane(lane, way if way and way[0].namespace == lane else None)
         self._add(saved, writes, is_on_way=way is not None)
 
-    def _copy_lane(self, namespace: str, way: Way | None) -> None:
+    def _copy_lane(self, namespace: str, way: Route | None) -> None:
         """Copy a lane: up to its step on the way to the visit, or whole."""
         line = self.lanes[namespace]
         if way:

@@ -36,8 +36,8 @@ from agentgraph.safe_repr import shown
 from agentgraph.threads.rewinds.copied_steps import Answer
 from agentgraph.threads.rewinds.edits import Edits, edits_of, has_edits
 from agentgraph.threads.rewinds.kept_states import (
-    KeptStates,
-    kept_states,
+    GraphStates,
+    graph_states,
     put_missing_states,
     put_states,
     state_copies,
@@ -118,7 +118,7 @@ class _Planned(NamedTuple):
     head: Saved
     target: FoundVisit
     line: NewLine
-    states: KeptStates
+    states: GraphStates
     later: Mapping[str, object]
     changed: Edits
 
@@ -181,8 +181,10 @@ async def line_to_copy(saver: ThreadSaver, back: RewindArguments) -> Prepared:
     before.sort(key=lambda each: not each.namespace)  # the root's last
     numbers = [number_of(note) for each in [*before, line.root] for note in each.notes]
     turn, last = line.root.clock
-    if changed.again is not None:  # what has another's place is emitted, with what makes that one void
-        numbers = [*(n for n in numbers if n < changed.again - 1), changed.again - 3]
+    if (
+        changed.first_number is not None
+    ):  # what has another's place is emitted, with what makes that one void
+        numbers = [*(n for n in numbers if n < changed.first_number - 1), changed.first_number - 3]
     clock = Clock(turn, max([last, *numbers], default=0))
     note = partial(new_note, clock, root_address(saver.tree))
     answered = [note(RESUMED, line.answered)] if line.answered else []
@@ -198,7 +200,7 @@ async def _planned(saver: ThreadSaver, back: RewindArguments, *, has_new_ids: bo
     asks = _asks if back.answers is not UNANSWERED else None
     target = await find(saver, VisitQuery(saver.tree, back.at, back.turn, asks))
     version = saver.saver.get_next_version(None, None)
-    states = await kept_states(saver, target)
+    states = await graph_states(saver, target)
     own = saver.tree, target.story.every, target.agent_step, back.siblings, version, states.on_line
     line = NewLine(*own, has_new_ids=has_new_ids)
     answers, later = _answers(saver, target.agent_step, back.answers)
@@ -388,7 +390,7 @@ def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edi
         same = next((n for n, (one, other) in pairs if one != other), shorter)
         left = before[same:]
         again += [number for _, number in after[same:][:1]]
-    ids = dict.fromkeys([*void.of, *(each for each, _ in left), *changed.void])
+    ids = dict.fromkeys([*void.of, *(each for each, _ in left), *changed.discarded])
     return Rewound(ids=[*ids], again=min(again, default=None), since="", at="", states=[])
 
 

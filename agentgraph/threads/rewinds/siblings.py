@@ -42,7 +42,7 @@ class Called(NamedTuple):
         return float(self.result.get("ended", self.result.get("finished", inf)))
 
 
-def kept_beside(
+def kept_siblings(
     place: Place, target: Called, siblings: Siblings, called: Iterable[Called]
 ) -> dict[str, Called]:
     """Return the tasks, by id, that are kept of those that a node called beside that of the visit.
