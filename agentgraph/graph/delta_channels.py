@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import PendingWrite
 
 from agentgraph.graph.agent_records import applied, collected
 from agentgraph.graph.internals import delta_reducer
-from agentgraph.graph.message_changes import after_removal, folded, may_remove
+from agentgraph.graph.message_changes import after_removal, folded, plain_messages
 from agentgraph.graph.values import Reducers, Write
 
 SNAPSHOT_FREQUENCY = 100
@@ -63,15 +63,42 @@ class LaneWrites(SnapshotList):
 class History(SnapshotList):
     """The channel `messages`. It handles `REMOVE_ALL_MESSAGES`, which a reducer of deltas cannot.
 
-    In the root the reducer is LangGraph's own, which makes LangGraph give each message an id.
+    In the root the reducer is LangGraph's own, which makes LangGraph give each message an id. A reducer
+    makes an index of all ids at each write, so that a run of n steps would cost n squared: messages
+    that are all new are appended without it, by an index that the channel keeps beside its list.
     """
+
+    _ids: set[str | None]
+    """The ids of the messages in `_indexed`."""
+    _indexed: object = None
+    """The list that was indexed: another list in its place is indexed anew."""
 
     def update(self, values: Sequence[object]) -> bool:
         """Apply the writes of a step; a removal of all empties the list first."""
-        if not may_remove(values) or (rest := after_removal(values)) is None:
+        new = plain_messages(values)
+        if new and self.is_available() and self._append(new):
+            return True
+        if new is not None or (rest := after_removal(values)) is None:
             return super().update(values)
         self.value = self.typ()
         super().update(rest)
+        return True
+
+    def _append(self, new: Sequence[BaseMessage]) -> bool:
+        """Append messages; nothing is done, and False returned, if an id is known or missing."""
+        if self._indexed is not self.value:
+            known = [each for each in self.value if isinstance(each, BaseMessage)]
+            if len(known) < len(self.value):
+                return False
+            self._ids, self._indexed = {each.id for each in known}, self.value
+        ids = {each.id for each in new}
+        if len(ids) < len(new) or None in ids or not self._ids.isdisjoint(ids):
+            return False
+        self._ids |= ids
+        self.value = self._indexed = [
+            *self.value,
+            *new,
+        ]  # a new list: nodes and streams hold the old one
         return True
 
     def replay_writes(self, writes: Sequence[PendingWrite]) -> None:

@@ -29,13 +29,15 @@ def is_remove_all(message: object) -> bool:
     return message_id == REMOVE_ALL_MESSAGES
 
 
-def may_remove(writes: Sequence[object]) -> bool:
-    """Return whether a removal may be among the messages written; False for what agents mostly say."""
+def plain_messages(writes: Sequence[object]) -> list[BaseMessage] | None:
+    """Return the messages written, if all are of the plain types that agents mostly say; else None."""
+    messages: list[BaseMessage] = []
     for write in writes:
         for each in write if type(write) is list else [write]:
             if type(each) not in _NO_REMOVALS:
-                return True
-    return False
+                return None
+            messages.append(cast(BaseMessage, each))
+    return messages
 
 
 def after_removal(writes: Sequence[object]) -> list[object] | None:
