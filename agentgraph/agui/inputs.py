@@ -63,11 +63,11 @@ async def before(saver: ThreadSaver) -> Before:
     saved = await saver.checkpoint()
     if saved is None:
         return Before()
-    if await saver.is_under_way():
+    if await saver.is_running():
         return Before(is_running=True)
     questions = await pending(saver)
     state = (await saver.state()).values
-    begun = saved.begun_input
+    begun = saved.turn_input
     messages = [*state.get("messages", ()), *(begun["messages"] if begun else ())]
     by_id = {str(message.id): message for message in messages}
     values = dict(state.get("values", {}))

@@ -12,7 +12,7 @@ from agentgraph.journal.lines import position_in
 from agentgraph.journal.steps import AgentStep
 from agentgraph.tree.places import Tree
 
-_UNDER_WAY = ("answer", "ask", "border")
+_IN_PROGRESS = ("answer", "ask", "border")
 """The keys of a position at which an activation goes on, besides the progress of a chat agent."""
 
 
@@ -71,7 +71,7 @@ def begins(tree: Tree, agent_step: AgentStep) -> bool:
     position = position_in(tree, agent_step.saved)
     is_entry = agent_step.visit.node == agent_step.place.nodes.entry
     return is_entry and not (
-        position and (position.get("chat") or not position.keys().isdisjoint(_UNDER_WAY))
+        position and (position.get("chat") or not position.keys().isdisjoint(_IN_PROGRESS))
     )
 
 

@@ -140,15 +140,15 @@ def _been(tree: Tree, every: Sequence[Saved], was: Outline, own: str | None) -> 
             continue
         next_ = after.get(namespace)
         after[namespace] = saved
-        is_under_way = saved.root_id == head
-        has_ended = not next_.is_by_hand if next_ is not None else not is_under_way
-        if own is None or not is_under_way:
+        is_running = saved.root_id == head
+        has_ended = not next_.is_manual if next_ is not None else not is_running
+        if own is None or not is_running:
             has_begun = bool(_written(saved) - _KEEPS_NOTHING)
         else:
             has_begun = saved.id != own or bool(_written(saved) & _KEPT)
         if has_begun or (has_ended and not saved.begins_turn):
             come.ran.add(saved.next_node)
-        if next_ is None and is_under_way:
+        if next_ is None and is_running:
             come.here.add(saved.next_node)
             if _written(saved) & {RETURN, INTERRUPT}:
                 asks_or_ran.add(saved.next_node)
@@ -199,7 +199,7 @@ def _last_outline(newest_first: Iterable[Saved], tree: str) -> Outline | None:
             continue
         if (outline := outline_at(saved)) and (is_last or fingerprint_of(outline) == tree):
             return outline
-        is_last = is_last and saved.is_by_hand
+        is_last = is_last and saved.is_manual
     return None
 
 

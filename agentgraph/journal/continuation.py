@@ -1,4 +1,4 @@
-"""How a run continues a thread: which events it voids and replays.
+"""How a run continues a thread: which events it discards and replays.
 
 The problem: a consumer adds up the events that it receives. If a run is killed, or its iterator is
 closed early, what the consumer received and what the saver stored differ. Some events were received
@@ -20,13 +20,13 @@ what a later `discarded` event names, by event id or by step.
 When a run ends, it saves a note "heard": the number of the last event that its consumer received, or
 "all". A run that resumes looks for this note:
 
-- All were received: only a step that was cut short is voided, and what is saved of it replayed.
-- All were received, and the run was stopped between steps: nothing is voided.
-- Received up to an event: the step in progress is voided, and all saved events from the first one on
-  that is void or was not received are replayed.
+- All were received: only a step that was cut short is discarded, and what is saved of it replayed.
+- All were received, and the run was stopped between steps: nothing is discarded.
+- Received up to an event: the step in progress is discarded, and all saved events from the first one on
+  that is discarded or was not received are replayed.
 - No note: the run was killed. LangGraph may save a step before it streams its events, so it is unknown
-  what was received of the step in progress and of the one before. Both are voided by their names, and
-  what is saved of them is replayed.
+  what was received of the step in progress and of the one before. Both are discarded by their names,
+  and what is saved of them is replayed.
 
 For example, a sequence of `writer` and `critic` is killed while `critic` runs:
 
@@ -131,27 +131,27 @@ class Continuation(NamedTuple):
     rewound: Saved | None = None
 
 
-class Voided(NamedTuple):
-    """What a resumed run voids and replays.
+class Replay(NamedTuple):
+    """The events that a resumed run discards and replays.
 
     Attributes:
-        of: The names of steps, and the ids of events, that are void.
-        again: The entries to replay: those that are saved.
-        failed: Failures that no run has reported yet; they are saved when they are replayed.
+        discarded: The names of steps, and the ids of events, that are discarded.
+        entries: The entries to replay: those that are saved.
+        failures: Those that no run has reported yet; they are saved when they are replayed.
     """
 
-    of: Sequence[str] = ()
-    again: Sequence[Entry] = ()
-    failed: Sequence[Note] = ()
+    discarded: Sequence[str] = ()
+    entries: Sequence[Entry] = ()
+    failures: Sequence[Note] = ()
 
 
-def _with_rewound(void: Voided, rewound: Rewound, entries: Sequence[Entry]) -> Voided:
-    """Return what is voided and replayed, with what a rewind left; `entries` are those of the line."""
-    again = {number_of(each): each for each in void.again}
+def _with_rewound(replay: Replay, rewound: Rewound, entries: Sequence[Entry]) -> Replay:
+    """Return a replay with what a rewind left; `entries` are those of the line."""
+    again = {number_of(each): each for each in replay.entries}
     if (first := rewound["again"]) is not None:
         again |= {number_of(each): each for each in entries if number_of(each) >= first}
     in_order = [again[number] for number in sorted(again)]
-    return Voided([*void.of, *rewound["ids"]], in_order, void.failed)
+    return Replay([*replay.discarded, *rewound["ids"]], in_order, replay.failures)
 
 
 class _Rest(NamedTuple):
@@ -160,14 +160,14 @@ class _Rest(NamedTuple):
     Attributes:
         origin: The checkpoint from which the step begins that continues.
         every: The step's checkpoints.
-        void: What a run voids and replays.
+        replay: What a run discards and replays.
         line: The checkpoints of all that it replays.
         rewound: The checkpoint to which a rewind led, if states of graphs follow it.
     """
 
     origin: Saved
     every: Sequence[Saved]
-    void: Voided
+    replay: Replay
     line: Sequence[Saved]
     rewound: Saved | None = None
 
@@ -178,10 +178,10 @@ def _rewound(ran: Saved) -> Rewound | None:
     return None if back is None else cast(Rewound, back.data)
 
 
-def _is_heard(ran: Saved) -> bool:
+def _is_rewind_received(ran: Saved) -> bool:
     """Return whether a run from where a rewind led has saved that its first event was received."""
-    back, heard = last_note(ran, REWOUND), last_note(ran, RECEIVED)
-    return back is not None and heard is not None and number_of(heard) > number_of(back)
+    back, received = last_note(ran, REWOUND), last_note(ran, RECEIVED)
+    return back is not None and received is not None and number_of(received) > number_of(back)
 
 
 async def continuation(saver: ThreadSaver, graph_input: object) -> Continuation:
@@ -201,49 +201,49 @@ async def continuation(saver: ThreadSaver, graph_input: object) -> Continuation:
     return _continue_step(saver, graph_input, saved, rest)
 
 
-async def unheard(saver: ThreadSaver) -> Voided:
-    """Return what a resume of a thread would void and replay now."""
+async def next_replay(saver: ThreadSaver) -> Replay:
+    """Return what a resume of a thread would discard and replay now."""
     saved = await saver.checkpoint()
     rest = None
     if saved is not None and saved.position is not None:
         rest = await _rest(saver, saved)
-    return Voided() if rest is None else rest.void
+    return Replay() if rest is None else rest.replay
 
 
 async def _rest(saver: ThreadSaver, saved: Saved) -> _Rest | None:
     """Return what is left of the last run, given the thread's last checkpoint; None if nothing is."""
     ran, origin = await before_edits(saver, saved)
-    heard = await _heard(saver, ran, is_edited=ran is not saved)
+    received = await _received_upto(saver, ran, is_edited=ran is not saved)
     is_over = saved.next_node is None
-    if is_over and heard == inf:
+    if is_over and received == inf:
         return None
-    rest = await _voided(saver, ran, saved if is_over else origin, heard, is_over=is_over)
+    rest = await _replay_of(saver, ran, saved if is_over else origin, received, is_over=is_over)
     if (gone := _rewound(ran)) is None:
         return rest
     rest = rest._replace(rewound=ran if gone["states"] else None)
-    if not _is_heard(ran):
+    if not _is_rewind_received(ran):
         line = rest.line if gone["again"] is None else await lanes_since(saver, gone["since"])
-        void = _with_rewound(rest.void, gone, entries_of(saver.tree, line))
-        rest = rest._replace(line=line, void=void)
+        replay = _with_rewound(rest.replay, gone, entries_of(saver.tree, line))
+        rest = rest._replace(line=line, replay=replay)
     return rest
 
 
-async def _voided(
+async def _replay_of(
     saver: ThreadSaver,
     ran: Saved,
     origin: Saved,
-    heard: float | None,
+    received: float | None,
     *,
     is_over: bool,
 ) -> _Rest:
-    """Return what is voided and replayed, without what a rewind left behind.
+    """Return what is discarded and replayed, without what a rewind left.
 
     Args:
         saver: The thread.
         ran: The last checkpoint that a run wrote.
         origin: The checkpoint from which the step begins that continues.
-        heard: The number up to which the events of the last run were received, infinite for all; None
-            if it was killed.
+        received: The number up to which the events of the last run were received, infinite for all;
+            None if it was killed.
         is_over: Whether no step is left.
     """
     tree = saver.tree
@@ -251,16 +251,18 @@ async def _voided(
     line = [origin]
     place = place_of(tree, origin.position)
     runs_tasks = (place or tree).runs_tasks
-    if heard != inf or tree.may_discard or (runs_tasks and (is_cut or _has_failed(origin))):
-        line = await lanes_since(saver, await _first_needed(saver, ran, origin, heard))
+    if received != inf or tree.may_discard or (runs_tasks and (is_cut or _has_failed(origin))):
+        line = await lanes_since(saver, await _first_needed(saver, ran, origin, received))
     every = _since(line, origin)
-    if heard is None:
-        void = _void_and_replay(tree, _maybe_unheard(line, ran))
-    elif heard < inf:
-        void = _unheard(tree, line, heard, _names(newest_of_each(every).values()) if is_cut else ())
+    if received is None:
+        replay = _full_replay(tree, _maybe_unreceived(line, ran))
+    elif received < inf:
+        replay = _replay_after(
+            tree, line, received, _names(newest_of_each(every).values()) if is_cut else ()
+        )
     else:  # it can be cut short only if another line continued
-        void = _void_and_replay(tree, every) if is_cut else Voided()
-    return _Rest(origin, every, void, line)
+        replay = _full_replay(tree, every) if is_cut else Replay()
+    return _Rest(origin, every, replay, line)
 
 
 def _continue_step(
@@ -277,7 +279,7 @@ def _continue_step(
         saved: The thread's last checkpoint.
         rest: What is left.
     """
-    origin, every, void, line, rewound = rest
+    origin, every, replay, line, rewound = rest
     is_turn, tree = not isinstance(graph_input, Command | None), saver.tree
     turn, last = saved.clock
     is_changed = not is_turn and not is_of(tree, origin)
@@ -286,8 +288,8 @@ def _continue_step(
     open_ = _open_questions(asked, every, origin)
     answered = _answered(graph_input, open_)
     dropped = list(open_) if is_turn else []
-    again = [each for each in void.again if each.id not in dropped]
-    ids = [*dropped, *void.of, *(each.id or "" for each in again)]
+    again = [each for each in replay.entries if each.id not in dropped]
+    ids = [*dropped, *replay.discarded, *(each.id or "" for each in again)]
     numbers = map(number_of, [*entries, *saved.notes, *origin.notes])
     clock = Clock(turn, max([last, *numbers]))
     note = partial(new_note, clock, root_address(tree))
@@ -307,7 +309,7 @@ def _continue_step(
         notes_before=[*mark, *told],
         notes_after=[
             *(open_[each] for each in answered),
-            *void.failed,
+            *replay.failures,
             *keeps,
             note(RESUMED, answered),
             *([note(CHANGED, tree.outline)] if is_changed else []),
@@ -319,7 +321,7 @@ def _continue_step(
 
 
 def _as_discarded(note: Note) -> Discarded:
-    """Return the data of the runner's note of a `discarded` event; what is void is replayed."""
+    """Return the data of the runner's note of a `discarded` event; what is discarded is replayed."""
     return Discarded(cursor=cursor_of(number_of(note)), ids=note.data, is_final=False)
 
 
@@ -343,49 +345,50 @@ async def save_received(saver: ThreadSaver, upto: str | None, *, is_stopped: boo
         await save_notes(saver, saved, [*stopped, new_note(clock, "", RECEIVED, received)])
 
 
-def _void_and_replay(tree: Tree, every: Sequence[Saved]) -> Voided:
-    """Void all events of the steps after some checkpoints, and replay those that are saved."""
+def _full_replay(tree: Tree, every: Sequence[Saved]) -> Replay:
+    """Discard all events of the steps after some checkpoints, and replay those that are saved."""
     entries, failed = entries_and_failures(tree, every)
-    return Voided(_names(every), [*entries, *failed], failed)
+    return Replay(_names(every), [*entries, *failed], failed)
 
 
-def _unheard(tree: Tree, line: Sequence[Saved], heard: float, steps: Collection[str]) -> Voided:
-    """Return what is voided and replayed if a run's events were received only up to a number.
+def _replay_after(tree: Tree, line: Sequence[Saved], received: float, steps: Collection[str]) -> Replay:
+    """Return what is discarded and replayed if a run's events were received only up to a number.
 
-    To keep their order, all entries are replayed from the first on that is void or was not received.
+    To keep their order, all entries are replayed from the first on that is discarded or was not
+    received.
     """
-    void = [
+    discarded = [
         each
         for note in all_entries(line)
-        if isinstance(note, Note) and note.kind == "discarded" and _is_due(note, heard, ())
+        if isinstance(note, Note) and note.kind == "discarded" and _is_due(note, received, ())
         for each in note.data
     ]
     entries = entries_of(tree, line)
-    first = next((i for i, each in enumerate(entries) if _is_due(each, heard, steps)), len(entries))
-    return Voided([*steps, *void], entries[first:])
+    first = next((i for i, each in enumerate(entries) if _is_due(each, received, steps)), len(entries))
+    return Replay([*steps, *discarded], entries[first:])
 
 
-async def _first_needed(saver: ThreadSaver, ran: Saved, origin: Saved, heard: float | None) -> str:
-    """Return the id of the first checkpoint of the root that tells what is void and replayed.
+async def _first_needed(saver: ThreadSaver, ran: Saved, origin: Saved, received: float | None) -> str:
+    """Return the id of the first checkpoint of the root that tells what is discarded and replayed.
 
     If it is unknown what was received, that is the one before `ran`; otherwise the last one at which
     all events had been received, or the one whose step continues.
     """
-    if heard == inf:
+    if received == inf:
         return str(origin.id)
     first = ran
     while (before := await parent_of(saver, first)) is not None:
-        if heard is None:
+        if received is None:
             return str(before.id)
-        if first.clock[1] <= heard:
+        if first.clock[1] <= received:
             break
         first = before
     return str(first.id)
 
 
-def _is_due(entry: Entry, heard: float, steps: Collection[str]) -> bool:
+def _is_due(entry: Entry, received: float, steps: Collection[str]) -> bool:
     order = event_order(entry)
-    return order is not None and (order.number > heard or order.step in steps)
+    return order is not None and (order.number > received or order.step in steps)
 
 
 def _names(every: Iterable[Saved]) -> list[str]:
@@ -393,7 +396,7 @@ def _names(every: Iterable[Saved]) -> list[str]:
     return sorted(filter(None, (each.step for each in every)))
 
 
-async def _heard(saver: ThreadSaver, ran: Saved, *, is_edited: bool) -> float | None:
+async def _received_upto(saver: ThreadSaver, ran: Saved, *, is_edited: bool) -> float | None:
     """Return the number up to which the events of the last run were received, infinite for all.
 
     None if the run was killed. If the state was edited since, the run may have continued on another
@@ -413,7 +416,7 @@ def _since(line: Iterable[Saved], first: Saved) -> list[Saved]:
     return [each for each in line if each.id >= first.id]
 
 
-def _maybe_unheard(line: Sequence[Saved], ran: Saved) -> list[Saved]:
+def _maybe_unreceived(line: Sequence[Saved], ran: Saved) -> list[Saved]:
     """Return the checkpoints of the steps whose events may not have been received.
 
     They are those of the step in which a run was killed and of the one before it in the same turn. All

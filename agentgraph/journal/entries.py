@@ -40,7 +40,7 @@ def entries_of(tree: Tree, every: Iterable[Saved]) -> list[Entry]:
 def entries_and_failures(tree: Tree, every: Iterable[Saved]) -> tuple[list[Entry], list[Note]]:
     """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
     rest, entries = _of_last_attempts(every)
-    events = [each for each in _without_void(entries) if not _is_answer(each)]
+    events = [each for each in _without_discarded(entries) if not _is_answer(each)]
     return events, [*_failures(tree, rest, entries)]
 
 
@@ -68,7 +68,7 @@ def _began_at(entry: Entry) -> str:
 
 def answers_of(every: Iterable[Saved]) -> list[Note]:
     """Return the notes of structured answers in the steps after some checkpoints, in order."""
-    entries = _without_void(_of_last_attempts(every)[1])
+    entries = _without_discarded(_of_last_attempts(every)[1])
     return [each for each in entries if isinstance(each, Note) and _is_answer(each)]
 
 
@@ -86,7 +86,7 @@ def all_entries(every: Iterable[Saved]) -> list[Entry]:
     return [by_number[number] for number in sorted(by_number)]
 
 
-def _without_void(entries: Sequence[Entry]) -> list[Entry]:
+def _without_discarded(entries: Sequence[Entry]) -> list[Entry]:
     """Return the entries without those that a later one voids.
 
     A question that was asked again under its id appears only where it was asked last.

@@ -101,7 +101,7 @@ async def begun_thread(saver: ThreadSaver) -> Saved | None:
     try:
         return await known_thread(saver)
     except UnknownThreadError:
-        if await saver.is_under_way():
+        if await saver.is_running():
             return None
     return await known_thread(saver)  # it may have ended meanwhile
 
@@ -117,7 +117,7 @@ async def before_edits(saver: ThreadSaver, saved: Saved) -> tuple[Saved, Saved]:
         return saved, saved
     every = {saved.id: saved}
     before: Saved | None = saved
-    while before is not None and before.is_by_hand:
+    while before is not None and before.is_manual:
         before = await parent_of(saver, before)
         if before is not None:  # what other lines have after it says where its step ran
             beside = await saver.children(before)

@@ -52,7 +52,7 @@ class _Judge:
         if agent_step.after is not None and _has_ended(agent_step.after):
             state = State.VOID if is_past else State.DONE
             return Outcome(began, max(agent_step.after.first_time, began), state)
-        over, error = self._over(), self._error()
+        over, error = self._abandoned_at(), self._error()
         if over is not None or is_past:
             ended = error[1] if error else (over if over is not None else runs.last_sign)
             state = State.FAILED if error else State.VOID
@@ -76,7 +76,7 @@ class _Judge:
             failed = result.get("failed")
             return Outcome(began, ended, State.FAILED if failed else State.DONE, str(failed or ""))
         note = runs.failure(agent_step.visit.address, agent_step.visit.time)
-        over = self._over() if agent_step.after is None else agent_step.after.time
+        over = self._abandoned_at() if agent_step.after is None else agent_step.after.time
         resumed = max((each.time for each in runs.resumptions), default=0.0)
         if note is not None and (over is not None or time_in(note) > resumed):
             return Outcome(began, max(time_in(note), began), State.FAILED, str(note.data))
@@ -84,7 +84,7 @@ class _Judge:
             return Outcome(began, max(over, began), State.VOID)
         return Outcome(began, None, _open(runs))
 
-    def _over(self) -> float | None:
+    def _abandoned_at(self) -> float | None:
         """Return when what encloses a step without an end went on without it; None if it has not."""
         parents = self._agent_step.saved.metadata.get("parents", {})
         later = [self._agent_step.after, *(self._story.after.get(key) for key in parents.items())]
@@ -102,16 +102,16 @@ class _Judge:
         runs, visit = self._runs, self._agent_step.visit
         last = runs.resumptions[-1].time if runs.resumptions else 0.0
         note = runs.failure(visit.address, visit.time)
-        if note is not None and (time_in(note) > last or not runs.is_under_way):
+        if note is not None and (time_in(note) > last or not runs.is_running):
             return str(note.data), time_in(note)
         errors = errors_at(self._agent_step.saved)
-        if errors and not (runs.is_under_way and runs.resumptions):
+        if errors and not (runs.is_running and runs.resumptions):
             return errors[-1], runs.last_sign
         return None
 
 
 def _open(runs: StepRuns) -> State:
-    return State.RUNNING if runs.is_under_way else State.STOPPED
+    return State.RUNNING if runs.is_running else State.STOPPED
 
 
 def _has_ended(after: Saved) -> bool:

@@ -167,7 +167,7 @@ async def resumption(
     questions, answered, asked = await _pending_questions(saver, saved)
     named = answers_by_id(saver, questions, answers)
     values = saver.saved_values(values)
-    if values and (begun := saved.begun_input) is not None:
+    if values and (begun := saved.turn_input) is not None:
         return StampedInput({**begun, "values": [*begun["values"], values]})
     update: dict[str, object] | None = {"values": values} if values else None
     if update and saved.next_node:  # at its node values may settle a conflict
@@ -269,19 +269,19 @@ def _fits(question: Interrupt, answer: object) -> bool:
 async def _pending_questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
     """Return the questions that wait where a thread is, and how they can be answered."""
     _, origin = await before_edits(saver, saved)
-    return await (_questions if origin is saved else _asked_before_edits)(saver, origin)
+    return await (_questions if origin is saved else _questions_before_edits)(saver, origin)
 
 
 async def _questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
     """Return the questions that were asked in the step after a checkpoint of the root."""
-    asked = await _asked_in(saver, "", saved)
+    asked = await _questions_in_lane(saver, "", saved)
     if any(map(limit_question_in, (each.schema for each in asked))):
-        asked = _without_leave(asked, await counts_at(saver, saved))
+        asked = _without_extended(asked, await counts_at(saver, saved))
     questions = [question_of(saver.tree, question_note(each.question)) for each in asked]
     return PendingQuestions(questions, asked={each.id: each for each in asked})
 
 
-def _without_leave(asked: Sequence[OpenQuestion], counts: Counts) -> list[OpenQuestion]:
+def _without_extended(asked: Sequence[OpenQuestion], counts: Counts) -> list[OpenQuestion]:
     """Return questions without those about limits for which leave was given since."""
     about = ((each, limit_question_in(each.schema)) for each in asked)
     return [
@@ -291,7 +291,7 @@ def _without_leave(asked: Sequence[OpenQuestion], counts: Counts) -> list[OpenQu
     ]
 
 
-async def _asked_before_edits(saver: ThreadSaver, origin: Saved) -> PendingQuestions:
+async def _questions_before_edits(saver: ThreadSaver, origin: Saved) -> PendingQuestions:
     """Return the questions that were asked in the step after a checkpoint, before the state was edited.
 
     The step that asked them begins anew. So the question of its node has a new id already, and one of a
@@ -412,7 +412,9 @@ def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> Unknown
     return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
-async def _asked_in(saver: ThreadSaver, namespace: str, saved: Saved | None) -> list[OpenQuestion]:
+async def _questions_in_lane(
+    saver: ThreadSaver, namespace: str, saved: Saved | None
+) -> list[OpenQuestion]:
     """Return the questions of a lane and of the lanes inside it.
 
     A LangGraph task keeps its last question even if that was answered and the task then failed. So each
@@ -425,14 +427,14 @@ async def _asked_in(saver: ThreadSaver, namespace: str, saved: Saved | None) -> 
     asked, next_ = _asking(saved), position["next"]
     at_border = "border" in position  # there the node itself asks, whatever its agent runs
     if asked and not at_border and next_ != place.nodes.question and _runs_lanes(place, next_):
-        return await _asked_by_tasks(saver, namespace, saved, position)
+        return await _questions_of_tasks(saver, namespace, saved, position)
     questions: list[OpenQuestion] = []
     for task, writes in asked.items():
         inner = joined(namespace, f"{next_}:{task}")
         graph: Any = getattr(place.agent, "graph", None) if place.kind.runs_graph else None
         if hasattr(graph, "channels") and not at_border:
             at = recast_checkpoint_ns(inner) if graph.checkpointer is True else inner
-            waiting = await _asked_in_graph(saver, at)
+            waiting = await _questions_in_graph(saver, at)
             asks = [one for one in writes[INTERRUPT] if one.id in (waiting or ())]
             questions += [(waiting or {})[one.id]._replace(question=one) for one in asks]
         else:
@@ -445,7 +447,7 @@ def _runs_lanes(place: Place, node: str | None) -> bool:
     return node == place.nodes.tools or place.kind.is_parallel or place.kind.runs_agents
 
 
-async def _asked_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, OpenQuestion] | None:
+async def _questions_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, OpenQuestion] | None:
     """Return the questions that wait in a graph and its subgraphs, by id; None if none ran."""
     saved = await saver.checkpoint(namespace)
     if saved is None:
@@ -456,13 +458,13 @@ async def _asked_in_graph(saver: ThreadSaver, namespace: str) -> dict[str, OpenQ
     questions: dict[str, OpenQuestion] = {}
     for task in asked:
         inner = joined(namespace, f"{names.get(task)}:{task}")
-        deeper = await _asked_in_graph(saver, inner)
+        deeper = await _questions_in_graph(saver, inner)
         own = {each.id: each for each in _unanswered(inner, saved, task)}
         questions |= own if deeper is None else deeper
     return questions
 
 
-async def _asked_by_tasks(
+async def _questions_of_tasks(
     saver: ThreadSaver, namespace: str, saved: Saved, position: Position
 ) -> list[OpenQuestion]:
     """Return the questions of the lanes and tool calls that one node runs as tasks.
@@ -482,7 +484,7 @@ async def _asked_by_tasks(
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
             inside = namespace_of_attempt(joined(outer, lane.node), task, attempt)
             at_lane = await saver.checkpoint(inside)
-            if inner := await _asked_in(saver, inside, at_lane):
+            if inner := await _questions_in_lane(saver, inside, at_lane):
                 there = asker_of(inner[0].schema).address or ""
                 order = order_of(lane, there), there
                 if place.kind.runs_agents:  # calls have numbers or keys, and began one after the other

@@ -53,10 +53,10 @@ async def replayed(saver: ThreadSaver, line: str | None = None) -> list[AgentEve
 
 def events_of(saver: ThreadSaver, story: Story) -> list[AgentEvent]:
     """Return the events of a story, in order."""
-    return [*events_from(story.entries, saver, story.told)]
+    return [*events_from(story.entries, saver, story.with_other_trees)]
 
 
-async def told_since(saver: ThreadSaver, after: str | None, upto: int | None) -> list[AgentEvent]:
+async def events_since(saver: ThreadSaver, after: str | None, upto: int | None) -> list[AgentEvent]:
     """Return what a reader lacks that has read the events of a thread up to a cursor, in order.
 
     What a run voided when it began, and replayed, comes with that run: its cursors begin with that of
@@ -72,7 +72,7 @@ async def told_since(saver: ThreadSaver, after: str | None, upto: int | None) ->
         ThreadError: As `read_thread` does.
     """
     await read_thread(saver)
-    return told_in_steps(saver, (await _story_since(saver, after)).told, after, upto)
+    return events_in_steps(saver, (await _story_since(saver, after)).with_other_trees, after, upto)
 
 
 async def _story_since(saver: ThreadSaver, after: str | None) -> Story:
@@ -94,7 +94,9 @@ async def _story_since(saver: ThreadSaver, after: str | None) -> Story:
         roots = await root_line(saver, is_last)
         if roots.line:
             story = await present_story(saver, roots)
-            if not any(_is_replay_after(note, after) for each in story.told for note in each.notes):
+            if not any(
+                _is_replay_after(note, after) for each in story.with_other_trees for note in each.notes
+            ):
                 return story
     return await present_story(saver)
 
@@ -105,16 +107,16 @@ def _is_replay_after(note: Note, after: str) -> bool:
     return is_replay and cursor_of(number_of(note), _LAST) > after
 
 
-def told_in_steps(
+def events_in_steps(
     saver: ThreadSaver, every: Sequence[Saved], after: str | None, upto: int | None
 ) -> list[AgentEvent]:
     """Return what a reader lacks of what was told in the steps after some checkpoints, in order.
 
     Args:
         saver: The thread.
-        every: The checkpoints; with all of the thread it is what `told_since` returns.
-        after: As in `told_since`.
-        upto: As in `told_since`.
+        every: The checkpoints; with all of the thread it is what `events_since` returns.
+        after: As in `events_since`.
+        upto: As in `events_since`.
     """
     notes = [note for saved in every for note in saved.notes if note.kind == DISCARDED]
     voids = [each for each in notes if after and cursor_of(number_of(each), _LAST) > after]
@@ -131,8 +133,8 @@ def told_in_steps(
     return [replace(event, cursor=cursor) for event, (cursor, _) in zip(events, due, strict=True)]
 
 
-def void_note(event: AgentEvent) -> Note:
-    """Return the note of a `discarded` event, for `told_since`: it has the cursor and what is void."""
+def discarded_note(event: AgentEvent) -> Note:
+    """Return the note of a `discarded` event, for `events_since`."""
     cursor, void = event.cursor or "", event.action.discarded if event.action else ()
     order = EventOrder(event.turn or 0, number_in(cursor), event.step or "")
     data = Discarded(cursor=cursor, ids=[*void], is_final=True)

@@ -123,7 +123,7 @@ async def is_waited_for(saver: ThreadSaver, request: Request) -> bool:
     return held
 
 
-async def is_wanted(saver: ThreadSaver, before: str | None = None) -> bool:
+async def has_waiting_turn(saver: ThreadSaver, before: str | None = None) -> bool:
     """Return whether somebody waits for a turn on a thread, or did before a request."""
     for each in await requests(saver):
         is_before = before is None or each.id < before
@@ -164,5 +164,5 @@ async def ids_on(thread: ThreadSaver) -> set[str | None]:
         return set()
     entries = entries_of(thread.tree, await leading_checkpoints(thread))
     history = (await thread.state()).values.get("messages", ())
-    begun = saved.begun_input or {"messages": ()}
+    begun = saved.turn_input or {"messages": ()}
     return {each.id for each in (*entries, *history, *begun["messages"])}

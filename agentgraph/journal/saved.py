@@ -123,7 +123,7 @@ class Saved(CheckpointTuple):
     def position(self) -> Position | None:
         """Where the lane is; if a turn begins after it, at the turn's start."""
         position: Position | None = self.checkpoint["channel_values"].get("position")
-        if (begun := self._turn_input) is None:
+        if (begun := self._input_channel) is None:
             return position
         return (
             reduced_position(position, begun["position"])
@@ -182,13 +182,13 @@ class Saved(CheckpointTuple):
         return START in self.checkpoint["channel_values"]
 
     @property
-    def begun_input(self) -> dict[str, Any] | None:
+    def turn_input(self) -> dict[str, Any] | None:
         """The input of the turn that begins after it, in the form of `StampedInput`.
 
         If the step that reads it has ended, its messages have the ids that they got there. None if no
         turn of a tree begins there.
         """
-        if (begun := self._turn_input) is None:
+        if (begun := self._input_channel) is None:
             return None
         read = next((each for each in self.writes.values() if "position" in each), {})
         messages = read.get("messages", begun.get("messages")) or []
@@ -201,20 +201,20 @@ class Saved(CheckpointTuple):
         }
 
     @property
-    def _turn_input(self) -> Written | None:
+    def _input_channel(self) -> Written | None:
         channel = self.checkpoint["channel_values"].get(START)
         is_turn = isinstance(channel, Mapping) and "outline" in (channel.get("position") or {})
         return channel if is_turn else None
 
     @property
-    def is_by_hand(self) -> bool:
+    def is_manual(self) -> bool:
         """Whether `update_state` or a fork wrote it, and no run or rewind did."""
         return self.metadata.get("source") in _EDITS and COPIED not in self.metadata
 
     @property
     def is_edit(self) -> bool:
         """Whether it is an edit after which nothing has run."""
-        return self.is_by_hand and not self.ran_after
+        return self.is_manual and not self.ran_after
 
     @property
     def is_cut_short(self) -> bool:

@@ -53,7 +53,7 @@ class StepRuns:
 
     Attributes:
         is_over: Whether the root has gone on from it.
-        is_under_way: Whether a run is active in it.
+        is_running: Whether a run is active in it.
         failures: The notes of failures in it, by address, in order.
         questions: What was asked, in order.
         resumptions: The runs that resumed it, in order.
@@ -78,7 +78,7 @@ class StepRuns:
             is_running: Whether a run is active on the thread.
         """
         self.root, self.is_over = root, is_over
-        self.is_under_way = is_running and not is_over
+        self.is_running = is_running and not is_over
         own = sorted(root.notes, key=number_of)
         said = [each for saved in inside for each in entries_at(saved)]
         notes = [each for each in said if isinstance(each, Note)]
@@ -127,7 +127,7 @@ class StepRuns:
 
         A run saves up to two notes: one before what is void is told again, and one after.
         """
-        is_made = COPIED in self.root.metadata or self.root.is_by_hand  # by no run: none was there
+        is_made = COPIED in self.root.metadata or self.root.is_manual  # by no run: none was there
         how: Literal["failed", "at rest", "cut"] = "at rest" if is_made else "cut"
         ended, is_begun = 0.0, False
         for note in own:

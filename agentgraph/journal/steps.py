@@ -132,7 +132,7 @@ def _agent_steps_at(
     """Yield the visits of the step after a checkpoint; `next_` is the checkpoint after it."""
     position, node = position_in(tree, saved), saved.next_node
     place = tree.by_node.get(node or "")
-    is_replaced = next_ is not None and next_.is_by_hand
+    is_replaced = next_ is not None and next_.is_manual
     if node is None or place is None or position is None or saved.begins_turn or is_replaced:
         return
     cursor = as_cursor(position["cursor"])

@@ -46,7 +46,7 @@ class Story:
         return [each for each in self.every if not is_foreign(self.tree, each)]
 
     @cached_property
-    def told(self) -> Sequence[Saved]:
+    def with_other_trees(self) -> Sequence[Saved]:
         """The same, with those of lanes of other trees that ran the thread before."""
         return lanes_of_any_tree(self.tree, self.every, self.lanes)
 
@@ -73,7 +73,7 @@ class Story:
     @cached_property
     def entries(self) -> Sequence[Entry]:
         """What was told in it and is not void, in order."""
-        return entries_of(self.tree, self.told)
+        return entries_of(self.tree, self.with_other_trees)
 
     @cached_property
     def activations(self) -> Mapping[ActivationKey, Activation]:

@@ -83,9 +83,9 @@ class ThreadSaver:
         """How its values are merged."""
         return cast(RootGraph, self._graph).reducers
 
-    def is_under_way(self) -> Calls[bool]:
+    def is_running(self) -> Calls[bool]:
         """Return whether a run is active on the thread, also in another process of its database."""
-        return self._made(Call(is_locked, ais_locked, (self.saver, self.thread_id)))
+        return self._result(Call(is_locked, ais_locked, (self.saver, self.thread_id)))
 
     async def written(self) -> Saved | None:
         """Return the latest checkpoint of the root, which this run has written: it is not checked."""
@@ -173,7 +173,7 @@ class ThreadSaver:
         """Return the ids of all threads of the saver, those that began last first."""
         began: dict[str, str] = {}
         if call := begun_threads(self.saver):
-            began = dict(await self._made(call))
+            began = dict(await self._result(call))
         else:
             for metadata in _FIRST:
                 for saved in await self._listed(None, filter=metadata):
@@ -185,7 +185,7 @@ class ThreadSaver:
     async def kept_namespaces(self) -> list[str]:
         """Return the namespaces in which graphs with `checkpointer=True` keep their states."""
         if call := kept_namespaces(self.saver, self.thread_id):
-            names = [name for (name,) in await self._made(call)]
+            names = [name for (name,) in await self._result(call)]
         else:
             every = await self.checkpoints()
             names = [str(each.config["configurable"].get("checkpoint_ns", "")) for each in every]
@@ -236,12 +236,12 @@ class ThreadSaver:
         return self._called(self.saver, "delete_thread", self.thread_id)
 
     def _listed(self, config: RunnableConfig | None, **bounds: object) -> Calls[list[Saved]]:
-        return self._made(list_checkpoints(self.saver, config, **bounds))
+        return self._result(list_checkpoints(self.saver, config, **bounds))
 
     def _called(self, owner: object, method: str, *arguments: object) -> Calls[Any]:
-        return self._made(Call(getattr(owner, method), getattr(owner, f"a{method}"), arguments))
+        return self._result(Call(getattr(owner, method), getattr(owner, f"a{method}"), arguments))
 
-    async def _made(self, call: Call) -> Any:
+    async def _result(self, call: Call) -> Any:
         """Return the result of a call; checkpoints in it are checked.
 
         A call is made again while a run writes what it reads: in memory that is an error of Python's.

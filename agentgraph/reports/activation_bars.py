@@ -91,7 +91,7 @@ class _Chart:
         own = self._activation(visit.turn, place, agent_step.cursor, agent_step)
         runs = self._story.runs_of(agent_step.root)
         part, kind = self._part(agent_step), _kind_of(agent_step)
-        said = self._said(agent_step, visit.address)
+        said = self._messages(agent_step, visit.address)
         if kind in ("agent", "model") and not _runs_others(agent_step):
             part = self._split(agent_step, runs, part, own, kind)
         text = part.text or next((str(each.text) for each in reversed(said) if each.text), "")
@@ -161,11 +161,11 @@ class _Chart:
             if failed is not None or (was_cut and not runs.asks(at, began, each.time)):
                 ended = max(time_in(failed) if failed else each.ended, began)
                 void = BarPart(began, ended, "void", str(failed.data) if failed else "")
-                self._add_void(agent_step, own, kind, number, void, inside)
+                self._add_discarded(agent_step, own, kind, number, void, inside)
             began = each.time
         return part if has_asked else part._replace(began=max(began, agent_step.visit.time))
 
-    def _add_void(
+    def _add_discarded(
         self,
         agent_step: AgentStep,
         own: Bar,
@@ -181,7 +181,7 @@ class _Chart:
         bar = self._part_of(own, bar_id, kind, label, agent_step, part)
         self._bars[bar_id] = replace(bar, inside=inside)
 
-    def _said(self, agent_step: AgentStep, at: str) -> list[BaseMessage]:
+    def _messages(self, agent_step: AgentStep, at: str) -> list[BaseMessage]:
         """Return what an address said in a step, each message once."""
         if agent_step.task is not None:
             written: Iterable[Written] = [agent_step.saved.results.get(agent_step.task, {})]

@@ -83,7 +83,7 @@ def tool_runs(found: FoundActivation, said: Sequence[BaseMessage], state: State)
                     ended=None if result is None else _time(result),
                 )
             )
-    return [*runs, *_runs_in(found)]
+    return [*runs, *_function_runs(found)]
 
 
 def call_begins(saved: Saved) -> dict[str | None, float]:
@@ -104,7 +104,7 @@ def _time(message: BaseMessage) -> float | None:
     return order.time if order else None
 
 
-def _runs_in(found: FoundActivation) -> Iterator[ToolRun]:
+def _function_runs(found: FoundActivation) -> Iterator[ToolRun]:
     """Yield the agents that a function ran, by what is saved of its calls."""
     calls: dict[object, Mapping[str, Any]] = {}
     for agent_step in found.agent_steps:

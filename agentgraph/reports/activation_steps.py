@@ -106,7 +106,7 @@ async def _target(saver: ThreadSaver, wanted: VisitQuery, line: str | None) -> F
     """
     if line is not None:
         return _on_line(saver, wanted, line, await saver.checkpoints())
-    if wanted.is_step and (around := await _around(saver, wanted.at)) is not None:
+    if wanted.is_step and (around := await _stretch_around(saver, wanted.at)) is not None:
         return _on_line(saver, wanted, around[1], await checkpoints_since(saver, *around))
     target = await _present(saver, wanted)
     if not wanted.is_step:
@@ -117,7 +117,7 @@ async def _target(saver: ThreadSaver, wanted: VisitQuery, line: str | None) -> F
         if any(each.visit.step == wanted.at for each in whole.story.steps):
             return whole._replace(agent_step=target.agent_step)
     every = await saver.checkpoints()
-    head = _head_after(wanted.at, every)
+    head = _head_with(wanted.at, every)
     return target if head is None else _on_line(saver, wanted, head, every)
 
 
@@ -132,7 +132,7 @@ async def _present(saver: ThreadSaver, wanted: VisitQuery) -> FoundVisit:
     return await find(saver, wanted)
 
 
-async def _around(saver: ThreadSaver, step: str) -> tuple[str, str] | None:
+async def _stretch_around(saver: ThreadSaver, step: str) -> tuple[str, str] | None:
     """Return the ids of the checkpoints of the root between which the activation of a step is.
 
     None if that is not known from the checkpoint of the step, and those beside it alone.
@@ -146,7 +146,7 @@ async def _around(saver: ThreadSaver, step: str) -> tuple[str, str] | None:
         return None
     at = address_at(saver.tree, root)
     first = last = root
-    while (before := await parent_of(saver, first)) is not None and _goes_on(saver, before, at):
+    while (before := await parent_of(saver, first)) is not None and _continues(saver, before, at):
         first = before
     while True:
         after = await saver.children(last)
@@ -160,11 +160,11 @@ async def _around(saver: ThreadSaver, step: str) -> tuple[str, str] | None:
     return str(first.id), str(last.id)
 
 
-def _goes_on(saver: ThreadSaver, saved: Saved, at: str | None) -> bool:
+def _continues(saver: ThreadSaver, saved: Saved, at: str | None) -> bool:
     return not saved.begins_turn and address_at(saver.tree, saved) == at
 
 
-def _head_after(step: str, every: Sequence[Saved]) -> str | None:
+def _head_with(step: str, every: Sequence[Saved]) -> str | None:
     """Return the head of the line that has the very checkpoint of a step; None if none has it."""
     began = step.partition(":")[0]
     around = next((each.root_id for each in every if each.id == began), None)

@@ -25,7 +25,7 @@ from agentgraph.reports.activation_steps import (
     became,
     find_activation,
 )
-from agentgraph.reports.seen_messages import seen_by
+from agentgraph.reports.seen_messages import seen_messages
 from agentgraph.reports.views import Views
 from agentgraph.reports.visits import VisitQuery, is_step
 from agentgraph.safe_repr import shown
@@ -122,7 +122,7 @@ async def activation(
     wanted = VisitQuery(saver.tree, address_or_step, turn)
     found, chosen = await find_activation(saver, wanted, line)
     entries = found.entries
-    found.story.is_running = await saver.is_under_way() and await _has_head(saver, found)
+    found.story.is_running = await saver.is_running() and await _has_head(saver, found)
     state, error = became(found)
     views = Views(saver, found.story)
     first, last = found.ends
@@ -157,7 +157,7 @@ async def _saw(
     asked = [e for e in found.agent_steps if e.visit.node == found.place.node]
     wanted = [e for e in asked if e.visit.step == chosen.visit.step]
     agent_step = next(iter([*wanted, *asked, *found.agent_steps]))
-    seen = seen_by(await views.at(agent_step), agent_step)
+    seen = seen_messages(await views.at(agent_step), agent_step)
     return seen.messages, seen.remarks
 
 

@@ -243,7 +243,7 @@ def _is_shared(left: _Done, right: _Done) -> bool:
 
 
 def _differing(left: _Done, right: _Done) -> Iterator[Differs]:
-    if _said(left.messages) != _said(right.messages):
+    if _contents(left.messages) != _contents(right.messages):
         yield "said"
     if not _is_alike(_called(left.messages), _called(right.messages)):
         yield "called"
@@ -258,7 +258,7 @@ def _differing(left: _Done, right: _Done) -> Iterator[Differs]:
         yield "error"
 
 
-def _said(messages: Iterable[BaseMessage]) -> list[object]:
+def _contents(messages: Iterable[BaseMessage]) -> list[object]:
     """Return what was said, without the results of tools."""
     return [(m.type, _content(m)) for m in messages if not isinstance(m, ToolMessage) and m.content]
 

@@ -49,7 +49,7 @@ def leaf_items(tree: Tree, agent_step: AgentStep, runs: StepRuns) -> LeafItems:
     began: dict[int, float] = {}
     if agent.depends_on is None:
         began = _begun(agent_step.visit.time, rest, agent.max_concurrency or AT_ONCE, ends)
-    is_open = agent_step.after is None and (runs.is_under_way or runs.was_killed)
+    is_open = agent_step.after is None and (runs.is_running or runs.was_killed)
     waiting = [number for number in began if is_open and number not in ends]
     return LeafItems(
         {rest[number]: time for number, time in began.items()},

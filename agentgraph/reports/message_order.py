@@ -25,7 +25,7 @@ def order_in_tree(tree: Tree, events: Sequence[AgentEvent]) -> tuple[int, ...]:
         for each in events
         if each.message is not None
         and not is_steered(each.message)
-        and not (void and (each.id in void or each.step in void) and _is_void(each, events))
+        and not (void and (each.id in void or each.step in void) and _is_discarded(each, events))
     ]
     if any(tree.lanes(place) for place in tree.places):
         begun: dict[str, int] = {}
@@ -36,7 +36,7 @@ def order_in_tree(tree: Tree, events: Sequence[AgentEvent]) -> tuple[int, ...]:
     return tuple(indexes[id(message)] for message in in_call_order(messages))
 
 
-def _is_void(event: AgentEvent, events: Sequence[AgentEvent]) -> bool:
+def _is_discarded(event: AgentEvent, events: Sequence[AgentEvent]) -> bool:
     """Return whether an event is discarded by a later one."""
     at = next(n for n, each in enumerate(events) if each is event)
     later = (each.action.discarded for each in events[at + 1 :] if each.action)

@@ -21,7 +21,7 @@ from agentgraph.journal.lines import begun_thread, leading_checkpoints, root_lin
 from agentgraph.journal.pending import pending
 from agentgraph.journal.requests import Request, requests
 from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
-from agentgraph.journal.savers.heads import changes_in_memory, changes_of, count_heads
+from agentgraph.journal.savers.undecoded import changes_in_memory, changes_of, count_lines
 from agentgraph.journal.states import Status
 from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_saver import ThreadSaver
@@ -122,7 +122,7 @@ async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
         saver: The thread; one that the saver does not have is "new".
         known: What an earlier version_of has found.
     """
-    is_running = await saver.is_under_way()
+    is_running = await saver.is_running()
     saved = await saver.checkpoint()
     asked = await saver.checkpoint(REQUESTS)
     stamp = (is_running, *(_stamp(each) for each in (saved, asked)))
@@ -190,7 +190,7 @@ def _messages_after(saved: Saved) -> Iterable[BaseMessage]:
         messages = written.get("messages")
         several = messages if isinstance(messages, list) else [messages]
         yield from (each for each in several if isinstance(each, BaseMessage))
-    yield from (saved.begun_input or {"messages": ()})["messages"]
+    yield from (saved.turn_input or {"messages": ()})["messages"]
 
 
 async def _turns(saver: ThreadSaver, saved: Saved, known: Overview | None) -> Sequence[BegunTurn]:
@@ -202,7 +202,7 @@ async def _turns(saver: ThreadSaver, saved: Saved, known: Overview | None) -> Se
     turns: dict[int, BegunTurn] = {}
     ended: float | None = None
     for each in begun:
-        messages = each.begun_input
+        messages = each.turn_input
         own = each.clock[0]
         if messages is None or own > number or own in turns:  # of another line
             continue
@@ -254,7 +254,7 @@ async def _lines(saver: ThreadSaver, status: Status, known: Overview | None) -> 
     """Return how many lines a thread has; while it runs there are no new ones."""
     if known is not None and known.head and known.status == "running" == status:
         return known.lines
-    return await _told_by(saver, count_heads, saver.thread_id) or 1
+    return await _query(saver, count_lines, saver.thread_id) or 1
 
 
 async def lines(saver: ThreadSaver) -> list[Line]:
@@ -265,7 +265,7 @@ async def lines(saver: ThreadSaver) -> list[Line]:
     """
     if (head := await begun_thread(saver)) is None:
         return []
-    is_alone = await _told_by(saver, count_heads, saver.thread_id) == 1
+    is_alone = await _query(saver, count_lines, saver.thread_id) == 1
     return lines_of(saver.tree, [head] if is_alone else await saver.checkpoints(""))
 
 
@@ -276,9 +276,9 @@ async def version_of(saver: ThreadSaver, run: int) -> Hashable:
         saver: The thread.
         run: Another number for each run of this process on it.
     """
-    is_running = await saver.is_under_way()
-    changes = await _told_by(saver, changes_of)
-    changes = changes or await _told_by(saver, changes_in_memory, saver.thread_id)
+    is_running = await saver.is_running()
+    changes = await _query(saver, changes_of)
+    changes = changes or await _query(saver, changes_in_memory, saver.thread_id)
     if changes is not None:
         return changes, is_running, run
     saved = await saver.checkpoint()
@@ -287,7 +287,7 @@ async def version_of(saver: ThreadSaver, run: int) -> Hashable:
     return is_running, run, *(_stamp(each) for each in (saved, asked, *inside))
 
 
-async def _told_by(saver: ThreadSaver, ask: Callable[..., T], *arguments: object) -> T:
+async def _query(saver: ThreadSaver, ask: Callable[..., T], *arguments: object) -> T:
     """Return what the database of a thread's saver tells.
 
     Raises:
@@ -321,7 +321,7 @@ class ThreadIds(NamedTuple):
 
 async def thread_ids(saver: ThreadSaver, known: ThreadIds | None) -> ThreadIds:
     """Return the ids of the threads of a saver; they are not listed again if nothing has changed."""
-    changes = await _told_by(saver, changes_of)
+    changes = await _query(saver, changes_of)
     if known is not None and changes is not None and known.changes == changes:
         return known
     return ThreadIds(changes, await saver.thread_ids())

@@ -94,14 +94,14 @@ class Result:
 
         Of branches, steps, items or calls that ran concurrently it is that of the last one as declared.
         """
-        return next((each.message for each in self._said()), None)
+        return next((each.message for each in self._replies()), None)
 
     @property
     def text(self) -> str:
         """The last text that an agent said, in the order of `message`; empty if there was none."""
-        return next((each.text for each in self._said() if each.text), "")
+        return next((each.text for each in self._replies() if each.text), "")
 
-    def _said(self) -> Iterator[AgentEvent]:
+    def _replies(self) -> Iterator[AgentEvent]:
         """Yield the events of messages of agents, the last first."""
         return (self.events[index] for index in reversed(self.order))
 

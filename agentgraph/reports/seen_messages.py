@@ -27,7 +27,7 @@ _COUNTERS = (count_tokens_approximately, len)
 """The counters of tokens that are no functions of users."""
 
 
-class Seen(NamedTuple):
+class SeenMessages(NamedTuple):
     """The messages that an activation saw.
 
     Attributes:
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
     remarks: list[str]
 
 
-def seen_by(view: View, agent_step: AgentStep) -> Seen:
+def seen_messages(view: View, agent_step: AgentStep) -> SeenMessages:
     """Return the messages that an activation saw in a step.
 
     Args:
@@ -50,25 +50,25 @@ def seen_by(view: View, agent_step: AgentStep) -> Seen:
     if place.chat is not None:
         return _seen_by_model(view, agent_step, place.chat)
     if place.home.kind.is_flattened:
-        return Seen([], ["a node of a graph that is laid flat sees the state of its graph"])
+        return SeenMessages([], ["a node of a graph that is laid flat sees the state of its graph"])
     agent: Any = place.agent
     if not hasattr(agent, "history"):
-        return Seen([], [])
+        return SeenMessages([], [])
     policy, remarks = _quiet(agent.history)
     if getattr(agent, "input", None) is not None:
         remarks.append("input= is a function: what it made of these messages is not told")
     if place.kind.runs_graph and getattr(agent.graph, "checkpointer", None) is True:
         remarks.append("the graph keeps messages of its own, which are not told")
-    return Seen(view.context(policy).seen, remarks)
+    return SeenMessages(view.context(policy).seen, remarks)
 
 
-def _seen_by_model(view: View, agent_step: AgentStep, agent: ChatAgent) -> Seen:
+def _seen_by_model(view: View, agent_step: AgentStep, agent: ChatAgent) -> SeenMessages:
     from agentgraph.graph.chat.agent import BuiltAgent
     from agentgraph.graph.chat.context_edits import as_edited, edits_in, with_ids
     from agentgraph.graph.chat.model_call import with_system
     from agentgraph.graph.chat.models import takes_tools
 
-    view = _hearing(view, agent_step)
+    view = _with_steered(view, agent_step)
     policy, remarks = _quiet(agent.history)
     context, built = view.context(policy), BuiltAgent(view.node_context)
     messages: Sequence[BaseMessage] = context.seen
@@ -95,10 +95,10 @@ def _seen_by_model(view: View, agent_step: AgentStep, agent: ChatAgent) -> Seen:
         remarks.append("model_input= is a function: what it made of these messages is not told")
     if any_has(agent.middleware, "wrap_model_call"):
         remarks.append("middleware wraps the call of the model: what it changed is not told")
-    return Seen(seen, remarks)
+    return SeenMessages(seen, remarks)
 
 
-def _hearing(view: View, agent_step: AgentStep) -> View:
+def _with_steered(view: View, agent_step: AgentStep) -> View:
     """Return a view with the messages that were sent to the run, and that the step took."""
     if agent_step.visit.node != agent_step.place.nodes.round:
         return view

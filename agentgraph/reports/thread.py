@@ -145,7 +145,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
     """
-    thread_id, is_running = saver.thread_id, await saver.is_under_way()
+    thread_id, is_running = saver.thread_id, await saver.is_running()
     saved = await saver.checkpoint()
     queued = tuple(await waiting_on(saver))
     if saved is None:
@@ -155,7 +155,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     story = Story(saver.tree, leading(every))
     events = events_of(saver, story)
     questions = await pending_at(saver, saved)
-    begun = saved.begun_input
+    begun = saved.turn_input
     state = (await saver.state("", saved.id if begun else None)).values
     messages: list[BaseMessage] = state.get("messages", [])
     values: Mapping[str, object] = state.get("values", {})
@@ -233,5 +233,5 @@ def _input(saved: Saved) -> list[BaseMessage] | None:
     for writes in saved.writes.values():
         if "outline" in (writes.get("position") or {}):
             return list(writes.get("messages") or ())
-    begun = saved.begun_input
+    begun = saved.turn_input
     return None if begun is None else list(begun["messages"])

@@ -68,14 +68,14 @@ async def threads(
 async def status_of(saver: ThreadSaver) -> Status:
     """Return the status of a thread, whichever tree ran it."""
     if await saver.checkpoint() is None:
-        return "running" if await saver.is_under_way() else "new"
+        return "running" if await saver.is_running() else "new"
     summary = await _summary(saver)
     return summary.status if summary else "new"
 
 
 async def _summary(saver: ThreadSaver) -> ThreadSummary | None:
     """Return a thread in a list, whichever tree ran it; None if no tree did."""
-    is_running = await saver.is_under_way()
+    is_running = await saver.is_running()
     saved = await known_thread(saver)
     if saved.position is None:
         return None

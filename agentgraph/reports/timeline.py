@@ -82,7 +82,7 @@ async def timeline(
         )
     if await read_thread(saver) is None and line is None:
         return Timeline([], _upto([], is_running=True), is_whole=True)
-    is_running = line is None and await saver.is_under_way()
+    is_running = line is None and await saver.is_running()
     first, continues = "", False
     if line is not None:
         story = await story_of(saver, line)

@@ -74,10 +74,10 @@ class Views:
         """Return what an activation sees in a step."""
         if agent_step.task is None:
             return await self._view(agent_step.saved, agent_step.place)
-        outer = await self._shown(agent_step.saved, agent_step.place, agent_step.cursor)
+        outer = await self._lane_state(agent_step.saved, agent_step.place, agent_step.cursor)
         node_context = self._context(agent_step.place)
         position = node_context.position(agent_step.place.nodes.entry, agent_step.cursor)
-        return _made(node_context, LaneState(messages=[], values=[], position=position), outer)
+        return _view(node_context, LaneState(messages=[], values=[], position=position), outer)
 
     async def after(
         self, agent_steps: Sequence[AgentStep], next_: Saved | None
@@ -93,7 +93,7 @@ class Views:
         first, *rest = agent_steps
         state = (await self.at(first)).state
         later = [*(each.saved for each in rest), *_some(next_)]
-        if first.task is None and any(each.is_by_hand for each in later):
+        if first.task is None and any(each.is_manual for each in later):
             last = agent_steps[-1].saved if next_ is None else next_
             return (await self._view(last, agent_steps[-1].place)).state.values
         for agent_step in agent_steps:
@@ -121,10 +121,10 @@ class Views:
             position = Position({**position, "tasks": channels["position"]["tasks"]})
         empty: object = [] if namespace else {}
         state = {"messages": [], "values": empty, **channels, "position": position}
-        outer = await self._around(namespace) if namespace else None
-        return _made(self._context(place), cast(LaneState, state), outer)
+        outer = await self._outer_state(namespace) if namespace else None
+        return _view(self._context(place), cast(LaneState, state), outer)
 
-    async def _around(self, namespace: str) -> RunState:
+    async def _outer_state(self, namespace: str) -> RunState:
         """Return what the node around a lane shows to it."""
         first = self._first[namespace]
         *around, node, name = parts_of(namespace)
@@ -138,9 +138,9 @@ class Views:
         lane = next(each for each in lanes if each.node == name.partition(":")[0])
         position = first.position
         cursor = as_cursor(position["cursor"]) if position else ()
-        return await self._shown(fork, lane, cursor, first)
+        return await self._lane_state(fork, lane, cursor, first)
 
-    async def _shown(
+    async def _lane_state(
         self,
         fork: Saved,
         lane: Place,
@@ -287,6 +287,6 @@ def _written(agent_step: AgentStep, *, is_first: bool) -> list[Any]:
     return [each for each in written if each]
 
 
-def _made(node_context: NodeContext, state: LaneState, outer: RunState | None) -> View:
+def _view(node_context: NodeContext, state: LaneState, outer: RunState | None) -> View:
     config: RunnableConfig = {} if outer is None else {"configurable": {PARENT_STATE: outer}}
     return View(node_context, state, config)

@@ -154,13 +154,13 @@ async def stretch_of(saver: ThreadSaver, wanted: VisitQuery) -> Stretch:
     """Return where on the present line a visit may be; what is older is not read."""
     touched: list[str] = []
 
-    def is_behind(saved: Saved) -> bool:
+    def is_past(saved: Saved) -> bool:
         if wanted.may_have(saved):
             touched.append(saved.id)
             return wanted.is_step
         return bool(touched)
 
-    roots = await root_line(saver, is_behind)
+    roots = await root_line(saver, is_past)
     if not touched:
         return Stretch("", "", roots)
     line = [saved.id for saved in roots.line]

@@ -49,7 +49,7 @@ from agentgraph.journal.continuation import Continuation, save_received
 from agentgraph.journal.forked import OfProcess
 from agentgraph.journal.lines import save_failure, save_notes
 from agentgraph.journal.locks import ThreadLock
-from agentgraph.journal.replay import learn_of, void_note
+from agentgraph.journal.replay import discarded_note, learn_of
 from agentgraph.journal.schema import ALL
 from agentgraph.journal.soundness import is_met_by_langgraph, unfit
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
@@ -253,7 +253,7 @@ class Execution:
         """Save what was told to be void, for followers that were cut off before they learned of it."""
         voids, self._discarded = self._discarded, []
         if voids and (saved := await self._thread.written()) is not None:
-            await save_notes(self._thread, saved, [*map(void_note, voids)])
+            await save_notes(self._thread, saved, [*map(discarded_note, voids)])
 
     def _failed(self, error: BaseException, translator: Translator) -> RunGenerator:
         """Yield and save how the run failed.

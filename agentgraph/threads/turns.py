@@ -195,7 +195,7 @@ async def _recovered(saver: ThreadSaver, saved: Saved) -> Recovered:
 
     If the tree has changed and lacks what ran, whatever can be found is recovered.
     """
-    if (begun := saved.begun_input) is not None:
+    if (begun := saved.turn_input) is not None:
         changes = begun.get("middleware")
         return Recovered(begun["messages"], begun["values"], [changes] if changes else [])
     state = await _state_at(saver, saved)

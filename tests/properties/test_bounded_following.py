@@ -12,7 +12,7 @@ from test_rewound_trees import NUMBERS, SIBLINGS, GoingBack
 from test_spine import DRIVES, TEXTS, cases, file, share
 
 import agentgraph as ag
-from agentgraph.journal.replay import told_in_steps, told_since
+from agentgraph.journal.replay import events_in_steps, events_since
 from agentgraph.journal.story import present_story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.threads.live.following import last_number
@@ -22,7 +22,7 @@ __all__ = ["file"]
 
 async def told_of_all(saver: ThreadSaver, after: str | None, upto: int | None) -> list[ag.AgentEvent]:
     """Return what a reader lacks, from all checkpoints of the thread."""
-    return told_in_steps(saver, (await present_story(saver)).lanes, after, upto)
+    return events_in_steps(saver, (await present_story(saver)).lanes, after, upto)
 
 
 class Followed(Thread):
@@ -39,7 +39,7 @@ class Followed(Thread):
         upto = self.read(last_number)
         for after in sorted(some, key=str):
             for end in (None, upto):
-                assert self.read(told_since, after, end) == self.read(told_of_all, after, end), after
+                assert self.read(events_since, after, end) == self.read(told_of_all, after, end), after
                 self.compared += 1
         return events
 

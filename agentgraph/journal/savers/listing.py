@@ -46,7 +46,7 @@ def begun_threads(saver: Saver) -> Call | None:
         roots = [(thread, [*saved.get("", ())]) for thread, saved in [*saver.storage.items()]]
         return [(thread, min(ids)) for thread, ids in roots if ids]
 
-    return _asked(saver, in_memory, _BEGUN)
+    return _query_call(saver, in_memory, _BEGUN)
 
 
 def kept_namespaces(saver: Saver, thread_id: str) -> Call | None:
@@ -55,10 +55,12 @@ def kept_namespaces(saver: Saver, thread_id: str) -> Call | None:
     def in_memory(saver: Any) -> Rows:
         return [(each,) for each in [*saver.storage.get(thread_id, ())] if each and ":" not in each]
 
-    return _asked(saver, in_memory, _KEPT, thread_id)
+    return _query_call(saver, in_memory, _KEPT, thread_id)
 
 
-def _asked(saver: Saver, in_memory: Callable[[Any], Rows], query: str, *arguments: str) -> Call | None:
+def _query_call(
+    saver: Saver, in_memory: Callable[[Any], Rows], query: str, *arguments: str
+) -> Call | None:
     """Return the call that asks a saver; its package may not be installed, so it is known by name."""
     names = [each.__name__ for each in type(saver).__mro__ if each.__module__.startswith(_LANGGRAPHS)]
     match next((each for each in names if each in _KNOWN), None):

@@ -27,7 +27,7 @@ from agentgraph.journal.savers.postgres_database import (
     UNANSWERED_SECONDS,
     Connection,
     Database,
-    refuse_lost,
+    check_connection,
 )
 from agentgraph.journal.savers.postgres_locks import AdvisoryLocks
 from agentgraph.journal.savers.threaded import AsyncInThreads
@@ -78,7 +78,7 @@ class _Pool(ConnectionPool[psycopg.Connection[DictRow]]):
                 self._database.connect().close()
                 raise
             try:
-                refuse_lost(connection)
+                check_connection(connection)
             except psycopg.Error:
                 self.putconn(connection)
             except BaseException:
@@ -112,7 +112,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
         self.threads = ThreadPoolExecutor(MOST_CONNECTIONS, "agentgraph-postgres")
         self.thread_locks = AdvisoryLocks(*self._where, self._pool)
 
-    def open_anew(self) -> None:
+    def reopen(self) -> None:
         """Take connections of its own in a process that was forked; those it has are the other's."""
         if self._pool.closed and not self._pool.opens_late:
             return
@@ -168,13 +168,13 @@ _open: "WeakSet[DatabaseSaver]" = WeakSet()
 """The savers of this process."""
 
 
-def _open_all_anew() -> None:
+def _reopen_all() -> None:
     for saver in [*_open]:
-        saver.open_anew()
+        saver.reopen()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_open_all_anew)
+    os.register_at_fork(after_in_child=_reopen_all)
 
 
 def opened(url: str, allow: Iterable[type | str]) -> DatabaseSaver:

@@ -32,7 +32,7 @@ _FEWER = (
     "run fewer at a time, for each run under way holds one for its lock, and each saver up to eight; "
     "or raise the limit, such as the server's max_connections"
 )
-_WAYS_OUT = {
+_ADVICE = {
     "too many clients": _FEWER,
     "connection slots": _FEWER,
     "too many connections": _FEWER,
@@ -90,7 +90,7 @@ class Database:
             thread_id: The thread that it is about.
         """
         said = self.reason(error)
-        return SaverError(f"{self.name} {what}: {said}; {_way_out(said)}", thread_id=thread_id)
+        return SaverError(f"{self.name} {what}: {said}; {_advice(said)}", thread_id=thread_id)
 
     def reason(self, error: psycopg.Error) -> str:
         """Return the text of an error of psycopg, without passwords."""
@@ -101,7 +101,7 @@ class Database:
         return text
 
 
-def refuse_lost(connection: psycopg.Connection[object]) -> None:
+def check_connection(connection: psycopg.Connection[object]) -> None:
     """Raise an error if an idle connection is known here to be lost; the server is not asked.
 
     That is so once the server has closed it, or TCP has given it up.
@@ -115,8 +115,8 @@ def refuse_lost(connection: psycopg.Connection[object]) -> None:
         connection.pgconn.consume_input()
 
 
-def _way_out(said: str) -> str:
-    for words, way in _WAYS_OUT.items():
+def _advice(said: str) -> str:
+    for words, way in _ADVICE.items():
         if words in said:
             return way
     return "look whether its server runs, and can be reached from here; then try again"

@@ -39,7 +39,7 @@ from agentgraph.journal.savers.postgres_database import (
     UNANSWERED_SECONDS,
     Connection,
     Database,
-    refuse_lost,
+    check_connection,
 )
 
 VERIFIED_SECONDS = 5.0
@@ -172,7 +172,7 @@ class AdvisoryLocks:
             raise
         return connection, True
 
-    def give_back(self, connection: Connection) -> None:
+    def recycle(self, connection: Connection) -> None:
         """Take back a connection that holds no lock."""
         if self._is_closed or len(self._idle) >= _IDLE:
             connection.close()
@@ -226,7 +226,7 @@ class AdvisoryLock:
             self._verified = time.monotonic()
             self._locks.note(self)
         elif (connection := self._taken_out()) is not None:
-            self._locks.give_back(connection)
+            self._locks.recycle(connection)
         return taken
 
     def check(self) -> None:
@@ -254,7 +254,7 @@ class AdvisoryLock:
         try:
             if self._lost is None:
                 connection.execute("SELECT pg_advisory_unlock_all()")
-                self._locks.give_back(connection)
+                self._locks.recycle(connection)
                 return
         except psycopg.Error as error:
             self._lost = error
@@ -284,7 +284,7 @@ class AdvisoryLock:
         return False
 
     def _verify(self, connection: Connection) -> None:
-        refuse_lost(connection)
+        check_connection(connection)
         now = time.monotonic()
         if now - self._verified < VERIFIED_SECONDS:
             return

@@ -65,7 +65,7 @@ class _SqliteSaver(SqliteSaver):
             if is_free:
                 self.lock.release()
 
-    def open_anew(self) -> None:
+    def reopen(self) -> None:
         """Open the file in a process that was forked: SQLite's connections belong to one process."""
         before, self.lock = self.conn, threading.Lock()
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(before))  # to close it is not for this process
@@ -115,7 +115,7 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
         if self.is_setup:
             return
         try:
-            await asyncio.to_thread(_look_into, self.named)
+            await asyncio.to_thread(_check_opens, self.named)
             await super().setup()
             async with self.conn.executescript(_PRAGMAS):
                 pass
@@ -258,14 +258,14 @@ def _after_fork() -> None:
         _held.pop().lock.release()
 
 
-def _open_all_anew() -> None:
+def _reopen_all() -> None:
     _held.clear()
     for saver in [*_open]:
-        saver.open_anew()
+        saver.reopen()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_open_all_anew)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_reopen_all)
 
 
 def async_sqlite_saver(
@@ -297,7 +297,7 @@ def async_sqlite_saver(
     return saver
 
 
-def _look_into(path: str) -> None:
+def _check_opens(path: str) -> None:
     """Open a file and close it, to raise early: aiosqlite leaks a thread if it cannot open a file."""
     with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
         connection.execute("PRAGMA schema_version")

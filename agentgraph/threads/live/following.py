@@ -28,8 +28,8 @@ from agentgraph.graph.stamps import cursor_of, number_in
 from agentgraph.graph.sync_async import Call, arun_calls, awaiting, run_calls
 from agentgraph.journal.forked import OfProcess
 from agentgraph.journal.lines import begun_thread
-from agentgraph.journal.replay import told_since
-from agentgraph.journal.requests import is_wanted
+from agentgraph.journal.replay import events_since
+from agentgraph.journal.requests import has_waiting_turn
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 from agentgraph.threads.live.active_run import ActiveRun, active_run_on
@@ -65,10 +65,10 @@ def followed(saver: ThreadSaver, after: str | None) -> Following:
     while True:
         if (run := active_run_on(saver.saver, saver.thread_id)) is not None:
             after = yield from _live_events(saver, run, after)
-        elif (yield from awaiting(saver.is_under_way())):
+        elif (yield from awaiting(saver.is_running())):
             upto = yield from awaiting(_committed(saver))
             is_new, read_upto = upto != read_upto, upto  # the thread is read only for a new step
-            for event in (yield from awaiting(told_since(saver, after, upto))) if is_new else ():
+            for event in (yield from awaiting(events_since(saver, after, upto))) if is_new else ():
                 after = event.cursor
                 yield event
             yield from waiting(SECONDS)
@@ -76,7 +76,7 @@ def followed(saver: ThreadSaver, after: str | None) -> Following:
             for event in rest:
                 after = event.cursor
                 yield event
-            if not (yield from awaiting(is_wanted(saver))):
+            if not (yield from awaiting(has_waiting_turn(saver))):
                 return
             yield from waiting(SECONDS)
 
@@ -88,10 +88,10 @@ async def _at_rest(saver: ThreadSaver, after: str | None) -> list[AgentEvent] | 
     """
     if (head := await saver.checkpoint()) is None:
         return []  # its run has never begun
-    rest = await told_since(saver, after, None)
+    rest = await events_since(saver, after, None)
     now = await saver.checkpoint()
     is_same = now is not None and now.id == head.id
-    return rest if is_same and not await saver.is_under_way() else None
+    return rest if is_same and not await saver.is_running() else None
 
 
 def waiting(seconds: float) -> Following:
@@ -135,7 +135,7 @@ async def _so_far(saver: ThreadSaver, feed: Feed, after: str | None) -> list[Age
     recent = list(feed.recent)
     upto = await _last_number(saver, feed, recent)
     has_begun = await saver.checkpoint() is not None
-    saved = await told_since(saver, after, upto) if has_begun else []
+    saved = await events_since(saver, after, upto) if has_begun else []
     by_cursor = {event.cursor or "": event for event in recent if (event.cursor or "") > (after or "")}
     by_cursor |= {event.cursor or "": event for event in saved}
     return [by_cursor[cursor] for cursor in sorted(by_cursor)]

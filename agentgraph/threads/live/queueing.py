@@ -15,8 +15,8 @@ from agentgraph.journal.locks import ThreadLock
 from agentgraph.journal.requests import (
     AlreadyReadError,
     Request,
+    has_waiting_turn,
     ids_on,
-    is_wanted,
     lock_of,
     new_id,
     put_request,
@@ -87,7 +87,7 @@ def begin_run(
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.run(begin, thread_id, how)
     wanted = _QueuedTurn(engine, begin, thread_id, how)
-    if while_running == "steer" or not engine.read(is_wanted, thread_id):
+    if while_running == "steer" or not engine.read(has_waiting_turn, thread_id):
         try:
             return engine.run(begin, thread_id, how)
         except ThreadBusyError:
@@ -106,7 +106,7 @@ def abegin_run(
     wanted = _QueuedTurn(engine, begin, thread_id, how)
 
     async def start() -> Driver | AsyncFollow:
-        if while_running == "steer" or not await engine.aread(is_wanted, thread_id):
+        if while_running == "steer" or not await engine.aread(has_waiting_turn, thread_id):
             try:
                 return await engine.adriver(begin, thread_id, how)
             except ThreadBusyError:
@@ -145,8 +145,8 @@ def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _Que
     """
     try:
         while True:
-            is_busy = yield from awaiting(saver.is_under_way())
-            if not is_busy and not (yield from awaiting(is_wanted(saver, before=request.id))):
+            is_busy = yield from awaiting(saver.is_running())
+            if not is_busy and not (yield from awaiting(has_waiting_turn(saver, before=request.id))):
                 yield from awaiting(_check_ended(saver, drops=wanted.begin.drop_pending))
                 try:
                     run: object = yield wanted.start(request.id)

@@ -35,7 +35,7 @@ async def stop(saver: ThreadSaver, reason: str) -> None:
     await begun_thread(saver)
     if not is_shared(saver.saver):
         return
-    if not has_shared_locks(saver.saver) or await saver.is_under_way():
+    if not has_shared_locks(saver.saver) or await saver.is_running():
         await put_request(saver, "stop", reason=reason)
 
 

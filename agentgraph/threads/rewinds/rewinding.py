@@ -23,7 +23,7 @@ from agentgraph.graph.nodes.tasks import written
 from agentgraph.graph.stamps import Entry, asker_of, number_of
 from agentgraph.graph.values import Write, check_mapping
 from agentgraph.journal.changed_trees import check_tree, is_of
-from agentgraph.journal.continuation import Voided, new_note, unheard
+from agentgraph.journal.continuation import Replay, new_note, next_replay
 from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import is_foreign, known_thread, leading_checkpoints, root_line
 from agentgraph.journal.pending import UNANSWERED, answers_by_id, names_of
@@ -138,7 +138,7 @@ async def new_line(saver: ThreadSaver, back: RewindArguments) -> Prepared:
     states = state_copies(line, kept)
     divided = await _compared(saver, target, line)
     was, now = (entries_of(saver.tree, each) for each in divided)
-    gone = _gone(was, now, await unheard(saver), changed)
+    gone = _gone(was, now, await next_replay(saver), changed)
     gone["at"], gone["states"] = target.agent_step.visit.address, states
     if (again := gone["again"]) is not None:
         gone["since"] = await _first_with(saver, target, again)
@@ -367,7 +367,7 @@ async def _compared(saver: ThreadSaver, target: FoundVisit, line: NewLine) -> Se
     return [[each for each in several if not is_foreign(saver.tree, each)] for several in every]
 
 
-def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edits) -> Rewound:
+def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Replay, changed: Edits) -> Rewound:
     """Return what is gone, given the events of the line before and after, and what a resume voids.
 
     If more is gone than the last ones, or an event comes back before others, all from there on is
@@ -376,7 +376,7 @@ def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edi
     before, after = ([(each.id or "", number_of(each)) for each in line] for line in (was, now))
     stays, had = {*after}, {*before}
     left = [pair for pair in before if pair not in stays]
-    again = [number_of(each) for each in void.again]
+    again = [number_of(each) for each in void.entries]
     common, new = (
         [e for e in after if e in had],
         [number for e, number in after if (e, number) not in had],
@@ -390,7 +390,7 @@ def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Voided, changed: Edi
         same = next((n for n, (one, other) in pairs if one != other), shorter)
         left = before[same:]
         again += [number for _, number in after[same:][:1]]
-    ids = dict.fromkeys([*void.of, *(each for each, _ in left), *changed.discarded])
+    ids = dict.fromkeys([*void.discarded, *(each for each, _ in left), *changed.discarded])
     return Rewound(ids=[*ids], again=min(again, default=None), since="", at="", states=[])
 
 

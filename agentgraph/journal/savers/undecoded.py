@@ -1,4 +1,4 @@
-"""What the savers that LangGraph brings can tell without decoding anything.
+"""What LangGraph's savers tell without decoding a checkpoint.
 
 Another saver is asked by what all savers have, which takes longer.
 """
@@ -15,7 +15,7 @@ _COUNTS = (
     "SELECT count(*) - count(DISTINCT parent_checkpoint_id) FROM checkpoints "
     "WHERE thread_id = {} AND checkpoint_ns = ''"
 )
-"""The heads are the checkpoints that are no parents."""
+"""The last checkpoints of lines are not parents."""
 
 
 def changes_of(saver: Saver) -> Hashable | None:
@@ -39,7 +39,7 @@ def changes_in_memory(saver: Saver, thread_id: str) -> Hashable | None:
     return sum(map(len, saved)), sum(map(len, writes))
 
 
-def count_heads(saver: Saver, thread_id: str) -> int | None:
+def count_lines(saver: Saver, thread_id: str) -> int | None:
     """Return how many lines a thread has; None if the saver does not tell."""
     if isinstance(saver, SqliteSaver):
         with saver.cursor(transaction=False) as cursor:
