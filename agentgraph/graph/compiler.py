@@ -19,7 +19,7 @@ from agentgraph.agents.agents import Agent, Middleware
 from agentgraph.agents.limits import DEFAULT_LIMITS, Limits, check_limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.graph_classes import LaneGraph, LaneNode, RootGraph, made
+from agentgraph.graph.graph_classes import LaneGraph, LaneNode, RootGraph, compiled_as
 from agentgraph.graph.internals import (
     ChannelRead,
     ChannelWrite,
@@ -228,9 +228,9 @@ class _LaneBuilder:
             if node.picture is not None:
                 graph.nodes[node.node.name].subgraphs = [node.picture]
         if not is_root:
-            return made(LaneGraph, graph)
+            return compiled_as(LaneGraph, graph)
         may_transfer = any(targets(self.tree, place) for place in self.tree.places)
-        return made(
+        return compiled_as(
             RootGraph,
             graph,
             tree=self.tree,

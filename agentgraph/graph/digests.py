@@ -123,7 +123,7 @@ def _configured(thing: Any) -> dict[str, Any] | None:
         case Pregel() if isinstance(tree := getattr(thing, "agent", None), Agent):
             return {"tree": tree}
         case Pregel():
-            nodes = [[name, each.bound, *_ways(each)] for name, each in thing.nodes.items()]
+            nodes = [[name, each.bound, *_edges_at(each)] for name, each in thing.nodes.items()]
             return {"name": thing.name, "channels": sorted(thing.channels), "nodes": nodes}
         case BaseModel() | Runnable():
             return _fields(thing)
@@ -142,7 +142,7 @@ def _fields(thing: Any) -> dict[str, Any]:
     return {n: v for n, v in named.items() if not isinstance(getattr(kind, n, None), cached_property)}
 
 
-def _ways(node: Any) -> list[object]:
+def _edges_at(node: Any) -> list[object]:
     """Return what leads to a node of a graph, and what it leads to."""
     return [sorted(node.triggers), node.channels, node.writers]
 

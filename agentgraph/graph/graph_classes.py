@@ -76,7 +76,7 @@ def solid(drawn: Drawing, names: Collection[str]) -> Drawing:
 Made = TypeVar("Made", bound=Graph)
 
 
-def made(kind: type[Made], graph: Graph, **attributes: object) -> Made:
+def compiled_as(kind: type[Made], graph: Graph, **attributes: object) -> Made:
     """Change the class of a compiled graph: LangGraph always compiles to its own class."""
     graph.__class__ = kind
     vars(graph).update(attributes)
@@ -175,7 +175,7 @@ class RootGraph(OwnedGraph):
         """
         if fault := self.tree.mode_faults["sync"]:
             raise AgentGraphError(fault)
-        graph_input, config, saver, read_first = self._begun(input, config)
+        graph_input, config, saver, read_first = self._started(input, config)
         run = self._prepared_stream if read_first else super().stream
         stream = run(graph_input, config, **options)
         return stream if saver is None else _raising(stream, saver)
@@ -191,12 +191,12 @@ class RootGraph(OwnedGraph):
         Returns:
             What LangGraph's own method returns.
         """
-        graph_input, config, saver, read_first = self._begun(input, config)
+        graph_input, config, saver, read_first = self._started(input, config)
         run: Any = self._prepared_astream if read_first else super().astream
         stream = run(graph_input, config, **options)
         return stream if saver is None else _araising(stream, saver)
 
-    def _begun(
+    def _started(
         self, input: object, config: RunnableConfig | None
     ) -> tuple[object, RunnableConfig | None, GuardedSaver | None, bool]:
         """Return the input and the config of a run, its guard, and whether its thread is read first.
@@ -257,7 +257,7 @@ class RootGraph(OwnedGraph):
                 messages = new_messages(messages_in(_update_in(graph_input)), there, thread_id)
                 graph_input = _with(graph_input, "messages", messages)
             if is_unsettled:
-                graph_input = self._settled(graph_input, state)
+                graph_input = self._as_saved(graph_input, state)
         return graph_input
 
     def _is_unsettled(self, graph_input: object) -> bool:
@@ -280,7 +280,7 @@ class RootGraph(OwnedGraph):
             and READ not in configurable
         )
 
-    def _settled(self, graph_input: Any, state: StateSnapshot) -> object:
+    def _as_saved(self, graph_input: Any, state: StateSnapshot) -> object:
         """Return input with its values in the form in which they are saved."""
         present = state.values.get("values") or self.reducers.defaults()
         values = checked(self.reducers, present, _values_in(graph_input))

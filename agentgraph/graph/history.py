@@ -39,7 +39,7 @@ from agentgraph.tree.addresses import Cursor, parse_address, way_to
 from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.run_paths import Chains, RunPaths, with_names
 
-OnMyWay = Callable[[Entry], bool]
+OnPath = Callable[[Entry], bool]
 """Returns whether what was said is on the run path of the agent that reads."""
 
 
@@ -97,7 +97,7 @@ def visible(
         seen = chosen_by(policy, policy(own_list(entries)), my_address)
     else:
         chosen = _chosen(
-            policy, _marked(entries, me), me, lambda: _on_the_way_to(my_address, path_of, inner_names)
+            policy, _marked(entries, me), me, lambda: _on_run_path_to(my_address, path_of, inner_names)
         )
         seen = [
             entry.message if entry.agent_name in (None, me) else quoted(entry.message, entry.agent_name)
@@ -220,7 +220,7 @@ def _marked(entries: list[Entry], me: str) -> list[Entry]:
         is_others, hidden = entry.agent_name not in (None, me), set(transfers)
         if is_others:
             hidden |= {at for at in indexes if at is not None and is_answer(messages[at])}
-        if len(hidden) == len(indexes) and not _says_something(entry.message):
+        if len(hidden) == len(indexes) and not _has_content(entry.message):
             marked[index] = replace(entry, _left_out=True)
         elif hidden and is_others:
             others = [at not in hidden for at in indexes]
@@ -238,7 +238,7 @@ def _with_calls(message: BaseMessage, chosen: list[bool]) -> BaseMessage:
     return message.model_copy(update={"tool_calls": calls})
 
 
-def _says_something(message: BaseMessage) -> bool:
+def _has_content(message: BaseMessage) -> bool:
     """Return whether a message holds more than calls and thoughts."""
     if isinstance(message.content, str):
         return bool(message.content.strip())
@@ -259,13 +259,11 @@ def unchanged(entries: list[Entry]) -> list[BaseMessage]:
     return [entry.message for entry in entries]
 
 
-def _chosen(
-    policy: str, entries: list[Entry], me: str, on_my_way: Callable[[], OnMyWay]
-) -> list[Entry]:
+def _chosen(policy: str, entries: list[Entry], me: str, on_path: Callable[[], OnPath]) -> list[Entry]:
     match policy:
         case "path":
-            is_on_my_way = on_my_way()
-            return [e for e in entries if e.agent_name is None or is_on_my_way(e)]
+            is_on_path = on_path()
+            return [e for e in entries if e.agent_name is None or is_on_path(e)]
         case "own":
             return [e for e in entries if e.agent_name in (None, me)]
         case "input":
@@ -278,17 +276,17 @@ def _chosen(
     return entries
 
 
-def _on_the_way_to(
+def _on_run_path_to(
     address: str, path_of: PathOf, inner_names: Mapping[str, Collection[str]]
-) -> OnMyWay:
+) -> OnPath:
     """Return the function that says whether the agent of an entry is on the run path at an address."""
     mine = path_of(address, None) or RunPath()
 
-    def is_on_my_way(entry: Entry) -> bool:
+    def is_on_path(entry: Entry) -> bool:
         path = path_of(home_at(entry.address or "", inner_names), entry.message)
         return path is not None and mine.starts_with(path)
 
-    return is_on_my_way
+    return is_on_path
 
 
 def _input_indexes(entries: list[Entry]) -> list[int]:

@@ -32,7 +32,7 @@ _STATE = ("messages", "values", "position")
 """What of the result of a lane without checkpoints is its state."""
 
 
-class _Found(NamedTuple):
+class _CalledTask(NamedTuple):
     """A task that the node has called.
 
     Attributes:
@@ -79,7 +79,7 @@ class LaneStates:
         own = config["configurable"]
         saver, thread_id, namespace = own[SAVER], str(own["thread_id"]), str(own["checkpoint_ns"])
         step = await _step_of(saver, thread_id, namespace)
-        found = [] if step is None else await self._found(saver, thread_id, namespace, step)
+        found = [] if step is None else await self._called_tasks(saver, thread_id, namespace, step)
         past = Counter(each["task"] for each in attempts_in(step))
         tasks: list[PregelTask] = []
         for each in found:
@@ -95,9 +95,9 @@ class LaneStates:
             interrupts=tuple(asked for task in tasks for asked in task.interrupts),
         )
 
-    async def _found(
+    async def _called_tasks(
         self, saver: Saver, thread_id: str, namespace: str, step: CheckpointTuple
-    ) -> list[_Found]:
+    ) -> list[_CalledTask]:
         """Return the tasks that the node has called, in the order of their calls."""
         _, node, own = _parts_of(namespace)
         number = step.metadata.get("step", 0) + 1
@@ -106,10 +106,10 @@ class LaneStates:
         for task, channel, value in step.pending_writes or ():
             by_task.setdefault(task, {})[channel] = value
         writes = {task: each for task, each in by_task.items() if task != own}
-        found: dict[str, _Found] = {}
+        found: dict[str, _CalledTask] = {}
         for name, call in self._likely([*writes.values()]):
             if (task := task_id(name, call)) in writes:
-                found[task] = _Found(task, name, call, writes[task])
+                found[task] = _CalledTask(task, name, call, writes[task])
         if INTERRUPT not in by_task.get(own, {}):  # it is not at rest
             last = max((each.number for each in found.values()), default=0)
             for name, call in self._running(last):
@@ -117,7 +117,7 @@ class LaneStates:
                     at = {"thread_id": thread_id, "checkpoint_ns": f"{namespace}|{name}:{task}"}
                     arguments = ({"configurable": at},)
                     if await Call(saver.get_tuple, saver.aget_tuple, arguments) is not None:
-                        found[task] = _Found(task, name, call, {})
+                        found[task] = _CalledTask(task, name, call, {})
         return sorted(found.values(), key=lambda each: each.number)
 
     def _likely(self, written: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
@@ -140,7 +140,7 @@ class LaneStates:
             yield from ((name, number) for name in self.graphs)
 
     async def _task(
-        self, found: _Found, own: Mapping[str, Any], attempt: int, subgraphs: bool
+        self, found: _CalledTask, own: Mapping[str, Any], attempt: int, subgraphs: bool
     ) -> PregelTask:
         """Return a task as LangGraph tells it, with its state, or where that is."""
         graph = self.graphs[found.name]
@@ -157,7 +157,7 @@ class LaneStates:
             name=found.name,
             path=(PUSH, (PULL, _parts_of(str(own["checkpoint_ns"]))[1]), found.number),
             error=found.writes.get(ERROR),
-            interrupts=_asked_by(found, state),
+            interrupts=_questions_of(found, state),
             state=state,
             result={"messages": _messages_in(found)} if _has_ended(found) else None,
         )
@@ -189,7 +189,7 @@ def _parts_of(namespace: str) -> tuple[str, str, str]:
     return around, node, task
 
 
-async def _state_of(graph: Graph, found: _Found, at: dict[str, Any]) -> StateSnapshot:
+async def _state_of(graph: Graph, found: _CalledTask, at: dict[str, Any]) -> StateSnapshot:
     """Return the state of a lane; of one that saved no checkpoints, as its result has it."""
     read = partial(graph.get_state, subgraphs=True), partial(graph.aget_state, subgraphs=True)
     state: StateSnapshot = await Call(*read, (RunnableConfig(configurable=at),))
@@ -199,7 +199,7 @@ async def _state_of(graph: Graph, found: _Found, at: dict[str, Any]) -> StateSna
     return state._replace(values={key: result[key] for key in _STATE if key in result})
 
 
-def _asked_by(found: _Found, state: object) -> tuple[Interrupt, ...]:
+def _questions_of(found: _CalledTask, state: object) -> tuple[Interrupt, ...]:
     """Return the open questions of a task; the state of its lane knows which are answered."""
     if _has_ended(found):
         return ()
@@ -208,11 +208,11 @@ def _asked_by(found: _Found, state: object) -> tuple[Interrupt, ...]:
     return tuple(found.writes.get(INTERRUPT, ()))
 
 
-def _has_ended(found: _Found) -> bool:
+def _has_ended(found: _CalledTask) -> bool:
     return RETURN in found.writes
 
 
-def _messages_in(found: _Found) -> object:
+def _messages_in(found: _CalledTask) -> object:
     """Return the messages in the result of a task; those of an agent that a function ran are apart."""
     result = ours(found.writes[RETURN])
     return result.get("said") or result.get("messages", [])

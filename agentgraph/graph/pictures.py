@@ -12,7 +12,7 @@ from langchain_core.runnables.graph import Graph as Drawing
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import StateSnapshot
 
-from agentgraph.graph.graph_classes import made
+from agentgraph.graph.graph_classes import compiled_as
 from agentgraph.graph.lane_states import LaneStates
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.open_types import Graph
@@ -88,21 +88,21 @@ def picture_of(
         builder.add_node(name, box, metadata={"agent_name": names.get(name, name)})
         for before in () if name in undoing.values() else predecessors.get(name) or [START]:
             if name in skipped:
-                builder.add_conditional_edges(before, _ways_to(name), [name])
+                builder.add_conditional_edges(before, _drawn_condition(name), [name])
             else:
                 builder.add_edge(before, name)
         if name not in followed:
             builder.add_edge(name, END)
     for name, undo in undoing.items():
         builder.add_conditional_edges(name, _nothing, [undo])
-    return made(Picture, builder.compile(), title=title, lanes=LaneStates(lanes, others))
+    return compiled_as(Picture, builder.compile(), title=title, lanes=LaneStates(lanes, others))
 
 
 def _nothing(state: LaneState) -> object:
     """Be a node that is only drawn."""
 
 
-def _ways_to(name: str) -> Callable[[LaneState], object]:
+def _drawn_condition(name: str) -> Callable[[LaneState], object]:
     """Return a condition that is only drawn, of its own name: those of one node must differ in it."""
 
     def condition(state: LaneState) -> object:

@@ -213,7 +213,7 @@ class Views:
         return node.sees(view, item)
 
     def _in_call(self, view: View, fork: Saved, agent: ChatAgent, lane: Place, number: int) -> RunState:
-        from agentgraph.graph.chat.call_runner import arguments_of, seen_in_call
+        from agentgraph.graph.chat.call_runner import arguments_of, call_state
         from agentgraph.graph.chat.calls import open_calls
 
         tool = next(each for each in agent_tools(agent) if each.agent.name == lane.given_name)
@@ -230,9 +230,7 @@ class Views:
             )
         try:
             if opened is not None:
-                return seen_in_call(
-                    tool, view, seen, number, arguments_of(tool.args_schema, opened.call)
-                )
+                return call_state(tool, view, seen, number, arguments_of(tool.args_schema, opened.call))
         except ValueError:
             pass
         self._remark(f"{view.address}: the arguments of call {number} are not saved")

@@ -160,13 +160,13 @@ class BuiltAgent:
         progress = {"model_calls": 0, **activation.view.progress, **changes}
         progress.pop("passed", None)
         if step is not None:
-            if passed := step.keep():
+            if passed := step.save_edits():
                 progress["passed"] = passed
             if step.answer is not None or "answer" in progress:
                 progress["answer"] = saved_answer(activation, step.answer)
         activation.continue_at(node, chat=progress)
 
-    def leave(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
+    def end_after_hooks(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
         """End the activation, after its `after_agent` hooks."""
         node = self.node_context.place.nodes.after_agent
         if node is None:
@@ -186,7 +186,7 @@ class BuiltAgent:
         if how.get("keeps"):
             self._write_value(activation, step)
         if step is not None:
-            step.keep()
+            step.save_edits()
 
     def _write_value(self, activation: Activation, step: Step | None) -> None:
         """Write the result of the agent under its `output_key`."""

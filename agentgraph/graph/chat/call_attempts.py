@@ -75,7 +75,7 @@ class Attempts:
             if "failed" in outcome:
                 raise from_data(outcome["failed"])
             return outcome
-        await self._keep()
+        await self._save()
         return None
 
     async def _load(self) -> None:
@@ -89,12 +89,12 @@ class Attempts:
         if self._outcomes:
             self._has_begun = await Call(*read, (self._at_next(),)) is not None
 
-    async def _keep(self) -> None:
+    async def _save(self) -> None:
         """Save the outcome of the attempt before this one, if it ran in this process."""
         if self._last is None or self._saver is None:
             return
         try:
-            arguments = (step_config(self._activation.config), *self._record(*self._last))
+            arguments = (step_config(self._activation.config), *self._outcome_write(*self._last))
             await Call(self._saver.put_writes, self._saver.aput_writes, arguments)
         except BaseException:
             self.current -= 1  # this one has not begun
@@ -156,7 +156,9 @@ class Attempts:
         thread_id = self._configurable["thread_id"]
         return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace}}
 
-    def _record(self, address: str, node: str, task: str) -> tuple[list[tuple[str, object]], str]:
+    def _outcome_write(
+        self, address: str, node: str, task: str
+    ) -> tuple[list[tuple[str, object]], str]:
         """Return the outcome of the attempt before this one as a write, and the id to save it under."""
         attempt = self.current - 1
         namespace = self._namespace(node, task, attempt)

@@ -113,7 +113,7 @@ class CallRunner:
             ):
                 running.fail(ERROR_TEXT.format(shown_error(failed)))
                 return running.result(self._may)
-            running.add(await self._answer(running) or await self._ran(running))
+            running.add(await self._answer(running) or await self._run_tool(running))
             try:
                 running.save(marks=self._marks)
             except InvalidOutputError as error:
@@ -130,7 +130,7 @@ class CallRunner:
             running.control.begin_step(running.activation.config)
         return await self.talk(running)
 
-    async def _ran(self, running: RunningCall) -> object:
+    async def _run_tool(self, running: RunningCall) -> object:
         node, call = self._tool_node, running.opened.call
         came, failed = None, None
         try:
@@ -158,7 +158,7 @@ class CallRunner:
         how, at = self._built.agent.on_tool_error, running.activation.address
         content = await error_result(error, how, at)
         if content is None:
-            await running.keep_failure(error)
+            await running.save_failure(error)
             raise error
         running.fail(content)
 
@@ -178,7 +178,7 @@ class CallRunner:
 
     async def _answer(self, running: RunningCall) -> ToolMessage | None:
         """Return the result if no tool has to run: a passed-over, unreadable or unknown call."""
-        if running.is_passed_over:
+        if running.is_ignored:
             return running.message(PASSED_OVER, failed=True)
         call, error = running.opened.call, running.opened.error
         if error is not None:
@@ -366,7 +366,7 @@ class HandoffTool:
             arguments = arguments_of(handoff.args_schema, call)
         except ValueError as error:
             return _misfit(running, self.tool.name, error)
-        return running.hand_over(handoff, arguments)
+        return running.transfer_with_task(handoff, arguments)
 
     async def ainvoke(self, call: ToolCall, config: RunnableConfig) -> object:
         """Hand over."""
@@ -433,7 +433,7 @@ class LaneTool:
         self, running: RunningCall, arguments: Mapping[str, object], cursor: Cursor
     ) -> LaneCall:
         view, number = running.activation.view, running.opened.number
-        surroundings = seen_in_call(self.tool, view, running.current, number, arguments)
+        surroundings = call_state(self.tool, view, running.current, number, arguments)
         namespace = running.attempts.namespace()
         return LaneCall(self.node_context, cursor, lambda: surroundings, running.control, namespace)
 
@@ -476,7 +476,7 @@ def arguments_of(schema: ArgsSchema, call: ToolCall) -> Any:
     return plain(typed(schema or Request, call["args"]))
 
 
-def seen_in_call(tool: AgentTool, view: View, seen: RunState, number: int, arguments: Any) -> RunState:
+def call_state(tool: AgentTool, view: View, seen: RunState, number: int, arguments: Any) -> RunState:
     """Return the state that an agent sees that a tool call runs.
 
     Args:

@@ -366,20 +366,20 @@ class Summarizing(AgentMiddleware):
         """Sum up messages if there are too many."""
         if not self._may_be_due(state):
             return None
-        return self._made().before_model(state, runtime)
+        return self._summarizer().before_model(state, runtime)
 
     async def abefore_model(self, state: AgentState, runtime: Runtime) -> dict[str, object] | None:
         """Sum up on the event loop; the model is made in a thread, because that imports packages."""
         if not self._may_be_due(state):
             return None
-        made = await asyncio.to_thread(self._made) if self._summing is None else self._summing
+        made = await asyncio.to_thread(self._summarizer) if self._summing is None else self._summing
         return await made.abefore_model(state, runtime)
 
     def _may_be_due(self, state: Any) -> bool:
         policy, count = self._policy, checked(self._policy.token_counter)
         return _is_estimate(policy) or count(state["messages"]) >= policy.max_tokens
 
-    def _made(self) -> SummarizationMiddleware:
+    def _summarizer(self) -> SummarizationMiddleware:
         """Return LangChain's middleware with the policy's settings.
 
         Raises:

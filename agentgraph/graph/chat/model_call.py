@@ -124,7 +124,7 @@ class Asking:
                 fault = str(answer_format.call_fault(reply))
                 self.reply = with_answers_refused(reply, answer_format.schemas, fault)
                 return self.reply
-            sent = [*sent, reply, *_again(reply, fault, answer_format)]
+            sent = [*sent, reply, *_correction_request(reply, fault, answer_format)]
         raise unfit(self.activation, fault)
 
     def _runs_others(self, reply: AIMessage, answer_format: AnswerFormat) -> bool:
@@ -171,9 +171,9 @@ class Recorder(Protocol):
         """Ask a model, or return or raise what it replied before."""
 
 
-def _again(reply: AIMessage, fault: str, answer_format: AnswerFormat) -> list[BaseMessage]:
+def _correction_request(reply: AIMessage, fault: str, answer_format: AnswerFormat) -> list[BaseMessage]:
     """Return the messages that ask for a correction; each tool call gets a result."""
-    text = f"{fault} {answer_format.again()}"
+    text = f"{fault} {answer_format.retry_request()}"
     if not answer_format.call_fault(reply):
         return [HumanMessage(text)]
     return [
@@ -187,7 +187,7 @@ ASKING: ContextVar[Asking] = ContextVar("asking")
 
 
 @contextmanager
-def asked_in(asking: Asking) -> Iterator[None]:
+def models_asked(asking: Asking) -> Iterator[None]:
     """Make the run of a node known to the models that are asked in a `with` block."""
     token = ASKING.set(asking)
     try:

@@ -23,7 +23,7 @@ from agentgraph.graph.chat.calls import (
     without_calls,
 )
 from agentgraph.graph.chat.middleware import answer_schema, is_chosen
-from agentgraph.graph.chat.model_call import CORRECTIONS, Asking, asked_in, unfit
+from agentgraph.graph.chat.model_call import CORRECTIONS, Asking, models_asked, unfit
 from agentgraph.graph.chat.models import BoundModels, ainvoke, invoke
 from agentgraph.graph.chat.output import AnswerFormat, saved_answer, with_json_answer, write_value
 from agentgraph.graph.chat.step import Step, in_config, is_update
@@ -50,7 +50,7 @@ class ChatNode(TalkNode):
         self.built, self.agent = built, built.agent
         self.mode_faults = built.mode_faults
 
-    def goes_on(self, activation: Activation) -> bool:
+    def continues_in_sub_agent(self, activation: Activation) -> bool:
         """Go to the sub-agent that is active, if there is one; return whether it goes there.
 
         Only the first node of an activation does.
@@ -95,7 +95,7 @@ class ModelNode(ChatNode):
 
     def talk(self, activation: Activation) -> Calls[None]:
         """Ask the model, again if its reply does not fit."""
-        if self.agent.sticky and self.goes_on(activation):
+        if self.agent.sticky and self.continues_in_sub_agent(activation):
             return _nothing()
         if activation.mailbox is not None and not activation.mailbox.is_empty:
             self.read_mail(activation)
@@ -146,11 +146,11 @@ class ModelNode(ChatNode):
             return
         config = step.config()
         state = step.state(is_shared=self._shares_state)
-        with asked_in(asking), in_config(config):
+        with models_asked(asking), in_config(config):
             replied, *others = await Call(invoke, ainvoke, (self.node, state, config))
         if asking.fatal is not None:
             raise asking.fatal  # whatever middleware made of it
-        step.say_sent()
+        step.emit_sent()
         step.answer = replied.update.get("structured_response")
         self._take(asking, _new(replied.update["messages"], state["messages"]), others)
 
@@ -164,7 +164,7 @@ class ModelNode(ChatNode):
         """Return whether the model must answer without tools; raise if it may not be asked again."""
         bound = self.agent.max_iterations
         asked = activation.view.progress.get("model_calls", 0)
-        asked += self._asked_before(activation) if self.agent.sub_agents_return else 0
+        asked += self._replies_before(activation) if self.agent.sub_agents_return else 0
         if bound is None or asked < bound:
             return False
         if self.agent.on_max_iterations == "answer":
@@ -175,7 +175,7 @@ class ModelNode(ChatNode):
             "answer without tools"
         )
 
-    def _asked_before(self, activation: Activation) -> int:
+    def _replies_before(self, activation: Activation) -> int:
         """Count how often the model replied in this turn before a sub-agent transferred back."""
         tree, place = self.node_context.tree, self.node_context.place
         before = [address(place, each) for each in earlier_cursors(tree, place, activation.cursor)]
@@ -193,7 +193,7 @@ class ModelNode(ChatNode):
                 f"{activation.address}: the middleware returned no AIMessage for the model's reply; "
                 "return what the handler returns, or an AIMessage"
             )
-        made = self._made(asking, reply)
+        made = self._finished(asking, reply)
         if step is not None and updates:
             messages = [made if each is reply else with_id(each, str(uuid4())) for each in messages]
             reply = made
@@ -209,7 +209,7 @@ class ModelNode(ChatNode):
                 activation.output.emit_message(with_json_answer(message, answer, data))
         if step is not None:
             step.answer = answer
-            step.say()
+            step.emit_changes()
         self._go_on(asking, made, messages, data)
 
     def _go_on(
@@ -234,9 +234,9 @@ class ModelNode(ChatNode):
             is_last = place.nodes.after_agent is None
             if is_last and self.built.keeps_answer:
                 write_value(activation, self.agent, data, asking.answer_format, str(made.text))
-            self.built.leave(activation, ChatEnding(keeps=not is_last), step)
+            self.built.end_after_hooks(activation, ChatEnding(keeps=not is_last), step)
 
-    def _made(self, asking: Asking, reply: AIMessage) -> AIMessage:
+    def _finished(self, asking: Asking, reply: AIMessage) -> AIMessage:
         """Return a reply with its stamp and unique ids, without calls if it must not have any."""
         activation, answer_format = asking.activation, asking.answer_format
         replies, content = activation.output.replies, asking.reply and asking.reply.content
@@ -288,7 +288,7 @@ class HookNode(ChatNode):
 
     async def talk(self, activation: Activation) -> None:
         """Run the hook; add an answer schema to the questions of human-in-the-loop middleware."""
-        if self.agent.sticky and self.goes_on(activation):
+        if self.agent.sticky and self.continues_in_sub_agent(activation):
             return
         if activation.mailbox is not None and not activation.mailbox.is_empty:
             self.read_mail(activation)
@@ -308,7 +308,7 @@ class HookNode(ChatNode):
                     asked.response_schema = answer_schema(asked.value, self.built.tools)
             raise
         step.merge(returned)
-        step.say()
+        step.emit_changes()
         shared_state = partial(step.state, is_shared=True)
         try:
             to = self.built.flat.route(self.hook, shared_state, activation.config)
@@ -344,7 +344,7 @@ class HookNode(ChatNode):
         reply = last_reply(step.messages)
         is_exit = to == END or place.nodes.hook(to) == place.nodes.after_agent
         if is_exit or (to == "tools" and reply is not None):
-            self._answer_or_leave(activation, step, to, reply)
+            self._answer_or_end(activation, step, to, reply)
             return
         node = place.node if to == "model" else place.nodes.hook(to)
         count = activation.view.progress.get("tool_calls", 0)
@@ -352,7 +352,7 @@ class HookNode(ChatNode):
             count += len(calls_of(reply))  # a new round begins
         self.built.continue_at(activation, node, step, tool_calls=count)
 
-    def _answer_or_leave(
+    def _answer_or_end(
         self, activation: Activation, step: Step, to: str, reply: AIMessage | None
     ) -> None:
         """Run the calls of the last reply without a result, or end the activation."""
@@ -363,10 +363,10 @@ class HookNode(ChatNode):
             self.built.continue_at(activation, self.node_context.place.nodes.tools, step)
         elif self.hook.endswith(".after_agent"):
             how = activation.view.progress.get("ending", ChatEnding(keeps=True))
-            leave = self.built.end if to == END else self.built.leave
+            leave = self.built.end if to == END else self.built.end_after_hooks
             leave(activation, how, step)
         else:
-            self.built.leave(activation, ChatEnding(keeps=not is_open), step)
+            self.built.end_after_hooks(activation, ChatEnding(keeps=not is_open), step)
 
 
 def _name_of(tool: object) -> object:

@@ -70,7 +70,7 @@ class AnswerFormat:
         schema = json.dumps(json_schema(self.schema), ensure_ascii=False)
         return f"Your last reply must be JSON that fits this JSON schema, and nothing else:\n{schema}"
 
-    def again(self) -> str:
+    def retry_request(self) -> str:
         """Return a sentence that asks for another reply."""
         if self.how == "tool":
             return f"Reply again, by calling {' or '.join(self.schemas)}."

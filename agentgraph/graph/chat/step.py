@@ -182,11 +182,11 @@ class Step:
         after.merge(None)
         return after.state()
 
-    def say_sent(self) -> None:
+    def emit_sent(self) -> None:
         """Merge and emit what the node wrote to LangGraph's channels, before what it returned."""
         if self._sent:
             self.merge(None)
-            self.say()
+            self.emit_changes()
 
     def merge(self, result: object) -> None:
         """Merge what a node wrote to LangGraph's channels, and then what it returned.
@@ -214,8 +214,8 @@ class Step:
         """Merge updates of tool calls; a message that one removes may be gone by another."""
         for update in updates:
             messages = update.get("messages", ())
-            there = {message.id for message in (*self.messages, *messages) if _is_kept(message)}
-            rest = [each for each in messages if _is_kept(each) or each.id in there]
+            there = {message.id for message in (*self.messages, *messages) if _is_message(message)}
+            rest = [each for each in messages if _is_message(each) or each.id in there]
             self.merge({**update, "messages": rest} if messages else update)
 
     def merge_writes(self, writes: Sequence[tuple[str, object]]) -> None:
@@ -236,7 +236,7 @@ class Step:
         self._seen = [*self._seen, *messages]
         self.merge(result)
 
-    def say(self) -> None:
+    def emit_changes(self) -> None:
         """Change the history by what the node did to messages, and save the rest as edits.
 
         Declared values that the node wrote are written too.
@@ -273,7 +273,7 @@ class Step:
                 changed.append(message)
         return [*changed, *(message for message in self._overtaken if message.id not in known)]
 
-    def keep(self) -> dict[str, object]:
+    def save_edits(self) -> dict[str, object]:
         """Save edits and state, and return the ephemeral state, which only the next node gets."""
         change: dict[str, dict[str, list[object]]] = {}
         if self.edits is not self._edits_before:
@@ -337,7 +337,7 @@ class Step:
         self._written.add(key)
 
 
-def _is_kept(message: BaseMessage) -> bool:
+def _is_message(message: BaseMessage) -> bool:
     return not isinstance(message, RemoveMessage) or is_remove_all(message)
 
 

@@ -34,7 +34,7 @@ from agentgraph.graph.effects import Giver, MessageChange
 from agentgraph.graph.failures import as_data, from_data
 from agentgraph.graph.foreign.handoffs import (
     flattened,
-    handed_on,
+    handoff_update,
     leaving_for,
     new_messages,
     sent_by,
@@ -72,11 +72,11 @@ class RunningCall:
         opened: The call.
         wanted: The name of the tool to run, which differs from the call's if a person edited that.
         emitter: Emits its events. If it is the only call, and runs in the node itself, the node's.
-        is_beside: Whether other calls of the message may say something.
+        is_concurrent: Whether other calls of the message may say something.
         tool: The name of the tool that ran; middleware may have replaced it.
         control: Stops the lanes that calls run.
         step: Returns the agent's messages and middleware state, for tools that read them.
-        is_passed_over: Whether it is a transfer, and a later transfer of the same message replaces it.
+        is_ignored: Whether it is a transfer, and a later transfer of the same message replaces it.
         seen: The history and values visible to it; in sequence, with what earlier calls wrote.
         before: The updates of the middleware's state by earlier calls, if calls run in sequence.
         updates: The updates of the middleware's state by this call.
@@ -97,12 +97,12 @@ class RunningCall:
         control: Stop,
         step: Callable[[], Step],
         *,
-        is_beside: bool,
+        is_concurrent: bool,
     ) -> None:
         self.built, self.activation, self.opened = built, activation, opened
         self.wanted, self.tool, self.emitter = wanted, str(opened.call["name"]), emitter
-        self.control, self.step, self.is_beside = control, step, is_beside
-        self.is_passed_over = False
+        self.control, self.step, self.is_concurrent = control, step, is_concurrent
+        self.is_ignored = False
         self.seen = activation.view.seen
         self.before: list[Mapping[str, object]] = []
         self.updates: list[dict[str, object]] = []
@@ -135,10 +135,10 @@ class RunningCall:
         """
         state = self.step().state(self.current.values, self.updates, is_shared=is_shared)
         if self.opened.call["name"] == FORWARD:
-            state["messages"] = [self._as_said(message) for message in state["messages"]]
+            state["messages"] = [self._in_own_words(message) for message in state["messages"]]
         return state
 
-    def _as_said(self, message: BaseMessage) -> BaseMessage:
+    def _in_own_words(self, message: BaseMessage) -> BaseMessage:
         """Return what a worker said in its own words, by its name, for a tool that forwards it."""
         if not message.name or message.name == self.activation.name:
             return message
@@ -167,7 +167,7 @@ class RunningCall:
         for write in self._sent:
             self._write_and_emit(write)
         self._acts: dict[str, object] = {}
-        self._refused: Ask | None = None
+        self._question: Ask | None = None
         self._fault: str | None = None
         self._unsaved: InvalidOutputError | None = None
 
@@ -178,7 +178,7 @@ class RunningCall:
             is_plain = returned.artifact is None and type(returned.content) is str
             return returned if is_plain else detached(returned)
         items = detached(returned if isinstance(returned, list) else [returned])
-        handed = [*map(self._handed_over, items)]
+        handed = [*map(self._as_transfer, items)]
         rest = [item for item in map(self._take, handed) if item is not None]
         if len(rest) == 1 and isinstance(rest[0], ToolMessage) and rest[0].tool_call_id != call_id:
             rest = [rest[0].model_copy(update={"tool_call_id": call_id})]  # it may name another call
@@ -229,7 +229,9 @@ class RunningCall:
         """Add what LangGraph's `ToolNode` returned: messages, and commands that update the state."""
         for each in result if isinstance(result, list) else [result]:
             if isinstance(each, BaseMessage):
-                said = self.activation.output.stamped(self._named(each), is_beside=self.is_beside)
+                said = self.activation.output.stamped(
+                    self._named(each), is_concurrent=self.is_concurrent
+                )
                 self._messages.append(said)
             elif not isinstance(each, Command):
                 raise InvalidOutputError(
@@ -348,7 +350,7 @@ class RunningCall:
                 return from_data(value["failed"])
         return None
 
-    async def keep_failure(self, error: Exception) -> None:
+    async def save_failure(self, error: Exception) -> None:
         """Save a failure as the result of the call, so that the tool does not run again."""
         if (saver := saver_of(self.activation.config)) is not None:
             failed = UnsavedCall(number=self.opened.number, failed=as_data(error))
@@ -357,7 +359,9 @@ class RunningCall:
 
     def _owned(self, message: BaseMessage, seen: BaseMessage | None) -> BaseMessage:
         """Return a message of an update with an id, which no other call may give too."""
-        return self.activation.output.owned(self._named(message), seen, is_beside=self.is_beside)
+        return self.activation.output.owned(
+            self._named(message), seen, is_concurrent=self.is_concurrent
+        )
 
     def result(self, capabilities: Capabilities) -> TaskResult:
         """Return the result of the call.
@@ -366,7 +370,7 @@ class RunningCall:
             InvalidOutputError: The tool returned an action that no return annotation names (so the
                 graph has no edge for it), or a question.
         """
-        if self._acts or self._refused is not None:
+        if self._acts or self._question is not None:
             self._check_acts(capabilities)
         if self.is_in_failed is not None:
             self.emitter.discard_questions(self.is_in_failed)
@@ -398,9 +402,9 @@ class RunningCall:
 
     def _check_acts(self, capabilities: Capabilities) -> None:
         where = f"{self.activation.address}: the tool {self.opened.call['name']!r} returned"
-        if self._refused is not None:
+        if self._question is not None:
             raise InvalidOutputError(
-                f"{where} {shown(self._refused)}; call langgraph.types.interrupt() in it, which "
+                f"{where} {shown(self._question)}; call langgraph.types.interrupt() in it, which "
                 "returns the answer"
             )
         for kind, action, permitted in (
@@ -423,7 +427,7 @@ class RunningCall:
             message = message.model_copy(update={"additional_kwargs": marked})
         return message
 
-    def _handed_over(self, item: object) -> object:
+    def _as_transfer(self, item: object) -> object:
         """Turn a command that goes to one agent (as LangGraph's handoff tools do) into a transfer.
 
         To a name that is none in the tree it leaves the tree, if that is a node of another graph.
@@ -431,7 +435,7 @@ class RunningCall:
         if not isinstance(item, Command) or item.graph != Command.PARENT:
             return item
         shared_state = partial(self.state, is_shared=True)
-        update = handed_on(item, shared_state)
+        update = handoff_update(item, shared_state)
         if item.goto == END:
             return self._ended(update)
         if not item.goto:
@@ -460,7 +464,7 @@ class RunningCall:
         done = transferred(result, target)
         return Command(update={**update, "messages": [*others, done]})
 
-    def hand_over(self, handoff: Handoff, arguments: Mapping[str, object]) -> object:
+    def transfer_with_task(self, handoff: Handoff, arguments: Mapping[str, object]) -> object:
         """Hand over to an agent with a task: the arguments of its handoff tool."""
         target = handoff.agent.name
         result = transferred(self.message(f"Transferred to {target}."), target)
@@ -493,7 +497,7 @@ class RunningCall:
             case Custom(data=data):
                 self._emit_custom(data)
             case Ask():
-                self._refused = item
+                self._question = item
             case Content(content=content):
                 return self.message(content)
             case _:

@@ -58,8 +58,8 @@ class ToolsNode(ChatNode):
         if is_alone:
             results = [await self.runner.talk(calls[0])]
         else:
-            is_beside = self.agent.parallel_tools
-            needs = [() if is_beside or n == 0 else (n - 1,) for n in range(len(calls))]
+            is_parallel = self.agent.parallel_tools
+            needs = [() if is_parallel or n == 0 else (n - 1,) for n in range(len(calls))]
             schedule = Schedule(needs, control)
             results = [*(await tasks_call(schedule, self._starter(calls, schedule))).values()]
         if self.asks_history and any(map(_changes_messages, results)):
@@ -83,11 +83,11 @@ class ToolsNode(ChatNode):
             if built.wraps_tools or not is_alone:
                 emitter = activation.output.new_emitter(is_concurrent=True)
             running = RunningCall(
-                built, activation, opened, wanted, emitter, control, step, is_beside=len(every) > 1
+                built, activation, opened, wanted, emitter, control, step, is_concurrent=len(every) > 1
             )
             if wanted in self.runner.handing_over and opened.error is None:
                 if last_transfer is not None:
-                    last_transfer.is_passed_over = True
+                    last_transfer.is_ignored = True
                 last_transfer = running
             calls.append(running)
         return calls, last_transfer is not None, is_alone
@@ -135,7 +135,7 @@ class ToolsNode(ChatNode):
         """Return a step that has taken all updates of calls, also of what the agent sees."""
         is_seen = any("messages" in update for update in updates)
         step = self._merged(activation, None if is_seen else (), updates)
-        step.say()
+        step.emit_changes()
         return step
 
     def _take(
@@ -174,13 +174,13 @@ class ToolsNode(ChatNode):
         if ending is not None:
             self._end(activation, ending, how, step, is_granted=is_granted)
         elif activation.view.progress.get("answer"):
-            self.built.leave(activation, ChatEnding(keeps=True), step)
+            self.built.end_after_hooks(activation, ChatEnding(keeps=True), step)
         else:
-            self._ask_again(activation, step)
+            self._repeat_question(activation, step)
 
     def _joined(self, activation: Activation, results: Sequence[TaskResult]) -> list[Write]:
         """Return the values that the calls wrote, in the order of the calls."""
-        is_beside = self.agent.parallel_tools
+        is_parallel = self.agent.parallel_tools
         written = {result["number"]: result["values"] for result in results}
 
         def label(number: int) -> str:
@@ -188,7 +188,7 @@ class ToolsNode(ChatNode):
             return f"{opened[number]}, call {number}"
 
         seen, at = activation.view.state, activation.address
-        return seen.joined(at, written, lambda *_: is_beside, label, are_lanes=False)
+        return seen.joined(at, written, lambda *_: is_parallel, label, are_lanes=False)
 
     def _decide(self, results: Sequence[TaskResult]) -> tuple[TaskResult | None, str]:
         """Return the result that ends the agent, and how; the last one if there are several."""
@@ -203,11 +203,11 @@ class ToolsNode(ChatNode):
                     return result, ""
         return None, ""
 
-    def _ask_again(self, activation: Activation, step: Step | None) -> None:
+    def _repeat_question(self, activation: Activation, step: Step | None) -> None:
         before = activation.view.progress
         count = before.get("tool_calls", 0) + len(calls_of(last_message(activation.view)))
         progress: Progress = {"model_calls": before.get("model_calls", 0), "tool_calls": count}
-        if step is not None and (passed := step.keep()):
+        if step is not None and (passed := step.save_edits()):
             progress["passed"] = passed
         activation.continue_at(self.node_context.place.nodes.round, chat=progress)
 
@@ -234,7 +234,9 @@ class ToolsNode(ChatNode):
                 if is_granted:
                     leaving["granted"] = True
         is_kept = how not in ("transfer_to", "leaving")
-        self.built.leave(activation, ChatEnding(**leaving, keeps=is_kept and not is_last), step)
+        self.built.end_after_hooks(
+            activation, ChatEnding(**leaving, keeps=is_kept and not is_last), step
+        )
         if is_kept and is_last:
             text = activation.output.last_text() or ""
             write_value(activation, self.agent, None, self.built.answer_format, text)

@@ -35,7 +35,7 @@ def chat_nodes(node_context: NodeContext, lanes: Sequence[Lane]) -> Iterator[Lan
         corrects = (built.wraps_model and built.runs_tools) or answer_tools(agent.output_schema)
         others = [place.nodes.tools] if built.runs_tools else []
         others += again if corrects else []
-        model = _by_way_of(last, LaneNode(ModelNode(built), Capabilities(), others))
+        model = _through(last, LaneNode(ModelNode(built), Capabilities(), others))
     active = _starts(node_context) if agent.sticky else {}
     yield model._replace(reads=reads, others=[*model.others, *active.get(place.node, ())])
     for hook in place.nodes.hooks:
@@ -44,7 +44,7 @@ def chat_nodes(node_context: NodeContext, lanes: Sequence[Lane]) -> Iterator[Lan
     if built.runs_tools:
         calls = [place.nodes.call] if len(lanes) < len(agent.tools) else []
         picture = picture_of(lanes, calls) if lanes else None
-        node = _by_way_of(last, LaneNode(ToolsNode(built, lanes), tool_capabilities(agent), again))
+        node = _through(last, LaneNode(ToolsNode(built, lanes), tool_capabilities(agent), again))
         yield node._replace(reads=reads, picture=picture, at_once=AT_ONCE)
 
 
@@ -55,14 +55,14 @@ def _starts(node_context: NodeContext) -> dict[str, list[str]]:
     return {place.nodes.entry: [first.nodes.entry for first in firsts if first]}
 
 
-def _by_way_of(last: str | None, node: LaneNode) -> LaneNode:
+def _through(last: str | None, node: LaneNode) -> LaneNode:
     """Return a node that may end its agent; where hooks come last, by way of the first of these."""
     return node if last is None else LaneNode(node.node, None, [last, *node.others], is_free=True)
 
 
 def _hook_node(node: HookNode) -> LaneNode:
     """Return the node of a hook, with the ways on that LangChain draws."""
-    place, ways = node.node_context.place, node.built.flat.ways(node.hook)
+    place, ways = node.node_context.place, node.built.flat.successors(node.hook)
     named = {"model": [place.node], "tools": [place.nodes.tools], END: []}
     others = [name for way in ways for name in named.get(way, [place.nodes.hook(way)])]
     is_last = node.hook.endswith(".after_agent")

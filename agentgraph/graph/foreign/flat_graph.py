@@ -58,7 +58,7 @@ class FlatGraph:
         self._config: RunnableConfig = {**(graph.config or {})}  # type: ignore[typeddict-item]
         self.most_steps = self._config.pop("recursion_limit", DEFAULT_RECURSION_LIMIT)
 
-    def ways(self, name: str) -> list[str]:
+    def successors(self, name: str) -> list[str]:
         """Return the nodes that can follow a node as far as its edges say; `END` for the end."""
         builder = self._builder
         ways = [end for start, end in builder.edges if start == name]
@@ -123,9 +123,9 @@ class FlatGraph:
         if self._config or node.metadata or node.tags:
             own = {"metadata": node.metadata or {}, "tags": [*(node.tags or ())]}
             merged = {**merge_configs(self._config, merged, own)}  # type: ignore[arg-type]
-        return redirected(cast(RunnableConfig, merged), self._is_ours, read, writes.append)
+        return redirected(cast(RunnableConfig, merged), self._is_own_channel, read, writes.append)
 
-    def _is_ours(self, channel: str) -> bool:
+    def _is_own_channel(self, channel: str) -> bool:
         return channel in self.channels or channel == TASKS or channel.startswith(TRIGGER)
 
 

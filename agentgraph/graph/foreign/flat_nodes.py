@@ -32,7 +32,7 @@ from agentgraph.graph.copied_values import private
 from agentgraph.graph.foreign.flat_graph import FlatGraph, Read, Write, following
 from agentgraph.graph.foreign.graph_input import graph_input
 from agentgraph.graph.foreign.graph_replies import GraphReplies
-from agentgraph.graph.foreign.handoffs import end_by_command, handoff_of, passed_over
+from agentgraph.graph.foreign.handoffs import end_by_command, handoff_of, ignored
 from agentgraph.graph.foreign.message_log import as_messages, written_in
 from agentgraph.graph.foreign.stateful_graph import messages_among, open_results
 from agentgraph.graph.foreign.stoppable_graph import stoppable_node
@@ -68,7 +68,7 @@ class FlatNode(TalkNode):
     Attributes:
         agent: The graph agent.
         graph: The parts of its graph.
-        says_messages: Whether the agent says the messages in the state.
+        emits_messages: Whether the agent emits the messages in the state.
         keeps_state: Whether the state is kept over activations and turns.
         places: The places of all nodes of the graph, by name.
     """
@@ -85,9 +85,9 @@ class FlatNode(TalkNode):
         place = node_context.place
         self.agent = cast(GraphAgent, place.home.agent)
         self.graph, self.inner = FlatGraph(self.agent.graph), inner
-        self.says_messages = self.agent.output is None
+        self.emits_messages = self.agent.output is None
         self.keeps_state = getattr(self.agent.graph, "checkpointer", None) is True
-        others = ("messages",) if self.says_messages else ()
+        others = ("messages",) if self.emits_messages else ()
         inner_places = node_context.tree.children[place.home]
         self.places = {cast(InnerNode, each.agent).node: each for each in inner_places}
         self._channels = Channels(self.graph.channels, others=others)
@@ -167,11 +167,11 @@ class FlatNode(TalkNode):
         sent = [packet.arg for packet in packets]
         if sent:
             sent = activation.output.saved(f"what it sends to {names[0]!r}", sent)
-        step.say()
+        step.emit_changes()
         if names:
             self._continue_at(activation, step, self.places[names[0]], sent)
         elif self.agent.output is None:
-            self.end_here(activation, step)
+            self.finish(activation, step)
         else:
             self._continue_at(activation, step, self.node_context.place.home, [])
 
@@ -191,7 +191,7 @@ class FlatNode(TalkNode):
             progress["ended"] = True
         if packets:
             progress["packets"] = packets
-        if passed := step.keep():
+        if passed := step.save_edits():
             progress["passed"] = passed
         activation.continue_at(place.node, cursor=cursor, chat=progress)
 
@@ -201,12 +201,12 @@ class FlatNode(TalkNode):
             final = private(self.graph.final(self.reading(step)))
             output = await asked(activation.address, "output", self.agent.output, final)
             take_output(activation, output)
-        self.end_here(activation, step)
+        self.finish(activation, step)
 
-    def end_here(self, activation: Activation, step: Step) -> None:
+    def finish(self, activation: Activation, step: Step) -> None:
         """End the agent, and drop the state of the graph unless it is kept."""
         self._write_text(activation)
-        self.leave(step)
+        self.save_or_drop(step)
 
     def _write_text(self, activation: Activation) -> None:
         """Write the last text of the activation under the agent's `output_key`."""
@@ -216,11 +216,11 @@ class FlatNode(TalkNode):
         if self.agent.output_key and text is not None:
             activation.output.set_values({self.agent.output_key: text})
 
-    def leave(self, step: Step) -> None:
+    def save_or_drop(self, step: Step) -> None:
         """Keep the state of the graph, or drop it."""
         if not self.keeps_state:
             step.forget()
-        step.keep()
+        step.save_edits()
 
     def _invoke(self, node_input: object, config: RunnableConfig) -> None:
         with Contained():  # a `StopIteration` would end the talk
@@ -258,7 +258,7 @@ class EntryNode(FlatNode):
         elif isinstance(state, Mapping) and "messages" in state:
             state = {**state, "messages": self._answered(activation, step, state["messages"])}
         writes = await self.written(activation, step, [state], activation.config)
-        if self.says_messages:
+        if self.emits_messages:
             self._see(activation, step, [value for name, value in writes if name == "messages"])
             step.merge_writes([write for write in writes if write[0] != "messages"])
         else:
@@ -268,7 +268,7 @@ class EntryNode(FlatNode):
     def _answered(self, activation: Activation, step: Step, messages: object) -> object:
         """Return messages, after results for calls that an earlier activation left open, if any."""
         earlier = (
-            step.messages if self.says_messages else self.reading(step)(["messages"]).get("messages")
+            step.messages if self.emits_messages else self.reading(step)(["messages"]).get("messages")
         )
         if not open_results(messages_among(earlier), []):
             return messages
@@ -308,12 +308,12 @@ class InnerGraphNode(FlatNode):
             await activation.view.ask_history()
         step = self.step(activation)
         replies = GraphReplies(activation.output, step.messages)
-        if self.says_messages:
+        if self.emits_messages:
             activation.output.replies = replies
         writes, commands = await self._written(activation, step, replies)
         step.merge_writes(writes)
         if commands:
-            self._hand_over(activation, step, commands)
+            self._apply_handoffs(activation, step, commands)
         else:
             self.go_on(activation, step, writes)
 
@@ -396,16 +396,16 @@ class InnerGraphNode(FlatNode):
     def _owned(
         self, activation: Activation, seen: Mapping[str | None, BaseMessage], message: BaseMessage
     ) -> BaseMessage:
-        if not self.says_messages:
+        if not self.emits_messages:
             return with_id(message, str(uuid4()))
-        return activation.output.owned(message, seen.get(message.id), is_said=True, is_beside=True)
+        return activation.output.owned(message, seen.get(message.id), is_said=True, is_concurrent=True)
 
     def _new_messages(
         self, activation: Activation, step: Step, writes: Sequence[Write]
     ) -> list[BaseMessage]:
         """Return the new messages that the agent says."""
         known = {message.id for message in step.messages}
-        written = written_in([{name: value} for name, value in writes if self.says_messages])
+        written = written_in([{name: value} for name, value in writes if self.emits_messages])
         changes = [activation.output.change_by(m, "hook", is_seen=m.id in known) for m in written]
         return [m for change in changes if change.effect == "said" for m in change.messages]
 
@@ -415,12 +415,12 @@ class InnerGraphNode(FlatNode):
         """Return a config whose models are heard, as the agent's if it says their messages."""
         CALLER.set(replies.caller(activation.view, config, *packet))
         config = replies.config(config)
-        if not self.says_messages:
+        if not self.emits_messages:
             return config
         metadata = {GRAPH_AGENT: activation.address, **config.get("metadata", {}), **activation.mark}
         return {**config, "metadata": metadata}
 
-    def _hand_over(
+    def _apply_handoffs(
         self, activation: Activation, step: Step, commands: Sequence[tuple[Command[str], str | None]]
     ) -> None:
         """Do what commands to the parent graph say, as LangGraph's handoff tools make them.
@@ -437,13 +437,13 @@ class InnerGraphNode(FlatNode):
         leading = [i for i, each in enumerate(handoffs) if each.target or each.leaving]
         goes = False
         for i, each in enumerate(handoffs):
-            handoff = passed_over(each) if i in leading[:-1] else each
+            handoff = ignored(each) if i in leading[:-1] else each
             step.merge({"messages": handoff.messages})
-            step.say()
+            step.emit_changes()
             goes = end_by_command(activation, handoff, self._channels.own) or goes
         if not goes:
             self._write_text(activation)
-        self.leave(step)
+        self.save_or_drop(step)
 
 
 def flat_node(node_context: NodeContext) -> LaneNode:
@@ -451,7 +451,7 @@ def flat_node(node_context: NodeContext) -> LaneNode:
     place = node_context.place
     is_inner = place.kind.is_inner
     node = InnerGraphNode(node_context) if is_inner else EntryNode(node_context)
-    ways, has_output = node.graph.ways(node.inner), not node.says_messages
+    ways, has_output = node.graph.successors(node.inner), not node.emits_messages
     others = [node.places[way].node for way in ways if way in node.places]
     if is_inner and has_output and END in ways:
         others.append(place.home.node)

@@ -122,22 +122,22 @@ class GraphNode(LeafNode):
         """Run the graph by its method `stream` or `astream`, in a `with` block."""
         if self.asks_history:
             await activation.view.ask_history()
-        ran, graph = await self._begun(activation), self.agent.graph
+        ran, graph = await self._new_run(activation), self.agent.graph
         if keeps_state(graph, activation.config):
             ran.find(await Call(graph.get_state, graph.aget_state, (activation.config,)))
-        await self._keep_all(activation, ran.begin())
+        await self._save_all(activation, ran.begin())
         caching = None if ran.continues else self.caching
         if caching and await caching.replays(activation, ran.input):
             return
-        if ran.kept and (config := ran.kept.beginning(activation.config)):
-            ran.kept.take(await Call(graph.get_state, graph.aget_state, (config,)))
+        if ran.kept_state and (config := ran.kept_state.beginning(activation.config)):
+            ran.kept_state.take(await Call(graph.get_state, graph.aget_state, (config,)))
         with self._failing(activation, ran), scope:
             ran.open()
-            with ran.handing_over():
+            with ran.catching_handoff():
                 config = self._config(activation, ran)
                 stream = streams(ran.input, config, stream_mode=_MODES)
                 await self._read(activation, ran, stream)
-            await self._keep_all(activation, ran.handed_over())
+            await self._save_all(activation, ran.handoff_results())
         await self._end(activation, ran)
 
     async def _read(self, activation: Activation, ran: "_Run", stream: object) -> None:
@@ -145,18 +145,18 @@ class GraphNode(LeafNode):
         next_part = get_next(stream)
         try:
             while part := await next_part:
-                await self._keep_all(activation, ran.read_part(*part))
+                await self._save_all(activation, ran.read_part(*part))
         except Exception:
             await close(stream)
             raise
 
-    async def _keep_all(self, activation: Activation, results: _Results) -> None:
+    async def _save_all(self, activation: Activation, results: _Results) -> None:
         """Save each result by a task, and send the saved one back to the generator."""
         result = None
         while (item := send_next(results, result)) is not None:
-            result = await Call(self._keep, self.atask, (*item, activation.config))
+            result = await Call(self._save, self.atask, (*item, activation.config))
 
-    def _keep(self, *item: object) -> TaskResult:
+    def _save(self, *item: object) -> TaskResult:
         return self.task(*item).result()
 
     def _graph(self) -> "Graph | RemoteRun":
@@ -169,7 +169,7 @@ class GraphNode(LeafNode):
         """The graph for async runs."""
         return stoppable_graph(cast(AnyGraph, self.agent.graph))
 
-    async def _begun(self, activation: Activation) -> "_Run":
+    async def _new_run(self, activation: Activation) -> "_Run":
         state = await graph_input(self.agent, activation)
         saves = getattr(self.agent.graph, "checkpointer", None) is not False
         info = get_runtime().execution_info
@@ -220,8 +220,8 @@ class GraphNode(LeafNode):
         if bound is not None and not isinstance(self.agent.graph, RootGraph):
             config["max_concurrency"] = bound
         CALLER.set(replies.caller(activation.view, activation.config))
-        if ran.kept is not None:
-            config["configurable"] = ran.kept.configurable(config["configurable"])
+        if ran.kept_state is not None:
+            config["configurable"] = ran.kept_state.configurable(config["configurable"])
         if getattr(self.agent.graph, "checkpointer", None) is False:
             config["configurable"] = {**config["configurable"], DURABILITY: "exit"}  # "sync" fails
         return replies.config(cast(RunnableConfig, config))
@@ -253,7 +253,7 @@ class _Run:
         final: The last state of the graph.
         handoff: How the graph hands over to another agent, if it does.
         continues: Whether a run before a resume has saved changes.
-        kept: The state that the graph keeps; None if it begins anew in each activation.
+        kept_state: The state that the graph keeps; None if it begins anew in each activation.
     """
 
     def __init__(
@@ -292,8 +292,8 @@ class _Run:
         self.continues: bool = before.continues if before else False
         self._last_try: int | None = before._try if before else None
         self._try: int = before._try + 1 if before else 1
-        self._kept_before = before.kept if before else None
-        self.kept: KeptState | None = None
+        self._kept_before = before.kept_state if before else None
+        self.kept_state: KeptState | None = None
         self._run = str(uuid4())
         seen = activation.view.state.messages
         users = [m for m in activation.view.written_here if m.type == "human" and address_of(m) is None]
@@ -304,7 +304,7 @@ class _Run:
 
     def find(self, state: StateSnapshot) -> None:
         """Take the state that the graph keeps; it is the same in all tries."""
-        self.kept = KeptState(state, self._activation.config, self._kept_before)
+        self.kept_state = KeptState(state, self._activation.config, self._kept_before)
         self._try = 1
 
     def begin(self) -> _Results:
@@ -312,16 +312,16 @@ class _Run:
 
         Each try of a node has a separate state of the graph, so the messages of another try are void.
         """
-        yield from self._kept(_BEGINS)
-        is_anew = not self._saves or (self.kept is not None and not self.kept.continues)
+        yield from self._save_change(_BEGINS)
+        is_anew = not self._saves or (self.kept_state is not None and not self.kept_state.continues)
         if self._last_try is not None and (self._last_try != self._try or is_anew):
-            yield from self._results(self.log.begin_anew())
+            yield from self._results(self.log.restart())
 
     def open(self) -> None:
         """Prepare the input and the log for the state that the graph keeps."""
-        if self.kept is not None:
-            results = self.kept.open_results(self._last)
-            self.log.know([*self.kept.messages, *results])
+        if self.kept_state is not None:
+            results = self.kept_state.open_results(self._last)
+            self.log.add_known([*self.kept_state.messages, *results])
             if results and isinstance(self.input, Mapping) and "messages" in self.input:
                 self.input = {**self.input, "messages": [*results, *self._last]}
 
@@ -353,16 +353,16 @@ class _Run:
         for change in changes:
             saved = [self._activation.output.saved("the message", each) for each in change.messages]
             change = change._replace(messages=saved)
-            yield from self._kept(change)
+            yield from self._save_change(change)
             self.log.take(change.messages)
 
-    def _kept(self, change: MessageChange) -> _Results:
+    def _save_change(self, change: MessageChange) -> _Results:
         """Have a change saved by a task; first apply the changes that tasks of earlier runs saved."""
         while (result := (yield self._result(change)))["acts"].get("run") != self._run:
             self.continues, self._number = True, result["number"] + 1
             self._last_try = result["acts"].get("try", self._last_try)
-            if self.kept is not None:
-                self.kept.began_at = result["acts"].get("at")
+            if self.kept_state is not None:
+                self.kept_state.began_at = result["acts"].get("at")
             self.log.take(result["messages"], result["acts"].get("ids"))
         self._passed()
 
@@ -370,7 +370,7 @@ class _Run:
         emitter, at = self._activation.output.new_emitter(is_concurrent=True), self._activation.address
         emitter.add_change(change)
         position = Position(next=None, cursor=[], tree="", at=at)
-        acts = {"run": self._run, "try": self._try, "at": self.kept and self.kept.began_at}
+        acts = {"run": self._run, "try": self._try, "at": self.kept_state and self.kept_state.began_at}
         if self.log.ids:
             acts["ids"] = dict(self.log.ids)
         return emitter, TaskResult(
@@ -386,7 +386,7 @@ class _Run:
         self._number = self._activation.asked_after = self._number + 1
 
     @contextmanager
-    def handing_over(self) -> Iterator[None]:
+    def catching_handoff(self) -> Iterator[None]:
         """Catch a command to the parent graph: a handoff, as made by LangGraph's handoff tools.
 
         Raises:
@@ -399,7 +399,7 @@ class _Run:
             said = self.log.in_order()
             self.handoff = handoff_of(self._activation, parent.args[0], self._last, known, said)
 
-    def handed_over(self) -> _Results:
+    def handoff_results(self) -> _Results:
         """Yield the messages of the handoff, if there is one."""
         if self.handoff is not None:
             new: object = self.handoff.messages

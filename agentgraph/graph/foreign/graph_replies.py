@@ -39,7 +39,7 @@ class GraphReplies(Replies):
             there: The messages of the graph, if they are known.
         """
         super().__init__(receiver)
-        self._there = there
+        self._messages = there
         self._known: dict[str, BaseMessage] = {}
         self._running_tools: dict[UUID, _Call] = {}
 
@@ -111,7 +111,7 @@ class GraphReplies(Replies):
         if (
             self._known.get(own, message) is not message
             or self.has_given(own)
-            or any(own in (m.id, m.response_metadata.get(PROVIDER_ID)) for m in self._there)
+            or any(own in (m.id, m.response_metadata.get(PROVIDER_ID)) for m in self._messages)
         ):
             message.response_metadata = {PROVIDER_ID: own, **message.response_metadata}
             own = message.id = str(uuid4())

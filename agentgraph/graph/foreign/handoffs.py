@@ -153,7 +153,7 @@ def update_of(command: Command[str]) -> dict[str, Any]:
     return dict(update) if isinstance(update, Mapping) else {}
 
 
-def handed_on(command: Command[str], state: State) -> dict[str, Any]:
+def handoff_update(command: Command[str], state: State) -> dict[str, Any]:
     """Return the update of a handoff: all its messages, and of the other keys what is new."""
     update = update_of(command)
     if not update:
@@ -234,7 +234,7 @@ def handoff_of(
     try:
         sent = sent_by(command.goto)
         target, there = sole_target(command.goto), activation.node_context.targets
-        handed = handed_on(command, lambda: {**known, "messages": messages})
+        handed = handoff_update(command, lambda: {**known, "messages": messages})
         new = new_messages(handed.pop("messages", []), messages)
         made_by = _open_call([*messages, *said], call)
         if not command.goto:
@@ -250,12 +250,14 @@ def handoff_of(
             new = new or _result_of(made_by, f"Transferred to {target}.")
             done = [transferred(each, target) for each in new]
             return Handoff(None, done, {}, leaving=leaving_for(activation, target, sent, handed))
-        raise _refused(activation, command)
+        raise _command_error(activation, command)
     except ValueError as error:
-        raise _refused(activation, command, f"{error}; ") from error
+        raise _command_error(activation, command, f"{error}; ") from error
 
 
-def _refused(activation: Activation, command: Command[str], fault: str = "") -> InvalidOutputError:
+def _command_error(
+    activation: Activation, command: Command[str], fault: str = ""
+) -> InvalidOutputError:
     """Return the error for a command to the parent graph that leads nowhere."""
     there = ", ".join(map(repr, activation.node_context.targets))
     names = there or "none: only agents in a chat agent's sub_agents can"
@@ -332,7 +334,7 @@ def _result_of(call: ToolCall | InvalidToolCall | None, text: str) -> list[BaseM
     return [] if call is None else [ToolMessage(text, name=call["name"], tool_call_id=call_id(call))]
 
 
-def passed_over(handoff: Handoff) -> Handoff:
+def ignored(handoff: Handoff) -> Handoff:
     """Return a handoff that is not carried out, as a later one is: what it writes stays."""
     done = [
         each.model_copy(update={"content": PASSED_OVER, "status": "error", "additional_kwargs": {}})

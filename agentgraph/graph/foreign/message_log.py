@@ -74,7 +74,7 @@ class MessageLog:
         self._results: dict[str, str | None] = {}
         self._listed: dict[str | None, int] = {}
 
-    def know(self, messages: Iterable[BaseMessage]) -> None:
+    def add_known(self, messages: Iterable[BaseMessage]) -> None:
         """Take messages that the graph had before."""
         self._known.update({each.id: each for each in messages})
 
@@ -95,7 +95,7 @@ class MessageLog:
                     self._results[message.tool_call_id] = key
             self._settled.pop(key, None)
 
-    def begin_anew(self) -> Iterator[MessageChange]:
+    def restart(self) -> Iterator[MessageChange]:
         """Void all messages of the agent: the graph starts again from its input."""
         self.rewritten.clear()
         self._results.clear()
@@ -148,27 +148,27 @@ class MessageLog:
             if self._settled.get(key) is not message:
                 yield from self._repeated(key, message, ids)
                 yield from self._changed(key, message)
-                self._listed.setdefault(self._own(key), len(self._listed))
+                self._listed.setdefault(self._history_id(key), len(self._listed))
                 self._settled[key] = message
         for message in written:
             key = str(message.id)
             known = (ids, removed, self._ever)
-            if message.id and not any(key in each or self._own(key) in each for each in known):
+            if message.id and not any(key in each or self._history_id(key) in each for each in known):
                 yield from self._changed(key, message)
         for key in removed:
             if key not in ids:
-                yield from self._changed(key, RemoveMessage(id=self._own(key)))
+                yield from self._changed(key, RemoveMessage(id=self._history_id(key)))
 
-    def _own(self, key: str) -> str:
+    def _history_id(self, key: str) -> str:
         """Return the id that a message has in the history, by that in the graph."""
         return self.ids.get(key, key)
 
     def _is_known(self, key: str, message: BaseMessage) -> bool:
         """Return whether the graph had a message before, or has said it."""
-        return self._own(key) in self._ever or self._is_of_others(key, message)
+        return self._history_id(key) in self._ever or self._is_of_others(key, message)
 
     def _changed(self, key: str, message: BaseMessage) -> Iterator[MessageChange]:
-        own = self._own(key)
+        own = self._history_id(key)
         was = self.said.get(own) or self.rewritten.get(key) or self._inputs.get(key)
         owner: Owner = "nobody"
         if own in self.said or key in self._users:
@@ -205,7 +205,7 @@ class MessageLog:
         """Void the result of a call that ran again: a kill had lost it in the graph's own state."""
         if isinstance(message, ToolMessage) and not self._is_known(key, message):
             lost = self._results.get(message.tool_call_id)
-            if lost is not None and lost not in {*map(self._own, map(str, ids)), *self._listed}:
+            if lost is not None and lost not in {*map(self._history_id, map(str, ids)), *self._listed}:
                 yield MessageChange("taken back", [RemoveMessage(id=lost)], [lost])
 
 

@@ -99,7 +99,7 @@ class RemoteRun:
         Raises:
             GraphInterrupt: All questions of the run.
         """
-        ended, graph_input = run_calls(self._begun(self._graph.sync_client, graph_input, config))
+        ended, graph_input = run_calls(self._start(self._graph.sync_client, graph_input, config))
         yield from ended
         for part in () if ended else self._graph.stream(graph_input, self._config, **_STREAMED):
             yield from self._states_in(*part)
@@ -109,7 +109,7 @@ class RemoteRun:
         self, graph_input: object, config: RunnableConfig, **_: object
     ) -> AsyncIterator[State]:
         """Yield the graph's states, as `stream` does."""
-        ended, graph_input = await arun_calls(self._begun(self._graph.client, graph_input, config))
+        ended, graph_input = await arun_calls(self._start(self._graph.client, graph_input, config))
         for state in ended:
             yield state
         if ended:
@@ -119,12 +119,12 @@ class RemoteRun:
                 yield state
         self._pause()
 
-    async def _begun(
+    async def _start(
         self, client: Any, graph_input: object, config: RunnableConfig
     ) -> tuple[list[State], object]:
         """Return the final state of a run that has ended, and else the input, as a client says."""
         self._enter(graph_input, config)
-        if self._lacks_schemas() and client is not None:
+        if self._has_no_schemas() and client is not None:
             name = self._graph.assistant_id
             if not _is_uuid(name):
                 search = partial(client.assistants.search, graph_id=name, limit=1)
@@ -156,7 +156,7 @@ class RemoteRun:
         self._metadata = {**config.get("metadata", {}), _BEGUN_BY: self._namespace}
         self._config: RunnableConfig = {**config, "metadata": self._metadata, "configurable": sent}
 
-    def _lacks_schemas(self) -> bool:
+    def _has_no_schemas(self) -> bool:
         return self._runtime.context is not None and self._graph not in _SCHEMAS
 
     def _pass_context_on(self) -> None:

@@ -133,7 +133,7 @@ class Emitter:
         self.step = step
         self.notes: list[Note] = []
         self._clock, self._address, self._config = clock, address, config
-        self.writer, self._is_beside = runtime.stream_writer, is_concurrent
+        self.writer, self._is_concurrent = runtime.stream_writer, is_concurrent
         self._control = runtime.control
         self._transferred = [*transferred]
         self._queued: deque[Entry] = deque()  # always the same: other threads may be adding to it
@@ -177,7 +177,7 @@ class Emitter:
         leaves notes out of updates, so with a note the rest is streamed.
         """
         has_notes = Note in map(type, self._queued)
-        self.flush(is_streamed=self._is_beside or has_notes)
+        self.flush(is_streamed=self._is_concurrent or has_notes)
         self._streamed.clear()
         self._is_over = True
         return [note.plain() for note in self.notes] if self.notes else []
@@ -263,7 +263,7 @@ class Emitter:
         self.flush()
 
     def _emit(self, entry: Entry, is_streamed: bool) -> None:
-        order = (self._clock.turn, self._clock.next(), self.step, self._is_beside)
+        order = (self._clock.turn, self._clock.next(), self.step, self._is_concurrent)
         if isinstance(entry, Note):
             entry = entry._replace(order=EventOrder(*order))
             entry_id, address, kind = entry.id, entry.address, entry.kind

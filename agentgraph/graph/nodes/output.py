@@ -205,7 +205,7 @@ class Output:
         seen: BaseMessage | None,
         *,
         is_said: bool = False,
-        is_beside: bool = False,
+        is_concurrent: bool = False,
     ) -> BaseMessage:
         """Return a message of an update, under another id if it must not have its own.
 
@@ -216,7 +216,7 @@ class Output:
             seen: The message with its id that the agent sees; None if it sees none.
             is_said: Whether it is said if the agent sees none; else it is for the agent alone if the
                 history has one.
-            is_beside: Whether others of the agent may be said concurrently.
+            is_concurrent: Whether others of the agent may be said concurrently.
         """
         key = message.id
         if not key:
@@ -226,7 +226,7 @@ class Output:
         was = seen or self.own_message(key, "hook") or (None if is_said else self.current_message(key))
         if was is not None and not must_not_replace(message, was, self._answered(was)):
             return message if was.id == key else message.model_copy(update={"id": was.id})
-        if was is None and not (is_beside or self.is_taken(key)):
+        if was is None and not (is_concurrent or self.is_taken(key)):
             return message
         return renamed(message, self._new_id())
 
@@ -294,19 +294,19 @@ class Output:
         here = [*self.messages, *self._view.said_before()]
         return "here" if any(each.id == was.id for each in here) else "earlier"
 
-    def stamped(self, message: M, *, is_beside: bool = False) -> M:
+    def stamped(self, message: M, *, is_concurrent: bool = False) -> M:
         """Return a new message with the address at which it is said, and the name of its agent.
 
         It gets another id if another message has its own, or may get it.
 
         Args:
             message: The message.
-            is_beside: Whether others of the agent may be said concurrently.
+            is_concurrent: Whether others of the agent may be said concurrently.
         """
         key, context, new_id = message.id, self._node_context, None
         is_free = not key or (self.replies is not None and self.replies.has_given(key))
         if not is_free and (
-            is_beside or context.is_inner or key in map(_ID, self._view.state.messages)
+            is_concurrent or context.is_inner or key in map(_ID, self._view.state.messages)
         ):
             new_id = urandom(16).hex()  # as `uuid4` makes it, without its calls
         return stamped(message, self._address, context.place.home.name, new_id=new_id)
