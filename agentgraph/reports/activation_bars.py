@@ -19,7 +19,7 @@ from agentgraph.journal.outcomes import outcome_of
 from agentgraph.journal.saved import Saved, Written
 from agentgraph.journal.states import BAR_STATE, BarState
 from agentgraph.journal.step_runs import QuestionSpan, StepRuns
-from agentgraph.journal.steps import AgentStep, used_in
+from agentgraph.journal.steps import AgentStep, last_start, used_in
 from agentgraph.journal.story import Story
 from agentgraph.reports.activation_calls import call_begins
 from agentgraph.reports.bars import (
@@ -163,6 +163,8 @@ class _Chart:
                 void = BarPart(began, ended, "void", str(failed.data) if failed else "")
                 self._add_discarded(agent_step, own, kind, number, void, inside)
             began = each.time
+        if agent_step.task is None and agent_step.after is not None:
+            began = max(began, last_start(agent_step.saved, agent_step.after))
         return part if has_asked else part._replace(began=max(began, agent_step.visit.time))
 
     def _add_discarded(

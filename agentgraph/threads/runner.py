@@ -405,8 +405,9 @@ class Runner:
 
         Args:
             thread_id: The thread.
-            at: The address of an activation, of a composite, or of one iteration of a loop. Or a `step`
-                of an event or a visit, also of an older line.
+            at: The address of an activation, of a composite, or of one iteration of a loop; of an agent
+                that a check has sent back, `writer` is the first attempt and `writer{1}` the second.
+                Or a `step` of an event or a visit, also of an older line.
             turn: The turn of the address; by default the last one in which it was visited.
             line: The head of a line of the thread, as `thread(thread_id).lines` lists them.
 

@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import asks, gives, says, scripted
+from helpers import asks, chat, foreign, gives, in_turn, says, scripted
 from helpers.told import Team, Told, call, calls, search
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
@@ -35,6 +35,44 @@ def test_a_question_and_its_answer(told: Told) -> None:
     assert [(e.question.value, e.answer) for e in report.questions] == [("Print bees?", "yes")]
     assert told("s").status == "done"
     told.check_saw(team)
+
+
+TEXTS = ("One.", "Two.", "Three.")
+CALLING = ("One.", call("search", q="bees"), "Two.", call("search", q="ants"), "Three.")
+APPROVED: Any = {"approve": ["search"], "on_tool_error": "raise"}
+LEAVES: dict[str, Callable[[], ag.Agent]] = {
+    "function": lambda: ag.function_agent("w", in_turn(*TEXTS), output_key="out"),
+    "chat": lambda: ag.chat_agent("w", scripted(*TEXTS), output_key="out"),
+    "calls": lambda: chat("w", *CALLING, tools=[search], output_key="out", **APPROVED),
+    "human": lambda: asks("w", output_key="out"),
+    "graph": lambda: ag.graph_agent("w", foreign(in_turn(*TEXTS)), output_key="out"),
+}
+
+
+@pytest.mark.parametrize("kind", LEAVES)
+@pytest.mark.parametrize("around", ["", "s/"])
+def test_each_attempt_of_a_checked_agent_is_an_activation(told: Told, kind: str, around: str) -> None:
+    checked = ag.validated(LEAVES[kind](), lambda text: text != "One.")
+    runner = told.of(ag.sequential("s", [checked]) if around else checked).runner
+    answers = iter(TEXTS if kind == "human" else [{"decisions": [{"type": "approve"}]}] * 2)
+    attempts = [f"{around}w", f"{around}w{{1}}"]
+
+    def check(*texts: str) -> None:
+        while runner.pending("t"):
+            told.invoke(answers=next(answers))
+        assert [*dict.fromkeys(each.address for each in runner.visits("t"))] == attempts
+        reports = [told(at) for at in attempts]
+        assert [each.values_after for each in reports] == [{"out": text} for text in texts]
+        assert [reports[0].said[0].text, reports[1].said[-1].text] == [*texts]
+        assert dict(reports[1].values_before) == {"out": "One."}
+        bars = {each.id: each for each in runner.timeline("t").bars}
+        ends = [(each.began, each.ended) for each in reports]
+        assert ends == [(each.began, each.ended) for each in (bars[f"0:{at}"] for at in attempts)]
+
+    told.invoke("Go.")
+    check("One.", "Two.")
+    told.rewind(attempts[1])
+    check("One.", "Three.")
 
 
 def test_each_visit_of_a_node_of_a_flat_graph_is_found_by_its_address() -> None:
