@@ -102,7 +102,7 @@ def existing(db: str) -> str:
     return db
 
 
-_STATUSES = ("running", "paused", "failed", "stopped", "done")
+_STATUSES = ("running", "paused", "failed", "stopped", "done", "unreadable")
 _json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON, a line for each thread."
 )
@@ -121,7 +121,7 @@ def threads(target: Target, status: str | None, db: str, as_json: bool) -> None:
     """List the threads of a file, those that began last first."""
     with _runner(target, db) as runner:
         for each in runner.threads(status):  # type: ignore[arg-type]
-            line = f"{each.thread_id}  {each.status}  {_time(each.updated)}"
+            line = f"{each.thread_id}  {each.status}  {each.error or _time(each.updated)}"
             click.echo(json.dumps(asdict(each)) if as_json else without_controls(line))
 
 

@@ -25,6 +25,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from inspect import signature
+from json import JSONDecodeError
 from threading import Lock
 from traceback import walk_tb
 from types import FrameType
@@ -38,7 +39,7 @@ from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.signal_handlers import is_of_a_handler
-from agentgraph.graph.strict_serializer import UnreadableError
+from agentgraph.graph.strict_serializer import MALFORMED, UnreadableError
 from agentgraph.safe_repr import reason
 
 _READS, _WRITES = ("get_tuple", "get_delta_channel_history"), ("put", "put_writes")
@@ -386,6 +387,8 @@ def advice_for(error: BaseException) -> str:
     """Return what to do about an exception of a saver."""
     if isinstance(error, UnreadableError):
         return error.advice
+    if isinstance(error, JSONDecodeError | UnicodeDecodeError):
+        return MALFORMED
     code = "_".join(str(getattr(error, "sqlite_errorname", "")).split("_")[:2])
     if code in _SQLITE_ADVICE:
         return _SQLITE_ADVICE[code]

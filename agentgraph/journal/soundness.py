@@ -6,14 +6,26 @@ somewhere in a run, and looks like the failure of an agent. The forms are made o
 values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, reduce
 from operator import itemgetter, or_
 from traceback import walk_tb
 from types import UnionType
-from typing import Annotated, Any, Literal, NotRequired, TypeAlias, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Literal,
+    NotRequired,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from langchain_core.messages import BaseMessage
 from langgraph.constants import START
@@ -22,11 +34,14 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, Valid
 from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
+from agentgraph.errors import AgentGraphError, SaverError
+from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.stamps import STAMP, EventOrder, Note, Stamp
 from agentgraph.graph.strict_serializer import UnreadableError, UnreadSnapshot
+from agentgraph.graph.sync_async import Calls
 from agentgraph.journal.saved import REQUESTS, Saved, parts_of
 from agentgraph.journal.schema import (
     CHANNELS,
@@ -38,6 +53,7 @@ from agentgraph.journal.schema import (
     Outline,
     RequestData,
 )
+from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.places import Tree
 
@@ -100,14 +116,41 @@ _CHANNEL_AND_VALUE = itemgetter(1, 2)
 _KIND = Note._fields.index("kind")
 _OTHER_FORMAT = "continue it with the version of agentgraph that saved it, or start a new thread"
 
-SENSELESS = (AssertionError, AttributeError, LookupError, TypeError, ValueError, NotImplementedError)
+_SENSELESS = (AssertionError, AttributeError, LookupError, TypeError, ValueError, NotImplementedError)
 """What is raised where one part of a thread does not fit another."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Reads = Callable[Concatenate[ThreadSaver, P], Calls[T]]
+"""A function that reads or writes a thread."""
 
 
 def unfit(error: BaseException) -> UnreadableError:
     """Return the error for stored values each of which is sound, but that do not fit together."""
     why = f"{type(error).__name__}: {reason(error)}"
     return UnreadableError(f"malformed: what is stored does not fit together ({why})")
+
+
+async def checked_read(reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs) -> T:
+    """Return the result of a function that reads a thread; it runs no code of users.
+
+    Raises:
+        SaverError: Each stored value is sound, but they do not fit together.
+    """
+    try:
+        return await reads(thread, *args, **more)
+    except AgentGraphError:
+        raise
+    except _SENSELESS as error:
+        if is_of_a_handler(error):
+            raise
+        raise saver_error(unfit(error), thread.saver, thread.thread_id) from error
+
+
+def is_unreadable(error: SaverError) -> bool:
+    """Return whether what a saver stores is at fault, and the saver has not failed."""
+    return isinstance(error.__cause__, (UnreadableError, *_SENSELESS))
 
 
 def is_met_by_langgraph(error: BaseException) -> bool:
@@ -117,7 +160,7 @@ def is_met_by_langgraph(error: BaseException) -> bool:
     """
     *_, (frame, _) = [(None, 0), *walk_tb(error.__traceback__)]
     module = str(frame.f_globals.get("__name__", "")) if frame else ""
-    return isinstance(error, SENSELESS) and module.startswith(("langgraph.", "langchain_core."))
+    return isinstance(error, _SENSELESS) and module.startswith(("langgraph.", "langchain_core."))
 
 
 def check_sound(tree: Tree, saved: Saved) -> None:

@@ -24,6 +24,8 @@ class State(StrEnum):
 
 Status = Literal["new", "running", "paused", "failed", "stopped", "done"]
 """The status of a thread; a "new" one has nothing saved."""
+ListedStatus = Literal[Status, "unreadable"]
+"""The same, and that of a thread in a list that this version of agentgraph cannot read."""
 ActivationStatus = Literal["running", "asks", "failed", "done", "stopped"]
 BarState = Literal["done", "running", "asks", "failed", "stopped", "void"]
 ToolStatus = Literal["done", "failed", "waits"]

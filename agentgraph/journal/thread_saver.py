@@ -176,10 +176,11 @@ class ThreadSaver:
             began = dict(await self._result(call))
         else:
             for metadata in _FIRST:
-                for saved in await self._listed(None, filter=metadata):
-                    own = saved.config["configurable"]
+                call = list_checkpoints(self.saver, None, filter=metadata)
+                for each in await self._result(call, is_checked=False):  # one may be malformed
+                    own = each.config["configurable"]
                     if not own.get("checkpoint_ns"):
-                        began.setdefault(str(own["thread_id"]), str(saved.id))
+                        began.setdefault(str(own["thread_id"]), str(own["checkpoint_id"]))
         return sorted(began, key=began.__getitem__, reverse=True)
 
     async def kept_namespaces(self) -> list[str]:
@@ -241,8 +242,8 @@ class ThreadSaver:
     def _called(self, owner: object, method: str, *arguments: object) -> Calls[Any]:
         return self._result(Call(getattr(owner, method), getattr(owner, f"a{method}"), arguments))
 
-    async def _result(self, call: Call) -> Any:
-        """Return the result of a call; checkpoints in it are checked.
+    async def _result(self, call: Call, *, is_checked: bool = True) -> Any:
+        """Return the result of a call; checkpoints in it are checked, if they are to be.
 
         A call is made again while a run writes what it reads: in memory that is an error of Python's.
 
@@ -253,6 +254,8 @@ class ThreadSaver:
         while True:
             try:
                 result = await call
+                if not is_checked:
+                    return result
                 if isinstance(result, list):
                     return [*map(self._sound, result)]
                 return self._sound(result)

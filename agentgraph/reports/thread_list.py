@@ -16,9 +16,10 @@ from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.lines import known_thread
 from agentgraph.journal.pending import pending_at
 from agentgraph.journal.saved import Saved, error_in, is_stop
-from agentgraph.journal.states import STATUS, State, Status
+from agentgraph.journal.soundness import checked_read, is_unreadable
+from agentgraph.journal.states import STATUS, ListedStatus, State, Status
 from agentgraph.journal.thread_saver import ThreadSaver
-from agentgraph.safe_repr import shown
+from agentgraph.safe_repr import reason, shown
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,20 @@ class ThreadSummary:
 
     Attributes:
         thread_id: The id.
-        status: As in `Thread`.
-        updated: When its saver last stored a step of it, in seconds since 1970.
+        status: As in `Thread`; or "unreadable", if what is stored is damaged, of another version of
+            agentgraph, or of types that may not be read.
+        updated: When its saver last stored a step of it, in seconds since 1970; 0 if it is unreadable.
+        error: Why it is unreadable, and what to do; None for others.
     """
 
     thread_id: str
-    status: Status
+    status: ListedStatus
     updated: float
+    error: str | None = None
 
 
 async def threads(
-    saver: ThreadSaver, status: Status | None, running: Mapping[str, float]
+    saver: ThreadSaver, status: ListedStatus | None, running: Mapping[str, float]
 ) -> list[ThreadSummary]:
     """Return the threads of a status, or all for None; those that began last first.
 
@@ -49,8 +53,8 @@ async def threads(
     Raises:
         AgentGraphError: There is no such status.
     """
-    if status not in (None, *get_args(Status)):
-        known = ", ".join(map(repr, get_args(Status)))
+    if status not in (None, *get_args(ListedStatus)):
+        known = ", ".join(map(repr, get_args(ListedStatus)))
         raise AgentGraphError(f"status={shown(status)} is not a status of threads; use one of {known}")
     saved = await saver.thread_ids()
     summaries = [
@@ -59,7 +63,7 @@ async def threads(
         if thread_id not in saved and status in (None, "running")
     ]
     for thread_id in saved:
-        each = await _summary(saver.of(thread_id))
+        each = await _listed(saver.of(thread_id))
         if each is not None and status in (None, each.status):
             summaries.append(each)
     return summaries
@@ -69,23 +73,36 @@ async def status_of(saver: ThreadSaver) -> Status:
     """Return the status of a thread, whichever tree ran it."""
     if await saver.checkpoint() is None:
         return "running" if await saver.is_running() else "new"
-    summary = await _summary(saver)
-    return summary.status if summary else "new"
+    standing = await _standing(saver)
+    return standing[0] if standing else "new"
 
 
-async def _summary(saver: ThreadSaver) -> ThreadSummary | None:
-    """Return a thread in a list, whichever tree ran it; None if no tree did."""
+async def _listed(saver: ThreadSaver) -> ThreadSummary | None:
+    """Return a thread in a list, also one that cannot be read: its error is not that of the list."""
+    try:
+        standing = await checked_read(_standing, saver)
+    except SaverError as error:
+        if not is_unreadable(error):
+            raise
+        return ThreadSummary(saver.thread_id, "unreadable", 0.0, reason(error))
+    return ThreadSummary(saver.thread_id, *standing) if standing else None
+
+
+async def _standing(saver: ThreadSaver) -> tuple[Status, float] | None:
+    """Return the status of a thread, whichever tree ran it, and when its latest step was saved.
+
+    None if no tree ran it, or it is gone.
+    """
     is_running = await saver.is_running()
-    saved = await known_thread(saver)
-    if saved.position is None:
+    saved = await saver.checkpoint()
+    if saved is None or saved.position is None:
         return None
     try:
         await opened(saver, saved)
         asks = bool(await pending_at(saver, saved))
     except ThreadError:  # another tree ran it, or it is a copy that was cut short
         asks = any(INTERRUPT in writes for writes in saved.writes.values())
-    status = status_at(saved, asks=asks, is_running=is_running)
-    return ThreadSummary(saver.thread_id, status, saved.time)
+    return status_at(saved, asks=asks, is_running=is_running), saved.time
 
 
 def status_at(saved: Saved, *, asks: bool, is_running: bool) -> Status:

@@ -5,7 +5,7 @@ How a call begins that may be a turn or a resume: `invoke` and `watch`.
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
@@ -13,13 +13,12 @@ from langgraph.types import Command
 from agentgraph.agents.limits import Limits, check_limits
 from agentgraph.agents.middleware import Mode
 from agentgraph.errors import AgentGraphError
-from agentgraph.graph.guarded_saver import GuardedSaver, Order, saver_error
+from agentgraph.graph.guarded_saver import GuardedSaver, Order
 from agentgraph.graph.internals import SAVER
 from agentgraph.graph.nodes.emitter import EMITTED_BEFORE, Before
 from agentgraph.graph.nodes.spending import LIMITS
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.outside import await_outside, call_outside
-from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
 from agentgraph.journal.continuation import Continuation, continuation
@@ -27,7 +26,7 @@ from agentgraph.journal.locks import ThreadLock
 from agentgraph.journal.pending import UNANSWERED, Resumption, names_of, pending, resumption
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.savers.opening import saver_fault
-from agentgraph.journal.soundness import SENSELESS, check_sound, unfit
+from agentgraph.journal.soundness import P, Reads, T, check_sound, checked_read
 from agentgraph.journal.thread_config import checked_id
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import nearest, shown
@@ -98,12 +97,6 @@ def beginning(
     if thread_id is None and thread_in(config) is None:
         raise AgentGraphError("there is nothing to run; pass messages, or a thread_id to resume")
     return Resume(answers, values), thread
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Reads = Callable[Concatenate[ThreadSaver, P], Calls[T]]
-"""A function that reads or writes a thread."""
 
 
 class RunOptions(NamedTuple):
@@ -218,7 +211,7 @@ class Engine:
     async def _followed(self, thread: ThreadSaver, after: str | None) -> Following:
         """Return a generator of what happens on a thread, after the checks of its start."""
         _, thread = await self.for_thread(thread)
-        await self._checked(check_follow, thread, after)
+        await checked_read(check_follow, thread, after)
         return followed(thread, after)
 
     async def _execution(
@@ -229,23 +222,23 @@ class Engine:
         if engine is not self:
             return await engine._execution(thread, begin, how, active_run, mode)
         is_turn, own = isinstance(begin, NewTurn), getattr(begin, "request", None)
-        await self._checked(active_run.read_requests, thread, begins_turn=is_turn, own=own)
+        await checked_read(active_run.read_requests, thread, begins_turn=is_turn, own=own)
         if isinstance(begin, RewindArguments):
             return await self._rewinding(thread, begin, how, active_run, mode)
         graph_input: object
         if isinstance(begin, NewTurn):
             waiting, given = active_run.waiting, begin[:3]
-            graph_input = await self._checked(new_turn, thread, *given, waiting)
+            graph_input = await checked_read(new_turn, thread, *given, waiting)
         else:
-            graph_input = await self._checked(resumption, thread, *begin)
+            graph_input = await checked_read(resumption, thread, *begin)
         resumed = graph_input if isinstance(graph_input, Resumption) else None
         graph_input = resumed.command if resumed else graph_input
         if self.reducers.fields:
             await _check_types(thread, self.reducers, graph_input)
             await _check_known(thread, self.reducers, how.values)
-        on = await self._checked(continuation, thread, graph_input)
+        on = await checked_read(continuation, thread, graph_input)
         if on.rewound is not None:
-            await self._checked(put_missing_states, thread, on.rewound)
+            await checked_read(put_missing_states, thread, on.rewound)
         saver = self._guarded(thread)
         execution = Execution(thread, saver, how.on_part, active_run)
         graph_input = resumed.rest if resumed else graph_input
@@ -270,13 +263,13 @@ class Engine:
         if self.reducers.fields and back.values:
             await _check_types(thread, self.reducers, {"values": back.values})
             await _check_known(thread, self.reducers, back.values)
-        prepared = await self._checked(new_line, thread, back)
+        prepared = await checked_read(new_line, thread, back)
         saver = self._guarded(thread)
         self._options(thread.thread_id, how, saver, (0, ()))  # refused before anything is written
 
         async def enter(execution: Execution) -> None:
             await commit(thread, prepared.copies, prepared.states)
-            on = await self._checked(continuation, thread, None)
+            on = await checked_read(continuation, thread, None)
             execution.begin(self._stream(execution, None, on, how, saver, mode), on)
 
         execution = Execution(thread, saver, how.on_part, active_run, enter)
@@ -299,8 +292,8 @@ class Engine:
             answers = {key: later.pop(key) for key in [*later] if key in names}
             if not answers:
                 return False
-            resumed: Any = await self._checked(resumption, thread, answers, None)
-            on = await self._checked(continuation, thread, resumed.command)
+            resumed: Any = await checked_read(resumption, thread, answers, None)
+            on = await checked_read(continuation, thread, resumed.command)
             stream = self._stream(execution, resumed.rest, on, how, saver, mode)
             execution.begin(stream, on, [*resumed.answers.values()])
             return True
@@ -407,7 +400,7 @@ class Engine:
     ) -> T:
         """Return the result of a function that reads a thread, with the tree's names that it knows."""
         _, thread = await self.for_thread(thread)
-        return await self._checked(reads, thread, *args, **more)
+        return await checked_read(reads, thread, *args, **more)
 
     async def for_thread(self, thread: ThreadSaver) -> "tuple[Engine, ThreadSaver]":
         """Return the engine for a thread, by the names that it has for agents; and the thread in it."""
@@ -422,23 +415,6 @@ class Engine:
         """Return a thread, in the engine's saver or another one."""
         check = partial(check_sound, self.tree)
         return ThreadSaver(self.tree, self.graph, saver or self.saver, check, thread_id, self._paths)
-
-    async def _checked(
-        self, reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs
-    ) -> T:
-        """Return the result of a function that reads a thread; it runs no code of users.
-
-        Raises:
-            SaverError: Each stored value is sound, but they do not fit together.
-        """
-        try:
-            return await reads(thread, *args, **more)
-        except AgentGraphError:
-            raise
-        except SENSELESS as error:
-            if is_of_a_handler(error):
-                raise
-            raise saver_error(unfit(error), self.saver, thread.thread_id) from error
 
 
 async def _check_types(saver: ThreadSaver, reducers: Reducers, graph_input: object) -> None:

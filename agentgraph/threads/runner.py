@@ -22,7 +22,7 @@ from agentgraph.graph.values import declared
 from agentgraph.journal.pending import UNANSWERED
 from agentgraph.journal.replay import replayed
 from agentgraph.journal.savers.opening import open_saver
-from agentgraph.journal.states import Status
+from agentgraph.journal.states import ListedStatus
 from agentgraph.journal.steps import Visit
 from agentgraph.reports.activations import ActivationReport, activation
 from agentgraph.reports.comparison import Difference, Lines, compared
@@ -577,11 +577,14 @@ class Runner:
         """
         return self.engine.read(thread, thread_id, self.engine.reducers)
 
-    def threads(self, status: Status | None = None) -> list[ThreadSummary]:
+    def threads(self, status: ListedStatus | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, those that began last first.
 
+        One that cannot be read, such as one of another version of agentgraph, is "unreadable" and says
+        why; the others are listed as ever.
+
         Args:
-            status: Only threads with this status; see `Thread`.
+            status: Only threads with this status; see `ThreadSummary`.
 
         Raises:
             AgentGraphError: There is no such status, or the saver supports async calls only.
@@ -988,7 +991,7 @@ class Runner:
         """Return what is on a thread, as `thread` does."""
         return await self.engine.aread(thread, thread_id, self.engine.reducers)
 
-    async def athreads(self, status: Status | None = None) -> list[ThreadSummary]:
+    async def athreads(self, status: ListedStatus | None = None) -> list[ThreadSummary]:
         """Return the threads of the saver, as `threads` does."""
         return await self.engine.aread(threads, _ANY, status, start_times(self.saver))
 

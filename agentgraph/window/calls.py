@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError, SaverError, ThreadError
 from agentgraph.events.json_forms import JsonObject
-from agentgraph.journal.states import Status
+from agentgraph.journal.states import ListedStatus
 from agentgraph.reports.overview import Overview, ThreadIds, lines, overview_of, thread_ids, version_of
 from agentgraph.safe_repr import shown
 from agentgraph.threads.live.active_run import active_run_on
@@ -103,7 +103,9 @@ class Window:
             "has_changed": self._source is not None and self._source.has_changed(),
         }
 
-    def threads(self, search: str = "", limit: int = 50, status: Status | None = None) -> JsonObject:
+    def threads(
+        self, search: str = "", limit: int = 50, status: ListedStatus | None = None
+    ) -> JsonObject:
         """Return the threads, those that began last first.
 
         Without a word to search for, and of any status, only those that are returned are read.
@@ -125,7 +127,7 @@ class Window:
         return {"threads": rows, "total": len(ids) if is_all else total}
 
     def _rows(
-        self, ids: Sequence[str], search: str, status: Status | None, limit: int
+        self, ids: Sequence[str], search: str, status: ListedStatus | None, limit: int
     ) -> Iterator[JsonObject]:
         """Yield the threads that fit, as rows; no more than `limit` where all fit."""
         count = 0

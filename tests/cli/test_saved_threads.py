@@ -2,6 +2,8 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 
 import ormsgpack
 import pytest
@@ -49,6 +51,21 @@ def test_threads_are_listed_shown_copied_and_deleted(command: Commands) -> None:
         assert refused.code == REFUSED
         assert "thread 'two' is not known to this saver" in refused.err
     assert "thread 'three' exists already" in command("copy", "agents.py:asking", "one", "three").err
+
+
+def test_a_thread_that_cannot_be_read_is_listed_with_what_to_do(command: Commands) -> None:
+    for name in ("one", "two"):
+        command("run", "agents.py:asking", "Go.", "--thread", name, "--no-input")
+    with closing(sqlite3.connect(command.folder / "agentgraph.db")) as file, file:
+        file.execute("UPDATE checkpoints SET checkpoint = x'c1' WHERE thread_id = 'two'")
+    listed = command("threads", "agents.py:asking")
+    assert listed.code == 0
+    assert listed.lines[0].startswith("two  unreadable  thread 'two': its saver FileSaver, the file ")
+    assert "delete the thread" in listed.lines[0]
+    assert listed.lines[1].startswith("one  paused  2")
+    [found] = command("threads", "agents.py:asking", "--status", "unreadable", "--json").lines
+    assert json.loads(found).keys() == {"thread_id", "status", "updated", "error"}
+    assert len(command("threads", "agents.py:asking", "--status", "paused").lines) == 1
 
 
 def test_a_thread_goes_back_to_what_it_has_visited(command: Commands) -> None:
@@ -102,7 +119,7 @@ def test_a_file_that_is_not_there_is_refused(command: Commands) -> None:
         assert f"{why}; name the file" in command("threads", "agents.py:asking", "--db", db).err
 
 
-THREAD = ("threads", "show one", "events one", "resume one", "run Go. --thread one", "copy one two")
+THREAD = ("show one", "events one", "resume one", "run Go. --thread one", "copy one two")
 
 
 @pytest.mark.parametrize("line", THREAD)
@@ -115,6 +132,7 @@ def test_no_command_runs_code_of_a_strangers_file(command: Commands, line: str) 
     refused = command(name, "agents.py:asking", *rest)
     assert (refused.code, refused.out) == (REFUSED, "")
     assert "objects of os.mkdir are not read from files unless that is allowed" in refused.err
+    assert "one  unreadable  thread 'one': " in command("threads", "agents.py:asking").out
     assert not (command.folder / "made").exists()
     assert command("delete", "agents.py:asking", "one").code == 0
 

@@ -63,7 +63,23 @@ def test_every_call_gives_a_result_or_an_error_of_ours(name: str, whole: Path, t
             raise
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
     assert outcomes.keys() <= {"result", "SaverError", "PendingInterruptError", "UnknownInterruptError"}
-    assert name == "delete" or outcomes["SaverError"]
+    assert name in ("threads", "delete") or outcomes["SaverError"]
+
+
+def test_a_damaged_thread_is_listed_as_such_beside_the_others(drive: Drive, tmp_path: Path) -> None:
+    for thread in "ut":
+        with ag.Runner(tree(), checkpointer=tmp_path / "x.db") as runner:
+            runner.invoke("Go.", thread_id=thread)
+    found: set[str] = set()
+    for seed in range(EXAMPLES):
+        path = Path(shutil.copy(tmp_path / "x.db", tmp_path / f"{seed}.db"))
+        damage(path, seed)
+        damaged, other = call_on(drive, path, tree(), "threads")
+        assert (damaged.thread_id, other.thread_id, other.status) == ("t", "u", "paused")
+        assert (damaged.status == "unreadable") == (damaged.error is not None), damaged
+        assert "try again" not in (damaged.error or "")
+        found.add(damaged.status)
+    assert found >= {"paused", "unreadable"}
 
 
 def test_a_version_in_a_lane_that_is_no_number_is_malformed(
@@ -128,6 +144,6 @@ def test_a_position_of_another_form_is_found(drive: Drive, tmp_path: Path, posit
         assert saved is not None
         saved.checkpoint["channel_values"]["position"] = position
         saver.put(saved.parent_config or config, saved.checkpoint, saved.metadata, {})
-    for name in ("pending", "resume", "events", "thread", "threads"):
+    for name in ("pending", "resume", "events", "thread"):
         with pytest.raises(ag.SaverError, match="malformed: the position of an agent"):
             call_on(drive, path, agent, name)

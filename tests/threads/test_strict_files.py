@@ -121,6 +121,10 @@ def test_no_call_on_a_strangers_file_runs_its_code(
     rewrite(path, table, with_payload(table, made))
     if name == "delete":
         call_on(drive, path, TREE, name)
+    elif name == "threads":
+        [summary] = call_on(drive, path, TREE, name)
+        assert summary.status == "unreadable"
+        assert "objects of os.mkdir are not read" in summary.error
     else:
         with pytest.raises(ag.SaverError, match=r"objects of os\.mkdir are not read") as caught:
             call_on(drive, path, TREE, name)

@@ -10,6 +10,7 @@ import pytest
 from helpers import Async, Drive, Sync, asks, fails, says
 from helpers.databases import Databases, saver_at
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
@@ -151,6 +152,73 @@ def test_a_thread_whose_only_run_saved_a_snapshot_at_its_exit_is_listed(tmp_path
         graph.invoke({"messages": []}, {**config("t"), "recursion_limit": 2000}, durability="exit")
         assert len([*saver.list(None)]) in (1, 2)
         assert [each.thread_id for each in ag.Runner(tree, checkpointer=saver).threads()] == ["t"]
+
+
+def old(saver: Any) -> tuple[Any, ...]:
+    """Return the arguments of `put` for a thread "old" that has the form of another version."""
+    saved = saver.get_tuple(config("done"))
+    values = dict(saved.checkpoint["channel_values"])
+    tree = values["position"]["tree"].partition(".")[2]
+    checkpoint = saved.checkpoint | {"id": str(uuid6())}
+    checkpoint["channel_values"] = {"position": {**values["position"], "tree": tree}}
+    checkpoint["channel_versions"] = versions = {"position": "1"}
+    at = {"configurable": {"thread_id": "old", "checkpoint_ns": ""}}
+    return at, checkpoint, {"source": "input", "step": -1}, versions
+
+
+def listed_with_old(kind: str, place: Any, *status: Any) -> list[ag.ThreadSummary]:
+    with opened(kind, place) as saver:
+        ran(saver, "sync")
+        saver.put(*old(saver))
+        return ag.Runner(says("x"), checkpointer=saver).threads(*status)
+
+
+async def alisted_with_old(kind: str, place: Any, *status: Any) -> list[ag.ThreadSummary]:
+    async with aopened(kind, place) as saver:
+        await aran(saver, "sync")
+        await saver.aput(*await asyncio.to_thread(old, saver))
+        return await ag.Runner(says("x"), checkpointer=saver).athreads(*status)
+
+
+@pytest.mark.parametrize("drive", [Sync, Async])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_thread_of_another_version_is_listed_beside_the_others(
+    kind: str, drive: Drive, tmp_path: Path, databases: Databases
+) -> None:
+    place = databases.make() if kind in ("database", "PostgreSQL") else tmp_path / "threads.db"
+    if drive is Sync:
+        every = listed_with_old(kind, place)
+    else:
+        every = asyncio.run(alisted_with_old(kind, place))
+    unreadable, *others = every
+    assert [(each.thread_id, each.status, each.error) for each in others] == [
+        (name, name, None) for name in ("failed", "paused", "done")
+    ]
+    assert (unreadable.thread_id, unreadable.status, unreadable.updated) == ("old", "unreadable", 0.0)
+    assert unreadable.error is not None
+    assert "saved in another form than this version of agentgraph reads" in unreadable.error
+    assert "continue it with the version of agentgraph that saved it" in unreadable.error
+
+
+@pytest.mark.parametrize("saver", [InMemorySaver, Unknown])
+def test_lists_and_windows_say_which_threads_cannot_be_read(saver: Any) -> None:
+    made = saver()
+    ran(made, "sync")
+    made.put(*old(made))
+    runner = ag.Runner(TREES["done"](), checkpointer=made)
+    window = Window(runner, "threads")
+    for status in (None, "unreadable", "paused"):
+        rows = window.call("threads", {"status": status})["threads"]
+        every = [(each.thread_id, each.status, each.error) for each in runner.threads(status)]
+        assert [(row["thread_id"], row["status"], row["error"]) for row in rows] == every
+    assert [each.thread_id for each in runner.threads("unreadable")] == ["old"]
+
+
+def test_a_list_fails_if_the_saver_does(tmp_path: Path) -> None:
+    with saver_at(tmp_path / "threads.db") as saver:
+        ran(saver, "sync")
+    with pytest.raises(ag.SaverError, match="use the runner while its saver is open"):
+        ag.Runner(says("x"), checkpointer=saver).threads()
 
 
 def test_the_window_lists_them_too(tmp_path: Path) -> None:
