@@ -53,7 +53,7 @@ def visible(
     me: str,
     my_address: str,
     path_of: PathOf,
-    under_way: int = 0,
+    own_count: int = 0,
     *,
     is_open: bool = False,
     inner_names: Mapping[str, Collection[str]] = MappingProxyType({}),
@@ -68,7 +68,7 @@ def visible(
         me: The agent's name.
         my_address: Its address.
         path_of: Returns the run path of an address at which a message was said.
-        under_way: How many messages at the end are of this activation: its calls and results so far,
+        own_count: How many messages at the end are of this activation: its calls and results so far,
             which the agent sees whatever the policy chooses.
         is_open: Whether calls of this activation may have no results yet.
         inner_names: For each agent that is a graph laid flat: the names of its nodes.
@@ -81,7 +81,7 @@ def visible(
             me,
             my_address,
             path_of,
-            under_way,
+            own_count,
             is_open=is_open,
             inner_names=inner_names,
             shorten=shorten,
@@ -90,7 +90,7 @@ def visible(
         return fitting(seen, policy.max_tokens, policy.token_counter) if is_cut else seen
     if policy is unchanged:
         return list(messages)
-    before = len(messages) - under_way
+    before = len(messages) - own_count
     entries = [Entry(m, agent_of(m, inner_names), address_of(m), path_of) for m in messages[:before]]
     entries = entries if shorten is None else shorten(entries)
     if callable(policy):

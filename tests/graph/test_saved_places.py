@@ -110,8 +110,8 @@ FIELDS: dict[str, dict[str, str]] = {
 NOT_SAVED = {"Chosen", "_State", "RunArguments", "_Checkpoint", "_Metadata", "_Parts"}
 """Forms of calls, and of what savers return."""
 SAVING: dict[str, str] = {
-    "graph.chat.call_attempts.Attempts._keep": FAILURES,
-    "graph.chat.tool_call.RunningCall.keep_failure": TOOLS,
+    "graph.chat.call_attempts.Attempts._save": FAILURES,
+    "graph.chat.tool_call.RunningCall.save_failure": TOOLS,
     "graph.foreign.graph_node": MESSAGES,
     "graph.nodes.run_calls": RUNS,
     "graph.nodes.saved_calls": RUNS,

@@ -177,7 +177,7 @@ class BuiltAgent:
     def end(self, activation: Activation, how: ChatEnding, step: Step | None) -> None:
         """End the activation."""
         if "leaving" in how:
-            activation.leave(how["leaving"])
+            activation.leave_tree(how["leaving"])
         elif "target" in how:
             is_granted = how.get("granted", False)
             activation.transfer(how["target"], task=how.get("task"), is_granted=is_granted)
@@ -278,7 +278,7 @@ def _may_command(tool: object) -> bool:
 
 def _last_text(activation: Activation, step: Step) -> str:
     """Return the text of the last message of the activation, including those of this step."""
-    new, at = activation.output.said_ids, activation.address
+    new, at = activation.output.message_ids, activation.address
     mine = (m for m in reversed(step.messages) if address_of(m) == at or m.id in new)
     return next((str(m.text) for m in mine if m.type in ("ai", "tool")), "")
 

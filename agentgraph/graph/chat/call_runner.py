@@ -53,7 +53,7 @@ from agentgraph.graph.internals import RESUME_MAP, RESUMING
 from agentgraph.graph.nodes.activation import without_place
 from agentgraph.graph.nodes.asking import asked
 from agentgraph.graph.nodes.callers import CALLER
-from agentgraph.graph.nodes.calling import keep_loop, run_coroutine, run_off_loop
+from agentgraph.graph.nodes.calling import remember_loop, run_coroutine, run_off_loop
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.emitter import Writer, with_writer
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text
@@ -325,7 +325,7 @@ class ActingTool:
         """Call the tool on the event loop."""
         running = RUNNING.get()
         running.restart()
-        keep_loop()
+        remember_loop()
         with stoppable(is_thread=True):
             call = self._with_context(call, running) if self._contexts else call
             if running.recorder is None:

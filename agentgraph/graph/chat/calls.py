@@ -74,7 +74,7 @@ def _renumbered(content: Any, calls: Sequence[Any], ids: Sequence[str]) -> Any:
 def messages_with_calls(view: View) -> int:
     """Return how many messages with calls an activation has said before the step at hand."""
     turn, count = view.state.clock.turn, 0
-    for message in reversed(view.written_here):
+    for message in reversed(view.lane_messages):
         stamp = stamp_in(message.response_metadata)
         if stamp is None:
             continue
@@ -149,7 +149,7 @@ def without_calls(message: AIMessage) -> AIMessage:
 
 def last_message(view: View) -> AIMessage:
     """Return the message with the calls to run: the agent's last one in this activation."""
-    for message in reversed(view.written_here):
+    for message in reversed(view.lane_messages):
         if isinstance(message, AIMessage) and address_of(message) == view.address:
             return message
     raise AgentGraphError(
@@ -173,7 +173,7 @@ def before_calls(view: View, messages: Sequence[BaseMessage]) -> list[BaseMessag
 def open_calls(view: View) -> list[OpenCall]:
     """Return the calls that have no result yet, in their order."""
     message = last_message(view)
-    results = results_after(message, view.written_here)
+    results = results_after(message, view.lane_messages)
     first = view.progress.get("tool_calls", 0)
     calls, now = [], view.node_context.renamed_tools
     for number, call in enumerate(calls_of(message), first):

@@ -30,7 +30,7 @@ from agentgraph.graph.chat.step import Step, in_config, is_update
 from agentgraph.graph.lane_position import ChatEnding, SavedAnswer
 from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.asking import settled
+from agentgraph.graph.nodes.asking import awaited
 from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.graph.nodes.swarm import active_of, enter_active
 from agentgraph.graph.paired_calls import call_id, calls_of
@@ -240,7 +240,7 @@ class ModelNode(ChatNode):
         """Return a reply with its stamp and unique ids, without calls if it must not have any."""
         activation, answer_format = asking.activation, asking.answer_format
         replies, content = activation.output.replies, asking.reply and asking.reply.content
-        if replies is not None and reply.content != content and replies.has_given(str(reply.id)):
+        if replies is not None and reply.content != content and replies.has_assigned(str(reply.id)):
             reply = renamed(reply, str(uuid4()))  # middleware gave another message in its place
         if calls_of(reply):
             reply = with_saved_calls(reply, serializer_of(activation.config))
@@ -325,7 +325,7 @@ class HookNode(ChatNode):
         Raises:
             InvalidOutputError: It is none.
         """
-        returned = await settled(activation.address, "middleware", self.hook, returned)
+        returned = await awaited(activation.address, "middleware", self.hook, returned)
         if not is_update(returned):
             middleware, _, hook = self.hook.rpartition(".")
             raise InvalidOutputError(

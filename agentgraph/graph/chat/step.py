@@ -261,7 +261,7 @@ class Step:
             return
         visible = [now.get(each.id, each) for each in self._visible if each.id not in gone]
         self.messages = [now.get(each.id, each) for each in self.messages]
-        self.edits = edits_between(visible, self.messages, self._activation.output.said_ids)
+        self.edits = edits_between(visible, self.messages, self._activation.output.message_ids)
 
     def _changed(self, known: Mapping[str | None, BaseMessage]) -> list[BaseMessage]:
         """Return the messages that are not as they were, removals first."""
@@ -285,7 +285,7 @@ class Step:
             named = "what the middleware made of the messages"
             change = self._activation.output.saved(named, change)
         if not self._written and not self._forgotten:
-            self._activation.output.keep_middleware(change, None)
+            self._activation.output.write_middleware(change, None)
             return {}
         channels = self._channels.own
         written = {key: self.own[key] for key in sorted(self._written)}
@@ -295,7 +295,7 @@ class Step:
             change["state"] = state
         untracked = {k: v for k, v in self.own.items() if isinstance(channels[k], UntrackedValue)}
         is_new = not untracked.keys().isdisjoint(written)
-        self._activation.output.keep_middleware(change, untracked if is_new else None)
+        self._activation.output.write_middleware(change, untracked if is_new else None)
         return {k: v for k, v in written.items() if isinstance(channels[k], EphemeralValue)}
 
     def _merge_messages(self, value: object) -> None:

@@ -211,7 +211,7 @@ class FlatNode(TalkNode):
     def _write_text(self, activation: Activation) -> None:
         """Write the last text of the activation under the agent's `output_key`."""
         text = activation.output.last_text()
-        if text is None and (before := activation.view.said_before()):
+        if text is None and (before := activation.view.earlier_messages()):
             text = str(before[-1].text)
         if self.agent.output_key and text is not None:
             activation.output.set_values({self.agent.output_key: text})

@@ -296,7 +296,9 @@ class _Run:
         self.kept_state: KeptState | None = None
         self._run = str(uuid4())
         seen = activation.view.state.messages
-        users = [m for m in activation.view.written_here if m.type == "human" and address_of(m) is None]
+        users = [
+            m for m in activation.view.lane_messages if m.type == "human" and address_of(m) is None
+        ]
         last = before.log if before else None
         self.log: MessageLog = last or MessageLog(activation.address, known, users, seen)
         self.log.is_taken = activation.output.is_known if is_far else activation.output.is_taken

@@ -110,7 +110,7 @@ class GraphReplies(Replies):
         """Give a result another id than its own if another message has that."""
         if (
             self._known.get(own, message) is not message
-            or self.has_given(own)
+            or self.has_assigned(own)
             or any(own in (m.id, m.response_metadata.get(PROVIDER_ID)) for m in self._messages)
         ):
             message.response_metadata = {PROVIDER_ID: own, **message.response_metadata}

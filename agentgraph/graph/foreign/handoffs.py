@@ -281,7 +281,7 @@ def end_by_command(activation: Activation, handoff: Handoff, inner: Container[st
         Whether it leads elsewhere; else the agent has only ended.
     """
     if handoff.leaving is not None:
-        activation.leave(handoff.leaving)
+        activation.leave_tree(handoff.leaving)
     elif handoff.target is not None:
         activation.output.set_values({k: v for k, v in handoff.values.items() if k not in inner})
         activation.transfer(handoff.target, task=handoff.task)
@@ -294,7 +294,7 @@ def end_by_command(activation: Activation, handoff: Handoff, inner: Container[st
 def _write(activation: Activation, values: Mapping[str, object]) -> None:
     """Write values of the run that a command gives, and emit them."""
     if values:
-        activation.output.give_values(values)
+        activation.output.emit_values(values)
 
 
 def leaving_for(

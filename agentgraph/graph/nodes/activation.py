@@ -26,7 +26,7 @@ from agentgraph.graph.nodes.metering import Meter
 from agentgraph.graph.nodes.output import Output
 from agentgraph.graph.nodes.spending import Ledger
 from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.graph.nodes.tasks import begun, lasting
+from agentgraph.graph.nodes.tasks import lasting, new_task
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.open_types import Cache
 from agentgraph.graph.stamps import STAMP, Entry, Note
@@ -42,7 +42,7 @@ ADDRESS, TURN = "agent_address", "agent_turn"
 """The keys of the metadata of a config by which middleware finds where it is."""
 
 
-class LeftTree(ParentCommand):
+class TreeExit(ParentCommand):
     """Raised where the run leaves the tree for another node of the graph that the tree is in."""
 
 
@@ -174,12 +174,12 @@ class Activation:
         namespace = self.node_config["configurable"].get("checkpoint_ns", "")
         return not self.node_context.is_inner and "|" in namespace
 
-    def leave(self, leaving: Leaving) -> None:
+    def leave_tree(self, leaving: Leaving) -> None:
         """End the tree, for another node of the graph that it is in, once this step is saved."""
         self.output.emit_note("transfer_to", leaving["goto"])
         self.continue_at(self.node_context.place.node, border=Boundary(leaving=leaving, given=[]))
 
-    def _left(self, leaving: Leaving) -> LeftTree:
+    def _exit_of(self, leaving: Leaving) -> TreeExit:
         """Return what ends the tree: a command with what it said."""
         seen = self.view.state
         said = {"messages": list(seen.messages), "values": dict(seen.values)}
@@ -187,7 +187,7 @@ class Activation:
         goto: Any = leaving["goto"]
         if "sent" in leaving:
             goto = Send(goto, leaving["sent"][0])
-        return LeftTree(Command(graph=Command.PARENT, goto=goto, update=update))
+        return TreeExit(Command(graph=Command.PARENT, goto=goto, update=update))
 
     @property
     def begins_visit(self) -> bool:
@@ -205,7 +205,7 @@ class Activation:
 
     def uncount_transfer(self) -> None:
         """Take back a transfer that was counted, and is not made."""
-        self._metered().give_back("transfers")
+        self._metered().untake("transfers")
 
     async def read_lanes(self) -> None:
         """Count what the lanes of this step spent before a resume."""
@@ -256,7 +256,7 @@ class Activation:
     async def awaited_update(self) -> Update:
         """Return the update of the node, as `update` does; async runs await functions at the end."""
         if self._next is None and self.node_context.has_boundary:
-            self._raise_what_ended()
+            self._raise_refusal()
             self._written = self.output.writes
             if self._written and self.node_context.reducers.fields:
                 self.output.merge_values()
@@ -271,12 +271,12 @@ class Activation:
         Raises:
             BaseException: A function called at the end of this activation failed, in this step or the
                 step before.
-            LeftTree: The run leaves the tree.
+            TreeExit: The run leaves the tree.
         """
         output, seen = self.output, self.view.state
         is_awaited = self._written is not None  # then what the end refused is saved with its words
         if not is_awaited and (self.has_ended or self.meter is not None):
-            self._raise_what_ended()
+            self._raise_refusal()
         written = output.writes if self._written is None else self._written
         if written and self.node_context.reducers.fields:
             output.merge_values()
@@ -290,7 +290,7 @@ class Activation:
             position["told"] = notes
         position["clock"] = [seen.clock.turn, seen.clock.last]
         if seen.ledger is not None:
-            self._keep_spent(position, seen.ledger)
+            self._save_spent(position, seen.ledger)
         update = Update(position=position)
         if output.messages or notes:  # LangGraph saves changes of the history before it continues
             update["messages"] = output.messages
@@ -311,27 +311,27 @@ class Activation:
             self._fail_next(update, failure)
         position = update["position"]
         if self._began is not None:
-            self._keep_began(position, self._began)
+            self._save_start(position, self._began)
         context, view = self.node_context, self.view
         tasks = lasting(context.tree, view.tasks, self.cursor, position, written, context.reducers)
         if "task" in self._ending and "border" not in position:
             target = context.targets[self._ending["target"]]
             seen = view.state.with_new(self.output.messages, [])
-            tasks.append(begun(self._ending["task"], context.place.home, target, seen))
+            tasks.append(new_task(self._ending["task"], context.place.home, target, seen))
         if tasks:
             position["tasks"] = tasks
 
-    def _raise_what_ended(self) -> None:
+    def _raise_refusal(self) -> None:
         """Raise what refused to spend more, though the code in it went on.
 
         And what the step before left to this one, after it was saved: a failure, or a leave.
         """
-        if self.meter is not None and self.meter.refused is not None:
-            raise self.meter.refused
+        if self.meter is not None and self.meter.raised is not None:
+            raise self.meter.raised
         if self._failure is not None:
             raise self._failure
         if leaving := self._ending.get("leaving"):
-            raise self._left(leaving)
+            raise self._exit_of(leaving)
 
     def _end(self) -> tuple[Position, BaseException | None]:
         completion = self._completion()
@@ -362,13 +362,13 @@ class Activation:
             position["answered"] = self.view.position["answered"]
         return position, completion.failure
 
-    def _keep_began(self, position: Position, began: int) -> None:
+    def _save_start(self, position: Position, began: int) -> None:
         """Save when a step that a run resumed began, unless it went on with what it had begun."""
         kind = self.node_context.place.kind
         if not (kind.is_parallel or kind.runs_agents or kind.asks):
             position["began"] = began
 
-    def _keep_spent(self, position: Position, ledger: Ledger) -> None:
+    def _save_spent(self, position: Position, ledger: Ledger) -> None:
         """Write what the turn has spent into the position; in an inner lane: the lane alone."""
         if self.meter is not None:
             spent = self.meter.saved()

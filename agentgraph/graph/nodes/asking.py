@@ -39,10 +39,10 @@ async def asked(where: str, slot: str, fn: Callable[..., object], *arguments: ob
     Raises:
         AgentGraphError: A sync run cannot await what it returned.
     """
-    return await settled(where, slot, fn, fn(*arguments))
+    return await awaited(where, slot, fn, fn(*arguments))
 
 
-async def settled(where: str, slot: str, fn: object, returned: object) -> Any:
+async def awaited(where: str, slot: str, fn: object, returned: object) -> Any:
     """Return what a function returned; async runs await it if need be.
 
     Raises:
@@ -50,10 +50,10 @@ async def settled(where: str, slot: str, fn: object, returned: object) -> Any:
     """
     if not is_awaitable(returned):
         return returned
-    return await Call(_refuse, _awaited, (where, slot, fn, returned))
+    return await Call(_raise_unawaitable, _awaited, (where, slot, fn, returned))
 
 
-def _refuse(where: str, slot: str, fn: object, awaitable: object) -> NoReturn:
+def _raise_unawaitable(where: str, slot: str, fn: object, awaitable: object) -> NoReturn:
     """Refuse an awaitable in a sync run; no model and no `on_error` handles that."""
     try:
         refuse(where, slot, fn, awaitable)
@@ -115,7 +115,7 @@ class Answers:
     async def answer(self, unanswered: Unanswered) -> None:
         """Await what a function returned."""
         try:
-            answer = await settled(*unanswered.asked)  # type: ignore[arg-type]
+            answer = await awaited(*unanswered.asked)  # type: ignore[arg-type]
         except BaseException as error:
             self._known[unanswered.key] = partial(_raise, error)
         else:
@@ -145,7 +145,7 @@ async def look_up(
     """
     if callable(source):
         returned = await Call(source, partial(_off_loop, source), (context,))
-        return await settled(context.address, option, source, returned)
+        return await awaited(context.address, option, source, returned)
     value = context.values.get(source, MISSING)
     if value is MISSING and not may_be_missing:
         there = [each for each in context.values if each.isidentifier()]

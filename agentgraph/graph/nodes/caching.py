@@ -50,7 +50,7 @@ _FORM = "agentgraph 2"
 _DYNAMIC = "__dynamic__"
 """The identity that LangGraph's cache gives to a node which is not a function."""
 _REPEATED_KINDS = ("custom", "exit", "break_loop", "transfer_to")
-_TOLD = "told_values"
+_TYPED = "told_values"
 """The kind, in an outcome, of a note of values; "values" are what it wrote, an output key included."""
 """The kinds of notes that are given again."""
 _KEYS = JsonPlusSerializer()
@@ -74,7 +74,7 @@ class Caching:
         self._cache, self._targets = node_context.cache, node_context.targets
         self._namespace = namespace(node_context.place.node)
         names = [place.name for place in way_to(node_context.place)]
-        self._what = [_FORM, node_context.tree.fingerprint, names, digest_of(runs)]
+        self._fixed_key = [_FORM, node_context.tree.fingerprint, names, digest_of(runs)]
 
     async def replays(self, activation: Activation, key_data: object = None) -> bool:
         """Give the cached outcome again, if there is one; else prepare `keep`.
@@ -96,7 +96,7 @@ class Caching:
             activation.cache_entry = entry
             return False
         for kind, data in outcome:
-            _give(activation, kind, data)
+            _replay_item(activation, kind, data)
         return True
 
     async def _entry(self, activation: Activation, key_data: object) -> CacheEntry | None:
@@ -107,7 +107,7 @@ class Caching:
             return None
         context = activation.view.context(activation.view.history)
         chosen = await self._chosen(activation, context, key_data)
-        data = [*self._what, chosen]
+        data = [*self._fixed_key, chosen]
         if fault := save_fault(_KEYS, data):
             raise _no_key(activation.address, fault)
         hashed = sha256(_KEYS.dumps_typed(data)[1]).hexdigest()
@@ -132,7 +132,7 @@ class Caching:
         return key
 
 
-async def keep(activation: Activation, entry: CacheEntry) -> Update:
+async def stored_update(activation: Activation, entry: CacheEntry) -> Update:
     """Return the update of an activation that was not in the cache, and store its outcome there."""
     outcome, update = _outcome(activation, entry), await activation.awaited_update()
     if outcome is not None:
@@ -211,7 +211,7 @@ def _outcome(activation: Activation, entry: CacheEntry) -> Outcome | None:
         elif each.kind in _REPEATED_KINDS:
             outcome.append([each.kind, each.data])
         elif each.kind == "values":
-            outcome.append([_TOLD, each.data])
+            outcome.append([_TYPED, each.data])
     outcome += [["values", write["values"]] for write in writes]
     if fault := save_fault(entry.cache.serde, outcome):
         raise InvalidOutputError(
@@ -227,7 +227,7 @@ def _bare(message: BaseMessage) -> BaseMessage:
     return message.model_copy(update={"id": None, **tokens})
 
 
-def _give(activation: Activation, kind: str, data: Any) -> None:
+def _replay_item(activation: Activation, kind: str, data: Any) -> None:
     """Give one item of an outcome again."""
     match kind:
         case "message":
@@ -238,7 +238,7 @@ def _give(activation: Activation, kind: str, data: Any) -> None:
             activation.transfer(data)
         case "values":
             activation.output.set_values(data)
-        case _ if kind == _TOLD:
+        case _ if kind == _TYPED:
             activation.output.emitter.add_note("values", data)
         case "exit" | "break_loop":
             activation.signal(kind)

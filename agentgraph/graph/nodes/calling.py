@@ -19,14 +19,14 @@ _THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
 """Runs the sync functions of async runs; large, so that all branches can wait at the same time."""
 
 
-def _begin_anew() -> None:
+def _reset() -> None:
     """Have threads in a process that was forked: it has none of the other's."""
     global _THREADS
     _THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_reset)
 
 
 async def run_in_thread(fn: Callable[..., T], *arguments: object) -> T:
@@ -60,7 +60,7 @@ _LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("loop", default
 """The event loop of the run, for functions that LangChain calls in a thread."""
 
 
-def keep_loop() -> None:
+def remember_loop() -> None:
     """Remember the event loop of the run for `awaited_in_thread`."""
     _LOOP.set(asyncio.get_running_loop())
 
@@ -113,9 +113,9 @@ class Contained:
         ends_task = isinstance(error, GeneratorExit | asyncio.CancelledError)
         in_task = self._in_task or self._task is not None
         ends_loop = in_task and isinstance(error, SystemExit | KeyboardInterrupt)
-        return carried(error) if (ends_task or ends_loop) and not self._is_asked_for(error) else error
+        return carried(error) if (ends_task or ends_loop) and not self._is_requested(error) else error
 
-    def _is_asked_for(self, error: BaseException) -> bool:
+    def _is_requested(self, error: BaseException) -> bool:
         if isinstance(error, GeneratorExit):  # if the task changed, the coroutine was thrown away
             return self._task is not _current_task()
         return is_cancelled(error)

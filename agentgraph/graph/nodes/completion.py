@@ -74,7 +74,7 @@ class Completion:
         self._count_transfer, self._is_boundary = count_transfer, is_boundary
         self._new: list[bool] = []
         self._asked = Answers()
-        self._seen: RunState | None = None
+        self._state: RunState | None = None
         self._entries: list[Entry] = []
         self.messages: list[BaseMessage] = []
         self.values: dict[str, object] = {}
@@ -134,7 +134,7 @@ class Completion:
     def repeats(self, place: Place, cursor: Cursor) -> bool:
         """Return whether a check makes a place run again; the innermost check is asked first."""
         cursor = settled(self._node_context.tree, place, cursor)
-        return any(self._sends_back(checked, place, cursor) for checked in place.checks)
+        return any(self._check_repeats(checked, place, cursor) for checked in place.checks)
 
     def emit(self, emitter: Emitter) -> None:
         """Emit the messages and notes of the checks, in order."""
@@ -153,12 +153,12 @@ class Completion:
             boundary["failed"] = True
         return boundary
 
-    def _sends_back(self, checked: CheckedAgent, place: Place, cursor: Cursor) -> bool:
+    def _check_repeats(self, checked: CheckedAgent, place: Place, cursor: Cursor) -> bool:
         if (answer := next(self._answers, None)) is not None:
             return answer
         at, context = address(place, cursor), self._context(place, cursor)
         try:
-            arguments = (context, self._said(place, cursor), attempt(place, cursor))
+            arguments = (context, self._messages_inside(place, cursor), attempt(place, cursor))
             result = self._asked.ask(len(self._new), at, "check", checked.check, *arguments)
             config = get_config()
             said = (as_saved(config, at, "the message of a check", each) for each in result.messages)
@@ -181,7 +181,7 @@ class Completion:
         self.values.update(values)
         changes = [keeping(keeper_node(place, name), each) for name, each in kept.items()]
         self.changes = collected(self.changes, changes)
-        self._seen = None
+        self._state = None
         self._new.append(result.repeats)
         return self._new[-1]
 
@@ -200,11 +200,11 @@ class Completion:
         return ActivationContext(place, cursor, self._node_context.paths, self._now())
 
     def _now(self) -> RunState:
-        if self._seen is None:
-            self._seen = self._see().with_new(self.messages, self.values, self.changes)
-        return self._seen
+        if self._state is None:
+            self._state = self._see().with_new(self.messages, self.values, self.changes)
+        return self._state
 
-    def _said(self, place: Place, cursor: Cursor) -> Sequence[BaseMessage]:
+    def _messages_inside(self, place: Place, cursor: Cursor) -> Sequence[BaseMessage]:
         """Return the messages from inside a place in this attempt: the last ones of the history."""
         messages: list[BaseMessage] = []
         for message in reversed(self._now().messages):

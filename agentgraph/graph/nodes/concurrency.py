@@ -39,15 +39,15 @@ class Places:
         """Open a gate as soon as there is a place; what is deeper in the tree comes first."""
         with self._lock:
             heappush(self._queue, (-depth, next(self._number), gate))
-            self._admit()
+            self._open_gates()
 
     def leave(self) -> None:
         """Give a place back."""
         with self._lock:
             self._free += 1
-            self._admit()
+            self._open_gates()
 
-    def hand_over(self, gate: Future[None]) -> bool:
+    def open(self, gate: Future[None]) -> bool:
         """Open a gate without a free place, for one who gives its own; return whether it waited."""
         with self._lock:
             is_waiting = not gate.done() and gate.set_running_or_notify_cancel()
@@ -84,10 +84,10 @@ class Places:
         with self._lock:
             self._free -= 1
 
-    def _admit(self) -> None:
+    def _open_gates(self) -> None:
         while self._queue and self._free > 0:
             *_, gate = heappop(self._queue)
-            self._free -= self.hand_over(gate)
+            self._free -= self.open(gate)
 
 
 class CallPlaces:
@@ -102,7 +102,7 @@ class CallPlaces:
         """Return a gate that opens as soon as a call may begin."""
         gate = Future[None]()
         with self._lock:
-            if self._own is None and self._places.hand_over(gate):
+            if self._own is None and self._places.open(gate):
                 self._own = gate
                 return gate
             self._waiting.append(gate)
@@ -117,7 +117,7 @@ class CallPlaces:
                 return
             while self._waiting:
                 self._own = self._waiting.popleft()
-                if self._places.hand_over(self._own):
+                if self._places.open(self._own):
                     return
             self._own = None
 

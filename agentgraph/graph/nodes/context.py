@@ -158,12 +158,12 @@ class RunState:
             raise ValueConflictError(where, names, written, labels, has_reducer, reducer)
         writes = [write for each in handed_back.values() for write in each]
         if clashes:
-            writes.append(Write(by=where, values={name: self._settled(name) for name in clashes}))
+            writes.append(Write(by=where, values={name: self._result(name) for name in clashes}))
         if self.reducers.fields:
             self.check(where, writes)
         return writes
 
-    def _settled(self, name: str) -> object:
+    def _result(self, name: str) -> object:
         value = self.reducers.typed(name, self.settled[name])
         return overwriting(value) if name in self.reducers.channels else value
 
@@ -209,7 +209,7 @@ class NodeContext:
         self._last: tuple[Cursor, str] | None = None
         self._template = place.address_template
         self.shorten = last_of_workers(tree, place) if tree.terse else None
-        self._plain_ways = None if has_boundary else plain_ways(tree, place)
+        self._plain_routes = None if has_boundary else plain_ways(tree, place)
 
     @cached_property
     def history(self) -> HistoryPolicy:
@@ -239,9 +239,9 @@ class NodeContext:
 
         None if it is not known without asking functions.
         """
-        if self._plain_ways is None:
+        if self._plain_routes is None:
             return None
-        to, cursor = advance_plainly(self._plain_ways, cursor)
+        to, cursor = advance_plainly(self._plain_routes, cursor)
         node = None if to is None else to.nodes.entry
         return Position(next=node, cursor=list(cursor), tree=self.tree.fingerprint)
 
@@ -364,7 +364,7 @@ class ActivationContext(Context[Any]):
         state: RunState,
         *,
         history: HistoryPolicy = unchanged,
-        under_way: int = 0,
+        own_count: int = 0,
         answer: Sequence[object] = (),
         asked: int = 0,
         address: str | None = None,
@@ -372,7 +372,7 @@ class ActivationContext(Context[Any]):
         said: Sequence[BaseMessage] | None = None,
     ) -> None:
         self._place, self._cursor, self._paths, self._records = place, cursor, paths, state.middleware
-        self._messages, self._history, self._under_way = state.messages, history, under_way
+        self._messages, self._history, self._own_count = state.messages, history, own_count
         self._shorten, self._said = shorten, state.messages if said is None else said
         self._turn = state.clock.turn
         self._seen: list[BaseMessage] | None = None
@@ -418,7 +418,7 @@ class ActivationContext(Context[Any]):
                 self._place.name,
                 self.address,
                 self._path_reader() if self._paths.has_chains else self._paths.said_at,
-                self._under_way,
+                self._own_count,
                 inner_names=self._paths.inner_names,
                 shorten=self._shorten,
             )

@@ -275,7 +275,7 @@ class Emitter:
         if kind == "discarded" and isinstance(entry, Note):
             self._clock.forget(entry.data)
             if mailbox := getattr(self._control, "mailbox", None):
-                mailbox.give_back(entry.data)
+                mailbox.restore(entry.data)
         else:
             self._clock.record(address, entry_id, kind == "interrupted")
             if is_streamed:

@@ -127,14 +127,17 @@ def _join(runs: RunCalls) -> None:
         if each.result is not None and each.is_delivered and each.call not in runs.saved.carried
     ]
 
-    def beside(one: int, other: int) -> bool:
+    def are_concurrent(one: int, other: int) -> bool:
         a, b = written[one][1], written[other][1]
         return a["began"] < b["ended"] and b["began"] < a["ended"]
 
     handed_back = {number: result["values"] for number, (_, result) in enumerate(written)}
     activation = runs.activation
     joined = activation.view.state.joined(
-        activation.address, handed_back, beside, lambda number: f"call {written[number][0].call}"
+        activation.address,
+        handed_back,
+        are_concurrent,
+        lambda number: f"call {written[number][0].call}",
     )
     count = sum(map(len, handed_back.values()))
     activation.output.writes = runs.writes()

@@ -18,8 +18,8 @@ from agentgraph.graph.nodes.calling import run_coroutine, run_in_thread
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.function_output import FunctionOutput
 from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.replies import LISTENER, LISTENING, RECEIVER
-from agentgraph.graph.nodes.stopping import stop_if_unwanted, stoppable
+from agentgraph.graph.nodes.replies import LISTENING, RECEIVER, REPLY_COUNTER
+from agentgraph.graph.nodes.stopping import stop_if_discarded, stoppable
 from agentgraph.graph.sync_async import arun_calls, run_calls
 
 
@@ -87,7 +87,7 @@ class FunctionCall:
         var_child_runnable_config.set(self._items.config({**config, "metadata": metadata}))
         CALLER.set(activation.view.caller)
         RECEIVER.set(activation.output)
-        LISTENING.set(LISTENER if activation.output.replies is None else None)
+        LISTENING.set(REPLY_COUNTER if activation.output.replies is None else None)
 
     def start(self) -> Awaitable[object] | AsyncGenerator[object] | None:
         """Call the function and take its items; if it is async, return what to await."""
@@ -131,4 +131,4 @@ class FunctionCall:
                 return
             if self._items.take(item, live=True):
                 return
-            stop_if_unwanted()
+            stop_if_discarded()

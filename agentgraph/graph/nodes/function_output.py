@@ -69,7 +69,7 @@ class FunctionOutput:
                 return False
             case str():
                 streamed_id = None if chunks is None else chunks.id_of(item)
-                activation.output.say(item, streamed_id, live=live)
+                activation.output.emit_text(item, streamed_id, live=live)
             case BaseMessage():
                 activation.output.take(item, "function", live=live)
             case Custom(data=data):
@@ -78,7 +78,7 @@ class FunctionOutput:
                 activation.output.write([Write(by="", values=dict(values))])
                 activation.output.keep(record)
             case SetValues(values=values):
-                activation.output.give_values(values, live=live)
+                activation.output.emit_values(values, live=live)
             case Exit() | BreakLoop() | TransferTo() | Ask():
                 self._end_with(item)
                 return True

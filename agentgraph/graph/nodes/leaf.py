@@ -25,7 +25,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.graph.history import unchanged
 from agentgraph.graph.lane_position import Question
 from agentgraph.graph.nodes.activation import Activation
-from agentgraph.graph.nodes.caching import keep
+from agentgraph.graph.nodes.caching import stored_update
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.metering import metered
 from agentgraph.graph.nodes.reporter import Reporter, ask
@@ -125,9 +125,9 @@ class LeafNode(Runnable[LaneState, Update]):
             )
         self.run(activation)
         if activation.output.replies is not None:
-            activation.output.lose_chunks(activation.output.said_ids)
+            activation.output.lose_chunks(activation.output.message_ids)
         if entry := activation.cache_entry:
-            return run_calls(keep(activation, entry))
+            return run_calls(stored_update(activation, entry))
         asks = self.node_context.has_boundary
         return run_calls(activation.awaited_update()) if asks else activation.update()
 
@@ -142,9 +142,9 @@ class LeafNode(Runnable[LaneState, Update]):
         else:
             await self.arun(activation)
         if activation.output.replies is not None:
-            activation.output.lose_chunks(activation.output.said_ids)
+            activation.output.lose_chunks(activation.output.message_ids)
         if entry := activation.cache_entry:
-            return await arun_calls(keep(activation, entry))
+            return await arun_calls(stored_update(activation, entry))
         asks = self.node_context.has_boundary
         return await arun_calls(activation.awaited_update()) if asks else activation.update()
 

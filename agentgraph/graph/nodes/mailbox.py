@@ -40,7 +40,7 @@ class Mailbox:
             self.is_empty = True
             return waiting
 
-    def give_back(self, ids: Iterable[str | None]) -> None:
+    def restore(self, ids: Iterable[str | None]) -> None:
         """Give back what was taken by a step that has no effect; other ids change nothing."""
         with self._lock:
             self._taken.difference_update(filter(None, ids))

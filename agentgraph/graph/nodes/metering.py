@@ -72,7 +72,7 @@ class Meter:
         self._clocks: tuple[str, ...] = ()
         self._began = 0.0
         self._before_step: dict[str, float] = {}
-        self.refused: BaseException | None = None
+        self.raised: BaseException | None = None
 
     async def read(self) -> None:
         """Add what this step has spent before a resume, if it is one of the root."""
@@ -89,7 +89,7 @@ class Meter:
         kind = self._node_context.place.kind
         if not kind.is_leaf:
             return
-        self._refuse_beyond("seconds")
+        self._check_limit("seconds")
         is_step = is_visit and not kind.is_inner
         if is_step and not self._ledger.has_begun(self._address):
             self.take("steps")
@@ -115,10 +115,10 @@ class Meter:
             GraphDrained: A limit is reached, and another agent asks.
         """
         if (met := self._ledger.take(self._agent, measure, self._bounds)) is not None:
-            self._refuse(measure, *met)
+            self._raise_limit(measure, *met)
         self._note(measure, 1)
 
-    def give_back(self, measure: Measure) -> None:
+    def untake(self, measure: Measure) -> None:
         """Take back one that was not needed."""
         self._ledger.add(self._agent, measure, -1)
         self._note(measure, -1)
@@ -137,7 +137,7 @@ class Meter:
             GraphDrained: A limit is reached, and another agent asks.
         """
         for measure in ("model_calls", "tokens", "seconds"):
-            self._refuse_beyond(measure)
+            self._check_limit(measure)
 
     def spend_tokens(self, result: LLMResult) -> None:
         """Add the tokens of a reply, as its provider reports them."""
@@ -169,7 +169,7 @@ class Meter:
         except TimeoutError as error:
             if not isinstance(error.__cause__, asyncio.CancelledError):
                 raise
-            self._refuse_beyond("seconds")
+            self._check_limit("seconds")
             raise
 
     def saved(self) -> Counts:
@@ -198,23 +198,23 @@ class Meter:
         with self._lock:
             self._own = added(self._own, {self._agent: {measure: amount}})
 
-    def _refuse_beyond(self, measure: Measure) -> None:
+    def _check_limit(self, measure: Measure) -> None:
         if (met := self._ledger.met(measure, self._bounds)) is not None:
-            self._refuse(measure, *met)
+            self._raise_limit(measure, *met)
 
-    def _refuse(self, measure: Measure, name: str, limits: Limits) -> None:
-        bound = limits.bounds[measure] * (1 + self._ledger.leave(name, measure))
+    def _raise_limit(self, measure: Measure, name: str, limits: Limits) -> None:
+        bound = limits.bounds[measure] * (1 + self._ledger.extensions(name, measure))
         error = LimitError(self._agent, self._address, measure, bound, name or None)
         tree = self._node_context.tree
         mark_of_limited(error, None if name == RUN else tree.names_inside(name))
         asks = limits.on_limit == "ask" and saver_of(self._config) is not None
         if not asks or (name, measure) in self._ledger.denied:
-            self.refused = error
+            self.raised = error
         elif self._ledger.asks(self._asker(), name, measure):
-            self.refused = self._question(error, measure, name, limits)
+            self.raised = self._question(error, measure, name, limits)
         else:
-            self.refused = GraphDrained("another agent asks whether the limit may be exceeded")
-        raise self.refused
+            self.raised = GraphDrained("another agent asks whether the limit may be exceeded")
+        raise self.raised
 
     def _asker(self) -> str:
         """Return who asks: the activation, in whichever step, or one of the tasks that it runs."""
@@ -232,7 +232,7 @@ class Meter:
         configurable = get_config()["configurable"]
         answered = len(configurable[SCRATCHPAD].resume)
         counted = f"{configurable['checkpoint_ns']}{f'|{answered}' if answered else ''}"
-        leave = self._ledger.leave(name, measure)
+        leave = self._ledger.extensions(name, measure)
         schema: dict[str, object] = {"type": "boolean", KEY: [name, measure, leave]}
         more = limits.bounds[measure]
         text = f"T{error.reached[1:]}. May it be {more:g} more?"

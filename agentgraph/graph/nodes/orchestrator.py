@@ -66,7 +66,7 @@ class OrchestratorNode(FunctionNode):
         except BaseException as raised:
             error = raised
         runs.close(error)
-        wait([each.future for each in runs.under_way()])
+        wait([each.future for each in runs.running()])
         run_calls(end_calls(runs, error))
         call.end()
 
@@ -86,7 +86,7 @@ class OrchestratorNode(FunctionNode):
         except BaseException as raised:
             error = raised
         runs.close(error)
-        if running := [each.future for each in runs.under_way()]:
+        if running := [each.future for each in runs.running()]:
             await asyncio.wait(running)
         await arun_calls(end_calls(runs, error))
         call.end()

@@ -115,7 +115,7 @@ class Output:
         self.messages.append(self.saved("the message", message))
         self.emitter.add_message(self.messages[-1])
 
-    def say(self, text: str, message_id: str | None = None, *, live: bool = False) -> None:
+    def emit_text(self, text: str, message_id: str | None = None, *, live: bool = False) -> None:
         """Write a text of the agent to the history and emit it, as `emit_message` does a message.
 
         The message is made with its stamp: making it first and then a stamped copy costs twice.
@@ -237,7 +237,7 @@ class Output:
 
     def is_taken(self, message_id: str) -> bool:
         """Return whether another message has an id, or may get it from who runs concurrently."""
-        is_given = self.replies is not None and self.replies.has_given(message_id)
+        is_given = self.replies is not None and self.replies.has_assigned(message_id)
         if is_given or message_id in self._own_ids:
             return False
         return self._node_context.is_inner or self.is_known(message_id)
@@ -268,7 +268,7 @@ class Output:
         was = self.current_message(message_id)
         if was is not None and self._owner(was, giver) in _OWN:
             return was
-        for each in reversed([*self._view.written_here, *self.messages]):
+        for each in reversed([*self._view.lane_messages, *self.messages]):
             came_with = each.response_metadata.get(PROVIDER_ID)
             if came_with == message_id and self._owner(each, giver) in _OWN:
                 return self.current_message(each.id)
@@ -282,16 +282,16 @@ class Output:
         """Return whose a message of the history is."""
         at = address_of(was)
         if at is None or is_steered(was):
-            mine = (*self._view.written_here, *self.messages)
+            mine = (*self._view.lane_messages, *self.messages)
             is_here = was.type == "human" and any(each.id == was.id for each in mine)
             return "user" if is_here else "other"
         place, paths = self._node_context.place, self._node_context.paths
         if agent_of(was, paths.inner_names) != place.home.name:
             return "other"
-        mine = (*self._view.written_here, *self.messages)
+        mine = (*self._view.lane_messages, *self.messages)
         if giver != "hook" and not any(each.id == was.id for each in mine):
             return "other"  # it was said in a lane around this one, where others may take its id too
-        here = [*self.messages, *self._view.said_before()]
+        here = [*self.messages, *self._view.earlier_messages()]
         return "here" if any(each.id == was.id for each in here) else "earlier"
 
     def stamped(self, message: M, *, is_concurrent: bool = False) -> M:
@@ -304,7 +304,7 @@ class Output:
             is_concurrent: Whether others of the agent may be said concurrently.
         """
         key, context, new_id = message.id, self._node_context, None
-        is_free = not key or (self.replies is not None and self.replies.has_given(key))
+        is_free = not key or (self.replies is not None and self.replies.has_assigned(key))
         if not is_free and (
             is_concurrent or context.is_inner or key in map(_ID, self._view.state.messages)
         ):
@@ -343,7 +343,7 @@ class Output:
             self.emitter.stream_lost(lost)
 
     @property
-    def said_ids(self) -> set[str | None]:
+    def message_ids(self) -> set[str | None]:
         """The ids of the messages of this step."""
         return {message.id for message in self.messages if not isinstance(message, RemoveMessage)}
 
@@ -361,7 +361,7 @@ class Output:
         """Write values of the run."""
         self._add([Write(by=self._address, values=self.saved_values(detached(dict(values))))])
 
-    def give_values(self, values: Mapping[str, object], *, live: bool = False) -> None:
+    def emit_values(self, values: Mapping[str, object], *, live: bool = False) -> None:
         """Write values of the run, and emit them: when the node ends, or at once."""
         values = self.saved_values(detached(dict(values)))
         self._add([Write(by=self._address, values=values)])
@@ -444,7 +444,7 @@ class Output:
         """Write changes of records, such as those of middleware in the lanes of this activation."""
         self.changes = collected(self.changes, changes)
 
-    def keep_middleware(self, change: RecordChange, untracked: Mapping[str, object] | None) -> None:
+    def write_middleware(self, change: RecordChange, untracked: Mapping[str, object] | None) -> None:
         """Write the changes of the middleware's record, and its untracked state if that is new."""
         self.changes = {self._node_context.place.home.node: change} if change else {}
         self.untracked = untracked

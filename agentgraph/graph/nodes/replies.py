@@ -9,7 +9,7 @@ streamed or when it is complete: its own, unless that is taken. Its chunks and i
 handler streams it, but LangChain calls handlers in any order. So in a config for models LangGraph's
 handler is replaced by one that shares its state, and names each chunk first (`Naming`). A function
 without a consumer of chunks has no such handler: the replies of its models are counted, and the chunks
-of each get one id, by `LISTENER`, which LangChain finds in a context variable.
+of each get one id, by `REPLY_COUNTER`, which LangChain finds in a context variable.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -99,7 +99,7 @@ class Replies(_Listening):
             self._naming_handlers[id(handler)] = kind.in_place_of(handler, self)
         return self._naming_handlers[id(handler)]
 
-    def has_given(self, message_id: str) -> bool:
+    def has_assigned(self, message_id: str) -> bool:
         """Return whether a reply got an id here."""
         return message_id in self._given
 
@@ -168,10 +168,10 @@ class Replies(_Listening):
     def _id_of(self, run_id: UUID, own: str) -> str:
         """Return the id of the reply of a call, of which the first chunk has an id of its own."""
         if run_id not in self._running:
-            self._running[run_id] = self._given_id(run_id, own)
+            self._running[run_id] = self._new_id(run_id, own)
         return self._running[run_id]
 
-    def _given_id(self, run_id: UUID, own: str) -> str:
+    def _new_id(self, run_id: UUID, own: str) -> str:
         """Return the id for a new reply: its own, unless it is taken."""
         is_unique = own.startswith(f"{AUTOMATIC}-{run_id}")
         with self._lock:
@@ -214,7 +214,7 @@ class NamingV2(Naming, StreamMessagesHandlerV2):
         super().on_stream_event(event, **named)
 
 
-class _Listener(_Listening):
+class _ReplyCounter(_Listening):
     """Counts the replies of models that a function calls, and gives their chunks one id."""
 
     def on_llm_new_token(
@@ -231,7 +231,7 @@ class _Listener(_Listening):
                 receiver.received(str(generation.message.id))
 
 
-LISTENER = _Listener()
+REPLY_COUNTER = _ReplyCounter()
 RECEIVER: ContextVar[Receiver | None] = ContextVar("hearer", default=None)
 """The activation whose function runs, to which `LISTENER` reports."""
 LISTENING: ContextVar[BaseCallbackHandler | None] = ContextVar("listening", default=None)

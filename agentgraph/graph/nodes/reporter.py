@@ -16,7 +16,7 @@ from agentgraph.errors import InvalidOutputError
 from agentgraph.graph.failures import asked_beside, is_within, mark_boundary, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.lane_position import Question
-from agentgraph.graph.nodes.activation import Activation, LeftTree
+from agentgraph.graph.nodes.activation import Activation, TreeExit
 from agentgraph.graph.nodes.calling import Contained, is_cancelled
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.stamps import addressed, asker_of
@@ -70,14 +70,14 @@ class Reporter(Contained):
         if (failure := saver_failure(self._activation.node_config, error)) is not None:
             return failure
         if isinstance(error, GraphInterrupt) and not error.args[0]:
-            return self._report(self._left_by_stop())
+            return self._report(self._stop_error())
         if isinstance(error, GraphInterrupt):
             if self._activation.view.state.step:  # a leaf in a task, which will ask in its graph
                 return error
             self._check_questions(error.args[0])
             self._report_questions(error.args[0])
-        elif isinstance(error, ParentCommand) and not isinstance(error, LeftTree):
-            return self._report(self._left_by_command(error.args[0]))
+        elif isinstance(error, ParentCommand) and not isinstance(error, TreeExit):
+            return self._report(self._command_error(error.args[0]))
         elif not isinstance(error, GraphBubbleUp) and not is_cancelled(error):
             self._report_questions(asked_beside(error))
             return self._report(error)
@@ -125,7 +125,7 @@ class Reporter(Contained):
         self._emitter.stream_failures(marked)
         return marked
 
-    def _left_by_command(self, command: Command[str]) -> InvalidOutputError:
+    def _command_error(self, command: Command[str]) -> InvalidOutputError:
         """Return the error for a graph that ended with a command to its parent graph."""
         return InvalidOutputError(
             f"{self._address}: a LangGraph graph in the agent {self._activation.name!r} ended by "
@@ -135,7 +135,7 @@ class Reporter(Contained):
             "agent"
         )
 
-    def _left_by_stop(self) -> InvalidOutputError:
+    def _stop_error(self) -> InvalidOutputError:
         """Return the error for a graph that stopped without a question: nobody could answer it."""
         name = self._activation.node_context.place.home.name
         return InvalidOutputError(

@@ -38,7 +38,7 @@ class Retries:
 
     async def ask(self, error: Exception, where: str) -> None:
         """Ask for a failure whether it is retried, up to the first policy that says so."""
-        if isinstance(error, GraphBubbleUp) or _is_foreign(error):
+        if isinstance(error, GraphBubbleUp) or _is_not_of_leaf(error):
             return
         for policy in self._given:
             if _is_function(policy):
@@ -51,7 +51,7 @@ class Retries:
 
     def _retry_on(self, policy: RetryPolicy) -> Callable[[Exception], bool]:
         def retries(error: Exception) -> bool:
-            if _is_foreign(error):
+            if _is_not_of_leaf(error):
                 return False
             if not _is_function(policy):
                 return isinstance(error, _kinds(policy))
@@ -70,7 +70,7 @@ def retries_of(retry: RetryPolicy | Sequence[RetryPolicy], where: str) -> Retrie
     return Retries([retry] if isinstance(retry, RetryPolicy) else retry, where)
 
 
-def _is_foreign(error: Exception) -> bool:
+def _is_not_of_leaf(error: Exception) -> bool:
     """Return whether a failure is not that of the leaf, or arose when the leaf had ended."""
     return arose_at_boundary(error) or is_fatal(error)
 

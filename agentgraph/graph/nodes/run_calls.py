@@ -40,7 +40,7 @@ from agentgraph.graph.values import Write
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import Cursor, address, entered, key_counter
 
-_MOMENT = 0.05
+_GRACE_SECONDS = 0.05
 """How many seconds later than saved results a call fails again that the function has given up."""
 
 
@@ -186,7 +186,7 @@ class RunCalls:
             self._begin_in(gate, each)
             wait([each.future])
         else:  # a sync function of an async run, in a thread
-            asyncio.run_coroutine_threadsafe(self._settled(each), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._run_call(each), self._loop).result()
         return self._outcome(each)
 
     def _new(self, name: str, request: str, key: str | int | None) -> RunCall:
@@ -217,7 +217,7 @@ class RunCalls:
                 raise AgentGraphError(
                     f"{where}: ctx.run({name!r}) was called after the function had ended"
                 )
-            self._check_goes_on()
+            self._check_active()
             call: int | str = self._next if key is None else key_counter(key)
             self._next += key is None
             if call in self.calls:
@@ -233,7 +233,7 @@ class RunCalls:
             self._order += [self._written_since(), each]
             return each
 
-    def _check_goes_on(self) -> None:
+    def _check_active(self) -> None:
         if self.pauses or self.stops:
             raise CallPaused("the run pauses, and the function with it")
 
@@ -250,13 +250,13 @@ class RunCalls:
 
     async def _awaited(self, each: RunCall) -> Reply:
         if self._loop is None or self._loop is asyncio.get_running_loop():
-            await self._settled(each)
+            await self._run_call(each)
         else:  # in a thread with an event loop of its own
-            there = asyncio.run_coroutine_threadsafe(self._settled(each), self._loop)
+            there = asyncio.run_coroutine_threadsafe(self._run_call(each), self._loop)
             await asyncio.wrap_future(there)
         return self._outcome(each)
 
-    async def _settled(self, each: RunCall) -> None:
+    async def _run_call(self, each: RunCall) -> None:
         """Begin a call and wait until it has ended; one that nobody awaits any more is stopped."""
         gate = self._places.enter()
         try:
@@ -273,7 +273,9 @@ class RunCalls:
             future = watched(asyncio.wrap_future(future))
         try:
             if each.is_abandoned:
-                await asyncio.sleep(_MOMENT)  # who gave it up sees the outcomes of others first again
+                await asyncio.sleep(
+                    _GRACE_SECONDS
+                )  # who gave it up sees the outcomes of others first again
             await asyncio.wait([future])
         except asyncio.CancelledError:
             self._abandon(each)
@@ -294,7 +296,7 @@ class RunCalls:
     def _begin_in(self, gate: Future[None], each: RunCall) -> None:
         """Begin a call that has a place, and give that back when its lane has ended."""
         try:
-            self._check_goes_on()
+            self._check_active()
             self._begin(each)
         except BaseException:
             self._places.leave(gate)
@@ -314,7 +316,7 @@ class RunCalls:
             with self._lock:
                 self._numbers.append(number_of(each.call))
                 each.began = now()
-                each.future = self._context.copy().run(start, self._ran, each, self._sees(each))
+                each.future = self._context.copy().run(start, self._run_lane, each, self._sees(each))
                 if isinstance(each.future, asyncio.Future):
                     watched(each.future)
 
@@ -345,7 +347,7 @@ class RunCalls:
 
     # in the task
 
-    async def _ran(self, each: RunCall, see: RunState) -> CallResult:
+    async def _run_lane(self, each: RunCall, see: RunState) -> CallResult:
         """Run the lane of a call, and return its result.
 
         Raises:
@@ -410,7 +412,7 @@ class RunCalls:
             self.note(each)
             if each.failure is not None:
                 raise each.failure
-            self._check_goes_on()
+            self._check_active()
             return self._reply(cast(CallResult, each.result))
 
     def note(self, each: RunCall) -> None:
@@ -468,10 +470,10 @@ class RunCalls:
         with self._lock:
             self._is_closed = True
             self._is_pausing |= isinstance(error, CallPaused | GraphBubbleUp)
-        for each in self.under_way():
+        for each in self.running():
             self._abandon(each, has_failed=has_failed)
 
-    def under_way(self) -> list[RunCall]:
+    def running(self) -> list[RunCall]:
         """Return the calls that have begun and not ended."""
         return [each for each in self.calls.values() if each.future and not each.future.done()]
 

@@ -111,7 +111,7 @@ class Ledger:
         """Return the limits that are reached, and whose they are; the innermost first."""
         with self._lock:
             for name, limits in bounds:
-                if self._left(measure, name, limits) <= 0:
+                if self._remaining(measure, name, limits) <= 0:
                     return name, limits
         return None
 
@@ -119,7 +119,7 @@ class Ledger:
         """Return for how many seconds agents may still work; None for any time."""
         with self._lock:
             return min(
-                (self._left("seconds", *each) for each in bounds if each[1].seconds), default=None
+                (self._remaining("seconds", *each) for each in bounds if each[1].seconds), default=None
             )
 
     def add(self, agent: str, measure: str, amount: float) -> None:
@@ -143,7 +143,7 @@ class Ledger:
         with self._lock:
             return {name: self._sums[name]["seconds"] for name in (RUN, *self._tree.limited_composites)}
 
-    def leave(self, name: str, measure: Measure) -> int:
+    def extensions(self, name: str, measure: Measure) -> int:
         """Return how often leave was given to use as much again."""
         return int(self._sums[name][LEAVE + measure])
 
@@ -187,7 +187,7 @@ class Ledger:
                     self._add(loss["spent"])
                     self._begun.update(loss["begun"])
 
-    def _left(self, measure: Measure, name: str, limits: Limits) -> float:
+    def _remaining(self, measure: Measure, name: str, limits: Limits) -> float:
         bound: float | None = getattr(limits, measure)
         if bound is None:
             return float("inf")
@@ -246,7 +246,7 @@ async def losses_in_step(
         is_inside = saved.metadata.get("parents", {}).get(around) == began
         if not is_root and not (is_inside and not tree.is_foreign(inside)):
             continue
-        losses += _losses_beside(saved)
+        losses += _pending_losses(saved)
         if is_inside and namespace not in lanes:
             lanes.add(namespace)
             losses.append(Loss(spent=spent_until(saved), begun=[]))
@@ -261,7 +261,7 @@ def spent_until(saved: CheckpointTuple) -> Counts:
     return spent
 
 
-def _losses_beside(saved: CheckpointTuple) -> Iterator[Loss]:
+def _pending_losses(saved: CheckpointTuple) -> Iterator[Loss]:
     """Yield what the pending writes of a checkpoint say was spent in the step after it."""
     for _, channel, value in saved.pending_writes or ():
         if channel == CHANNEL:

@@ -85,7 +85,7 @@ class Stop(RunControl):
         self.stop(reason)
 
     @property
-    def is_unwanted(self) -> bool:
+    def is_discarded(self) -> bool:
         """Whether what runs inside is thrown away, whatever it gives."""
         return any(stop._is_unwanted for stop in self.chain())
 
@@ -272,14 +272,14 @@ def _stop_all(stops: WeakSet[Stop], _: object, error: BaseException | None, __: 
             stop.stop(f"the run was ended by {type(error).__name__}")
 
 
-def stop_if_unwanted() -> None:
+def stop_if_discarded() -> None:
     """Stop what is thrown away, whatever it gives.
 
     Raises:
         GraphDrained: It is.
     """
     control = get_runtime().control
-    if isinstance(control, Stop) and control.is_unwanted:
+    if isinstance(control, Stop) and control.is_discarded:
         raise GraphDrained(control.drain_reason or "stopped")
 
 

@@ -17,7 +17,7 @@ from agentgraph.graph.nodes.leaf import TalkNode
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Place
 
-Way = Place | Skip | BreakLoop | Exit
+Target = Place | Skip | BreakLoop | Exit
 """Where a case leads."""
 
 
@@ -27,9 +27,9 @@ class SwitchNode(TalkNode):
     def __init__(self, node_context: NodeContext) -> None:
         super().__init__(node_context)
         self.agent = cast(SwitchAgent, node_context.place.agent)
-        self._ways = {key: self._way(case) for key, case in self.agent.cases}
+        self._targets = {key: self._target(case) for key, case in self.agent.cases}
         rest = self.agent.otherwise
-        self._otherwise = None if rest is None else self._way(rest)
+        self._otherwise = None if rest is None else self._target(rest)
 
     async def talk(self, activation: Activation) -> None:
         """Choose, and end there."""
@@ -51,14 +51,14 @@ class SwitchNode(TalkNode):
                 activation.output.emit_note("chosen", signal)
                 activation.signal(signal, is_emitted=True)
 
-    def _chosen(self, activation: Activation, key: object) -> Way:
+    def _chosen(self, activation: Activation, key: object) -> Target:
         """Return where the case of a key leads.
 
         Raises:
             InvalidOutputError: There is no such case.
         """
         try:
-            way = self._ways.get(key, self._otherwise)
+            way = self._targets.get(key, self._otherwise)
         except TypeError:  # it cannot be a key
             way = self._otherwise
         if way is None:
@@ -66,11 +66,11 @@ class SwitchNode(TalkNode):
             gave = f"the value {shown(self.agent.choose)} is" if of_value else "choose returned"
             raise InvalidOutputError(
                 f"{activation.address}: {gave} {shown(key)}, for which there is no case; there are: "
-                f"{', '.join(map(shown, self._ways))}; add one, or otherwise="
+                f"{', '.join(map(shown, self._targets))}; add one, or otherwise="
             )
         return way
 
-    def _way(self, case: Case) -> Way:
+    def _target(self, case: Case) -> Target:
         """Return where a case leads."""
         if isinstance(case, Skip | BreakLoop | Exit):
             return case

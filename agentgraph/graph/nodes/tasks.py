@@ -71,7 +71,7 @@ def request_of(text: str, made_of: str) -> HumanMessage:
     return with_id(HumanMessage(text, additional_kwargs={REQUEST: True}), made_of)
 
 
-def begun(task: Task, place: Place, target: Place, seen: RunState) -> Task:
+def new_task(task: Task, place: Place, target: Place, seen: RunState) -> Task:
     """Return a task of a visit that begins next.
 
     Args:

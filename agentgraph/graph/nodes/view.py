@@ -45,7 +45,7 @@ class View:
         state: The messages and values at the start of the step.
         tasks: What transfers asked of the agents around it, the innermost last.
         seen: The messages and values as its agent sees them: with its tasks.
-        written_here: The messages of its lane.
+        lane_messages: The messages of its lane.
         received: Number of messages that it has just taken from the mailbox; they are in the state.
         history: The `history` of its agent; once its function was asked, that with the answer.
     """
@@ -70,7 +70,7 @@ class View:
         if "tasks" in self.position:
             self.tasks = self.position["tasks"]
             self.seen = with_tasks(self.state, self.tasks)
-        self.written_here: Sequence[BaseMessage] = state.get("messages", ())
+        self.lane_messages: Sequence[BaseMessage] = state.get("messages", ())
         self.received = 0
         self.history: HistoryPolicy = node_context.history
         self._answer = self.position.get("answer", [])
@@ -119,7 +119,7 @@ class View:
             self.node_context.paths,
             state,
             history=history,
-            under_way=self._under_way,
+            own_count=self._own_count,
             answer=self._answer,
             asked=self.asked if self._answer else 0,
             address=self.address,
@@ -153,7 +153,7 @@ class View:
             PathReader(paths, messages, turn, place, self.cursor)
             if paths.has_chains
             else paths.said_at,
-            self._under_way,
+            self._own_count,
             is_open=True,
             inner_names=paths.inner_names,
             shorten=self.node_context.shorten,
@@ -173,15 +173,15 @@ class View:
                 return cast(Sequence[str], names[known:])
         return cast(Sequence[str], names)
 
-    def said_before(self) -> list[BaseMessage]:
+    def earlier_messages(self) -> list[BaseMessage]:
         """Return the messages of this activation from earlier steps."""
-        before = self.state.messages[len(self.state.messages) - self._under_way :]
+        before = self.state.messages[len(self.state.messages) - self._own_count :]
         inside = f"{self.home_address}/"
         at = [(message, address_of(message) or "") for message in before]
         return [each for each, there in at if there == self.home_address or there.startswith(inside)]
 
     @property
-    def _under_way(self) -> int:
+    def _own_count(self) -> int:
         """How many messages at the end of the history are from this activation or earlier attempts."""
         home = self.node_context.place.home
         if not self.progress and not (home.repeats and attempt(home, self.cursor)):
