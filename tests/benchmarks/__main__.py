@@ -14,7 +14,10 @@ import time
 
 import calls
 import growth
+import imports
 import items
+import long_runs
+import many_runs
 import pictures
 import reads
 import resumes
@@ -29,7 +32,10 @@ GROUPS = {
     "calls": calls,
     "steps": steps,
     "growth": growth,
+    "imports": imports,
     "items": items,
+    "long_runs": long_runs,
+    "many_runs": many_runs,
     "pictures": pictures,
     "reads": reads,
     "resumes": resumes,

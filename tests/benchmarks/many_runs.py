@@ -1,0 +1,80 @@
+"""A thousand async runs of one runner side by side, in memory, and the same graph by hand."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from measure import Contender, Figure, memory, side_by_side
+
+import agentgraph as ag
+
+_RUNS, _STEPS = 1_000, 4
+_MODES: list[Any] = ["updates", "messages", "custom"]
+Run = Callable[[int], Awaitable[None]]
+
+
+class State(MessagesState):
+    """The messages, and how many were said."""
+
+    said: int
+
+
+def figures() -> Iterator[Figure]:
+    """Measure the processor's time and the memory of a run."""
+    both = _together(_ours, _RUNS), _together(_by_hand, _RUNS)
+    ours, hand = side_by_side(*both, repeats=3, clock=time.process_time)
+    name, against = f"one of {_RUNS:,} async runs side by side", "its graph by hand, streamed alike"
+    yield Figure(name=name, ours=ours / _RUNS, theirs=hand / _RUNS, against=against, unit="ms", aim=1.2)
+    ours, hand = (memory(each)[0] / _RUNS for each in both)
+    yield Figure(name=f"{name}, memory", ours=ours, theirs=hand, against=against, unit="B", aim=1.2)
+
+
+def _together(made: Callable[[], Run], count: int) -> Contender:
+    @contextmanager
+    def contender() -> Iterator[Callable[[], Any]]:
+        run = made()
+
+        async def all_runs() -> None:
+            await asyncio.gather(*map(run, range(count)))
+
+        yield lambda: asyncio.run(all_runs())
+
+    return contender
+
+
+def _ours() -> Run:
+    async def say(ctx: ag.Context) -> str:
+        await asyncio.sleep(0)
+        return "Said."
+
+    runner = ag.Runner(ag.loop("l", [ag.function_agent("a", say)], max_iterations=_STEPS))
+
+    async def run(number: int) -> None:
+        async for _ in runner.arun("Go.", thread_id=f"t{number}"):
+            pass
+
+    return run
+
+
+def _by_hand() -> Run:
+    async def say(state: State) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {"messages": [AIMessage("Said.")], "said": state.get("said", 0) + 1}
+
+    builder = StateGraph(State).add_node("a", say).add_edge(START, "a")
+    builder.add_conditional_edges(
+        "a", lambda state: END if state["said"] >= _STEPS else "a", ["a", END]
+    )
+    graph = builder.compile(checkpointer=InMemorySaver())
+
+    async def run(number: int) -> None:
+        config: Any = {"configurable": {"thread_id": f"t{number}"}}
+        async for _ in graph.astream({"messages": [("user", "Go.")]}, config, stream_mode=_MODES):
+            pass
+
+    return run
