@@ -316,7 +316,8 @@ class RootGraph(OwnedGraph):
         ):
             return config, None
         order = Order() if self.tree.runs_tasks else None
-        guarded = GuardedSaver(saver, configurable.get("thread_id"), order=order)
+        own = configurable.get("checkpoint_ns", "")
+        guarded = GuardedSaver(saver, configurable.get("thread_id"), order=order, own=own)
         config = config or {}
         configurable = {**(config.get("configurable") or {}), SAVER: guarded}
         return {**config, "configurable": configurable}, guarded

@@ -41,6 +41,7 @@ from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.strict_serializer import MALFORMED, UnreadableError
 from agentgraph.safe_repr import reason
+from agentgraph.tree.changes import FORMAT
 
 _READS, _WRITES = ("get_tuple", "get_delta_channel_history"), ("put", "put_writes")
 """The methods that a run calls, and `list`."""
@@ -153,6 +154,7 @@ class GuardedSaver(Saver):
         failed: list[SaverError] | None = None,
         order: "Order | None" = None,
         saved: set[str] | None = None,
+        own: str | None = None,
     ) -> None:
         """Guard a saver.
 
@@ -162,8 +164,9 @@ class GuardedSaver(Saver):
             failed: Holds the error, if the saver has failed; guards of one run share it.
             order: The order of what is saved; without one it is LangGraph's.
             saved: The tasks whose results were saved before LangGraph saves them; shared as well.
+            own: The namespace of the graph that runs, if the form of what it reads there is checked.
         """
-        self.inner, self._thread_id = inner, thread_id
+        self.inner, self._thread_id, self._own = inner, thread_id, own
         self._failed: list[SaverError] = [] if failed is None else failed
         self._order = order
         self._saved: set[str] = set() if saved is None else saved
@@ -204,7 +207,7 @@ class GuardedSaver(Saver):
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "GuardedSaver":
         """Return a guard for the same run of a saver that may read more types."""
         inner = self.inner.with_allowlist(extra_allowlist)
-        return GuardedSaver(inner, self._thread_id, self._failed, self._order, self._saved)
+        return GuardedSaver(inner, self._thread_id, self._failed, self._order, self._saved, self._own)
 
     def save_result(self, at: RunnableConfig, result: object, task_id: str, path: str) -> None:
         """Save the result of a task that is about to end; LangGraph does not save it again.
@@ -255,14 +258,17 @@ class GuardedSaver(Saver):
     def _guarded(self, name: str) -> tuple[Callable[..., object], Callable[..., object]]:
         """Return a method of the saver, sync and async, that fails once the saver has failed."""
         method, amethod = getattr(self.inner, name), getattr(self.inner, f"a{name}")
-        writes = name in _WRITES
+        writes, own = name in _WRITES, self._own if name == "get_tuple" else None
 
         @wraps(method)
         def call(*args: object, **options: object) -> object:
             if self._failed:
                 raise SaverFailure(self._failed[0])
             try:
-                return method(*args, **options)
+                result = method(*args, **options)
+                if own is not None and result is not None:
+                    _check_form(result, own)
+                return result
             except Exception as error:
                 raise self._raised(error, writes=writes)  # noqa: B904
 
@@ -271,7 +277,10 @@ class GuardedSaver(Saver):
             if self._failed:
                 raise SaverFailure(self._failed[0])
             try:
-                return await amethod(*args, **options)
+                result = await amethod(*args, **options)
+                if own is not None and result is not None:
+                    _check_form(result, own)
+                return result
             except Exception as error:
                 raise self._raised(error, writes=writes)  # noqa: B904
 
@@ -312,6 +321,28 @@ class GuardedSaver(Saver):
             named.__cause__ = error
         self._failed.append(named)
         return SaverFailure(self._failed[0])
+
+
+def another_form() -> UnreadableError:
+    """Return the error for a thread that another version of agentgraph saved."""
+    return UnreadableError(
+        f"saved in another form than this version of agentgraph reads, which is {FORMAT}",
+        "continue it with the version of agentgraph that saved it, or start a new thread",
+    )
+
+
+def _check_form(saved: CheckpointTuple, namespace: str) -> None:
+    """Check that a checkpoint of a graph's own namespace has the form that this version reads.
+
+    Raises:
+        UnreadableError: It has another one.
+    """
+    if saved.config["configurable"].get("checkpoint_ns", "") != namespace:
+        return
+    position = saved.checkpoint["channel_values"].get("position")
+    tree = position.get("tree") if isinstance(position, dict) else None
+    if isinstance(tree, str) and tree and not tree.startswith(f"{FORMAT}."):
+        raise another_form()
 
 
 @cache

@@ -35,7 +35,7 @@ from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
 from agentgraph.errors import AgentGraphError, SaverError
-from agentgraph.graph.guarded_saver import saver_error
+from agentgraph.graph.guarded_saver import another_form, saver_error
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.signal_handlers import is_of_a_handler
@@ -114,7 +114,6 @@ _NAMES: Mapping[str, str] = {
 """What errors call the parts of a checkpoint, and the channels."""
 _CHANNEL_AND_VALUE = itemgetter(1, 2)
 _KIND = Note._fields.index("kind")
-_OTHER_FORMAT = "continue it with the version of agentgraph that saved it, or start a new thread"
 
 _SENSELESS = (AssertionError, AttributeError, LookupError, TypeError, ValueError, NotImplementedError)
 """What is raised where one part of a thread does not fit another."""
@@ -225,10 +224,7 @@ def _fault(error: ValidationError) -> UnreadableError:
     if part in CHANNELS or part in (MESSAGES, VALUES):
         rest = rest[1:]  # without its number among those under the channel
     if first["type"] == "string_pattern_mismatch" and rest[-1:] == ["tree"]:
-        return UnreadableError(
-            f"saved in another form than this version of agentgraph reads, which is {FORMAT}",
-            _OTHER_FORMAT,
-        )
+        return another_form()
     name, at = _NAMES.get(str(part), f"the channel {part!r}"), ".".join(map(str, rest))
     return UnreadableError(
         f"malformed: {name} ({at and f'{at}: '}{first['msg']}, got {shown(first['input'], 100)})"

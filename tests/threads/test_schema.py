@@ -1,5 +1,6 @@
 """Each shape that a thread saves is one of the schema, and what does not fit it is refused by name."""
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -23,7 +24,10 @@ from helpers import (
     tries_calls_again,
     writes,
 )
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import task
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command
 from typing_extensions import get_type_hints, is_typeddict
 
 import agentgraph as ag
@@ -282,21 +286,53 @@ def test_what_tasks_of_a_users_function_give_is_not_taken_for_ours(
         assert runner.thread("t").status == "paused"
 
 
+def _as_another_version(saver: Any, namespace: str = "") -> None:
+    """Change the latest checkpoint of a namespace of a thread "t" into one of another version."""
+    saved = saver.get_tuple({"configurable": {"thread_id": "t", "checkpoint_ns": namespace}})
+    checkpoint = saved.checkpoint
+    position = checkpoint["channel_values"]["position"]
+    position["tree"] = position["tree"].partition(".")[2]
+    saver.put(saved.parent_config, checkpoint, saved.metadata, checkpoint["channel_versions"])
+
+
 def test_a_thread_of_another_version_is_refused_with_what_to_do(drive: Drive, tmp_path: Path) -> None:
     with ag.Runner(asks("h"), checkpointer=tmp_path / "x.db") as runner:
         list(drive.run(runner, "Go.", thread_id="t"))
     with ag.sqlite_saver(tmp_path / "x.db") as saver:
-        config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-        saved = saver.get_tuple(config)
-        assert saved is not None
-        position = saved.checkpoint["channel_values"]["position"]
-        position["tree"] = position["tree"].partition(".")[2]
-        saver.put(saved.parent_config or config, saved.checkpoint, saved.metadata, {})
+        _as_another_version(saver)
     with ag.Runner(asks("h"), checkpointer=tmp_path / "x.db") as runner:
         for read in (runner.thread, runner.pending, lambda at: list(drive.resume(runner, at, "yes"))):
             with pytest.raises(ag.SaverError, match=r"another form .* continue it with the version"):
                 read("t")
         runner.delete("t")
+
+
+INPUTS: Any = ({"messages": [("user", "Again.")]}, Command(resume="yes"), None)
+
+
+@pytest.mark.parametrize("graph_input", INPUTS)
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_a_compiled_graph_runs_no_thread_of_another_version(
+    drive: Drive, graph_input: Any, is_inside: bool
+) -> None:
+    saver, at = InMemorySaver(), {"configurable": {"thread_id": "t"}}
+    graph: Any = ag.compile_agent(
+        ag.sequential("s", [says("a"), asks("h")]), checkpointer=None if is_inside else saver
+    )
+    if is_inside:
+        outer = StateGraph(MessagesState).add_node("tree", graph).add_edge(START, "tree")
+        graph = outer.compile(checkpointer=saver)
+    graph.invoke({"messages": [("user", "Go.")]}, at)
+    [inside] = {e.config["configurable"]["checkpoint_ns"] for e in saver.list(at)} - {""} or {""}
+    _as_another_version(saver, inside)
+    run = graph.invoke if drive is Sync else lambda *args: asyncio.run(graph.ainvoke(*args))
+    if is_inside and graph_input is INPUTS[0]:  # it runs in a namespace of its own
+        assert run(graph_input, at)["__interrupt__"]
+        return
+    count = len([*saver.list(at)])
+    with pytest.raises(ag.SaverError, match=r"another form .* continue it with the version"):
+        run(graph_input, at)
+    assert len([*saver.list(at)]) == count
 
 
 @pytest.mark.parametrize("field", ["kind", "reason", "messages"])
