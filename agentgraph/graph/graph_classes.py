@@ -317,7 +317,7 @@ class RootGraph(OwnedGraph):
             return config, None
         order = Order() if self.tree.runs_tasks else None
         own = configurable.get("checkpoint_ns", "")
-        guarded = GuardedSaver(saver, configurable.get("thread_id"), order=order, own=own)
+        guarded = GuardedSaver(saver, configurable.get("thread_id"), order=order, namespace=own)
         config = config or {}
         configurable = {**(config.get("configurable") or {}), SAVER: guarded}
         return {**config, "configurable": configurable}, guarded

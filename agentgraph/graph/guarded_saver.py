@@ -154,7 +154,7 @@ class GuardedSaver(Saver):
         failed: list[SaverError] | None = None,
         order: "Order | None" = None,
         saved: set[str] | None = None,
-        own: str | None = None,
+        namespace: str | None = None,
     ) -> None:
         """Guard a saver.
 
@@ -164,9 +164,9 @@ class GuardedSaver(Saver):
             failed: Holds the error, if the saver has failed; guards of one run share it.
             order: The order of what is saved; without one it is LangGraph's.
             saved: The tasks whose results were saved before LangGraph saves them; shared as well.
-            own: The namespace of the graph that runs, if the form of what it reads there is checked.
+            namespace: That of the graph that runs, if the form of what it reads there is checked.
         """
-        self.inner, self._thread_id, self._own = inner, thread_id, own
+        self.inner, self._thread_id, self._namespace = inner, thread_id, namespace
         self._failed: list[SaverError] = [] if failed is None else failed
         self._order = order
         self._saved: set[str] = set() if saved is None else saved
@@ -207,7 +207,9 @@ class GuardedSaver(Saver):
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "GuardedSaver":
         """Return a guard for the same run of a saver that may read more types."""
         inner = self.inner.with_allowlist(extra_allowlist)
-        return GuardedSaver(inner, self._thread_id, self._failed, self._order, self._saved, self._own)
+        return GuardedSaver(
+            inner, self._thread_id, self._failed, self._order, self._saved, self._namespace
+        )
 
     def save_result(self, at: RunnableConfig, result: object, task_id: str, path: str) -> None:
         """Save the result of a task that is about to end; LangGraph does not save it again.
@@ -258,7 +260,7 @@ class GuardedSaver(Saver):
     def _guarded(self, name: str) -> tuple[Callable[..., object], Callable[..., object]]:
         """Return a method of the saver, sync and async, that fails once the saver has failed."""
         method, amethod = getattr(self.inner, name), getattr(self.inner, f"a{name}")
-        writes, own = name in _WRITES, self._own if name == "get_tuple" else None
+        writes, own = name in _WRITES, self._namespace if name == "get_tuple" else None
 
         @wraps(method)
         def call(*args: object, **options: object) -> object:
