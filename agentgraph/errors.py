@@ -19,10 +19,10 @@ class AgentGraphError(Exception):
         return next((status for kind, status in _STATUSES.items() if isinstance(self, kind)), 422)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _made_again, (type(self), self.args, self.__dict__)
+        return _unpickled, (type(self), self.args, self.__dict__)
 
 
-def _made_again(
+def _unpickled(
     kind: type[AgentGraphError], args: tuple[object, ...], data: dict[str, object]
 ) -> AgentGraphError:
     error = kind.__new__(kind)

@@ -193,7 +193,7 @@ def chat_agent(
         The agent; `compile_agent` checks it.
     """
     tools, middleware = as_tuple(tools), as_tuple(middleware)
-    sub_agents, by_handoff = _handed_over(sub_agents)
+    sub_agents, by_handoff = _without_handoffs(sub_agents)
     return_directly = as_tuple(return_directly)
     if not (callable(approve) or isinstance(approve, Mapping)):
         approve = as_tuple(approve)
@@ -250,7 +250,7 @@ def handoff(
     return Handoff(**locals())
 
 
-def _handed_over(agents: object) -> tuple[tuple[Agent, ...], tuple[Handoff, ...]]:
+def _without_handoffs(agents: object) -> tuple[tuple[Agent, ...], tuple[Handoff, ...]]:
     """Return agents without what `handoff` says of them, and that."""
     given = as_tuple(agents)
     by_handoff = tuple(each for each in given if isinstance(each, Handoff))
@@ -823,7 +823,7 @@ def swarm(
         The agent; `compile_agent` checks it. A run raises `InvalidOutputError` if the value names none
         of its agents.
     """
-    sub_agents, by_handoff = _handed_over(agents)
+    sub_agents, by_handoff = _without_handoffs(agents)
     names = handoffs if isinstance(handoffs, Mapping) else {}
     is_wrong = handoffs is not None and names is not handoffs
     return SwarmAgent(

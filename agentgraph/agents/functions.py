@@ -86,7 +86,7 @@ def needs_await(slot: str, fn: object) -> str:
     return f"{slot}={shown(function_in(fn))} is async; pass a sync function, or run {AWAITS}"
 
 
-def refuse(where: str, slot: str, fn: object, awaitable: object) -> NoReturn:
+def raise_unawaitable(where: str, slot: str, fn: object, awaitable: object) -> NoReturn:
     """Refuse an awaitable that a function returned where nothing can await it.
 
     Raises:

@@ -79,9 +79,9 @@ class Kind:
         is_parallel: Whether its node runs each of its sub-agents in a lane of its own.
         has_steps: Whether these are steps, which may depend on each other.
         has_items: Whether these are the items of a value, with one agent for all.
-        goes_round: Whether its sub-agents run again and again.
+        loops: Whether its sub-agents run again and again.
         chooses: Whether its node chooses the one sub-agent that runs.
-        hands_over: Whether its sub-agents run only when it transfers to them.
+        transfers: Whether its sub-agents run only when it transfers to them.
         is_swarm: Whether its sub-agents transfer to each other.
         keeps_active: Whether a value of the run says which of its sub-agents is active.
         joins_swarms: Whether it may be one of the agents of a swarm.
@@ -96,7 +96,7 @@ class Kind:
         called: Returns the agents that it calls any number of times.
         peers: Returns the sub-agents to which the one with a name may hand over, itself included.
         capabilities: Returns what it may do when it ends; for a parallel node its lanes decide that.
-        speaks_early: Returns whether it may emit events before its node has ended, other than from
+        emits_early: Returns whether it may emit events before its node has ended, other than from
             tasks. A generator yields while it runs; functions, middleware and nodes may write to
             LangGraph's stream.
         side_by_side: Returns the agents that run concurrently and whose values are joined.
@@ -108,9 +108,9 @@ class Kind:
     is_parallel: bool = False
     has_steps: bool = False
     has_items: bool = False
-    goes_round: bool = False
+    loops: bool = False
     chooses: bool = False
-    hands_over: bool = False
+    transfers: bool = False
     is_swarm: bool = False
     keeps_active: bool = False
     joins_swarms: bool = False
@@ -125,7 +125,7 @@ class Kind:
     called: Callable[[Any], tuple[Agent, ...]] = _nothing
     peers: Callable[[Any, str], tuple[Agent, ...]] = _no_peers
     capabilities: Callable[[Any], Capabilities] = _go_on
-    speaks_early: Callable[[Any], bool] = _never
+    emits_early: Callable[[Any], bool] = _never
     side_by_side: Callable[[Any], Sequence[Agent]] = _nothing
     joined: Callable[[Any, Lanes], Lanes] = _as_it_is
 
@@ -208,14 +208,14 @@ def _of_branches(agent: ParallelAgent, lanes: Lanes) -> Lanes:
 
 _CHAT = Kind(
     "chat",
-    hands_over=True,
+    transfers=True,
     joins_swarms=True,
     calls_model=True,
     further=("tools", "approve", "call"),
     called=lambda agent: tuple(tool.agent for tool in agent_tools(agent)),
     peers=lambda agent, _: agent.sub_agents if agent.peers is True else (),
     capabilities=_of_chat,
-    speaks_early=lambda agent: bool(agent.middleware),
+    emits_early=lambda agent: bool(agent.middleware),
 )
 _STICKY = replace(_CHAT, keeps_active=True)
 _FUNCTION = Kind(
@@ -224,7 +224,7 @@ _FUNCTION = Kind(
     further=("ask", "call"),
     called=lambda agent: cast(tuple[Agent, ...], agent.agents),
     capabilities=lambda agent: allowed(agent.fn),
-    speaks_early=lambda agent: yields(agent.fn) or names_writer(agent.fn),
+    emits_early=lambda agent: yields(agent.fn) or names_writer(agent.fn),
 )
 _RUNNING = replace(_FUNCTION, runs_agents=True)
 _GRAPH = Kind(
@@ -238,12 +238,12 @@ _NODE = Kind(
     "node",
     is_inner=True,
     capabilities=lambda _: Capabilities(transfer=True),
-    speaks_early=lambda _: True,
+    emits_early=lambda _: True,
 )
 _GRAPH_NODE = replace(_NODE, runs_graph=True)
 _HUMAN = Kind("human", asks=True)
 _SEQUENTIAL = Kind("sequential", is_node=False)
-_LOOP = Kind("loop", is_node=False, goes_round=True)
+_LOOP = Kind("loop", is_node=False, loops=True)
 _PARALLEL = Kind("parallel", is_parallel=True, side_by_side=_branches, joined=_of_branches)
 _FIRST_PARALLEL = replace(_PARALLEL, first_wins=True)
 _WORKFLOW = Kind(
@@ -264,7 +264,7 @@ _SWITCH = Kind("switch", chooses=True, capabilities=_of_switch)
 _SWARM = Kind(
     "swarm",
     chooses=True,
-    hands_over=True,
+    transfers=True,
     is_swarm=True,
     keeps_active=True,
     joins_swarms=True,

@@ -19,7 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from agentgraph.agents.limits import Limits
 from agentgraph.agui.frontend_tools import RUN_INPUT
 from agentgraph.agui.history import history
-from agentgraph.agui.inputs import Before, NewInput, as_kept, before, new_input, values_of
+from agentgraph.agui.inputs import Before, NewInput, before, new_input, values_of, with_saved_texts
 from agentgraph.agui.plain import shown_values
 from agentgraph.agui.translation import Translator
 from agentgraph.errors import AgentGraphError
@@ -40,12 +40,12 @@ class EventStream(AsyncIterator[BaseEvent]):
         self._events: AsyncGenerator[BaseEvent, None] | None = None
 
     def __await__(self) -> Generator[object, None, Self]:
-        yield from self._begun().__await__()
+        yield from self._started().__await__()
         return self
 
     async def __anext__(self) -> BaseEvent:
         """Return the next event."""
-        return await anext(await self._begun())
+        return await anext(await self._started())
 
     async def aclose(self) -> None:
         """Stop the run."""
@@ -60,7 +60,7 @@ class EventStream(AsyncIterator[BaseEvent]):
     ) -> None:
         await self.aclose()
 
-    async def _begun(self) -> AsyncGenerator[BaseEvent, None]:
+    async def _started(self) -> AsyncGenerator[BaseEvent, None]:
         if self._events is None:
             self._events = await self._begin()
         return self._events
@@ -142,7 +142,7 @@ async def _begin(
         await (await runner.aresume(thread_id)).aclose()
         thread = await runner.engine.aread(before, thread_id)
     new = new_input(run_input, thread, merged)
-    run_input = as_kept(run_input, thread)
+    run_input = with_saved_texts(run_input, thread)
     has_news = bool(new.answers or new.messages) or thread.is_new
     if not has_news:
         turns = (await runner.athread(thread_id)).turns

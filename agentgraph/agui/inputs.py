@@ -147,16 +147,18 @@ def new_input(run_input: RunAgentInput, thread: Before, merged: AbstractSet[str]
     return NewInput(messages, _new_values(run_input, thread.values, merged), answers, drops)
 
 
-def as_kept(run_input: RunAgentInput, thread: Before) -> RunAgentInput:
+def with_saved_texts(run_input: RunAgentInput, thread: Before) -> RunAgentInput:
     """Return a run input whose messages have the texts that the thread has under their ids."""
     return run_input.model_copy(
         update={
-            "messages": [_as_kept(each, thread.messages.get(each.id)) for each in run_input.messages]
+            "messages": [
+                _with_saved_text(each, thread.messages.get(each.id)) for each in run_input.messages
+            ]
         }
     )
 
 
-def _as_kept(message: Message, kept: BaseMessage | None) -> Message:
+def _with_saved_text(message: Message, kept: BaseMessage | None) -> Message:
     if kept is None or not isinstance(message, UserMessage | AssistantMessage):
         return message
     content = message.content

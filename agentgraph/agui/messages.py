@@ -85,7 +85,7 @@ class Messages:
         for thought in _thoughts(message):
             yield from self._think(event, thought)
         if text := str(message.text):
-            yield from self._say(event, text)
+            yield from self._emit_text(event, text)
         for piece in message.tool_call_chunks:
             yield from self._call_piece(event, piece)
 
@@ -97,7 +97,7 @@ class Messages:
             yield from self._reply(event, message)
         elif event.id not in self._conversation:
             role = "user" if isinstance(message, HumanMessage) else "assistant"
-            yield from self._say(event, event.text, role)
+            yield from self._emit_text(event, event.text, role)
             yield from self._close(event.id)
 
     def end(self) -> Events:
@@ -128,7 +128,7 @@ class Messages:
         text, before = plain_text(message.text), opened.sent.text
         is_more = text.startswith(before) and text != before
         if is_more or not (opened.has_text or calls):
-            yield from self._say(event, text[len(before) :])
+            yield from self._emit_text(event, text[len(before) :])
         for call_id, name, arguments in calls:
             yield from self._call(event, call_id, name, arguments)
         yield from self._close(event.id)
@@ -173,7 +173,7 @@ class Messages:
             self._open[event.id] = _Open(self._conversation.add(sent))
         return self._open[event.id]
 
-    def _say(self, event: AgentEvent, text: str, role: str = "assistant") -> Events:
+    def _emit_text(self, event: AgentEvent, text: str, role: str = "assistant") -> Events:
         yield from self._stop_thinking(event.id)
         opened = self._of(event, role)
         if not opened.has_text:

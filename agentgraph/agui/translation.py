@@ -82,7 +82,7 @@ class Translator:
         yield from map(_finished, self._ended_by(event, is_reply))
         for name in self._steps.begun_by(event.address, event.run_path):
             yield StepStartedEvent(step_name=name, timestamp=time_of(event))
-        yield from self._what(event)
+        yield from self._content(event)
         if event.kind == "error":
             yield from map(_finished, self._steps.ended(event.address))
 
@@ -120,7 +120,7 @@ class Translator:
             message=plain_text(error_text(error)), code=type(error).__name__, usage=self._usage_of_run()
         )
 
-    def _what(self, event: AgentEvent) -> Iterator[BaseEvent]:
+    def _content(self, event: AgentEvent) -> Iterator[BaseEvent]:
         message, action = event.message, event.action
         if message is not None:
             if event.partial:

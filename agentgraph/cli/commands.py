@@ -58,7 +58,7 @@ from agentgraph.tree.hints import hints
 F = TypeVar("F", bound=Callable[..., object])
 
 
-class Refusal(click.ClickException):
+class UserError(click.ClickException):
     """An error of the user: a message on standard error, and exit code 2."""
 
     exit_code = WRONG_USE
@@ -91,14 +91,14 @@ def existing(db: str) -> str:
     """Return the path of a file that exists, or the URL of a database.
 
     Raises:
-        Refusal: It does not exist.
+        UserError: It does not exist.
     """
     if is_database_url(db):
         return db
     if not Path(db).is_file():
         is_folder = bool(db) and Path(db).is_dir()
         what = f"{db} is a folder" if is_folder else f"there is no file {db or repr(db)}"
-        raise Refusal(f"{what}; name the file of the thread by --db")
+        raise UserError(f"{what}; name the file of the thread by --db")
     return db
 
 
@@ -327,7 +327,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except AgentGraphError as error:
-            raise Refusal(str(error)) from error
+            raise UserError(str(error)) from error
         except KeyboardInterrupt:
             sys.exit(STOPPED)
 
@@ -492,12 +492,12 @@ def rewind(
     with open_session(agent, where, screen, **options) as session:
         by_question: object = UNANSWERED
         if answer is not None:
-            by_question = given_answers([answer], _asked_at(session.runner, thread, at))
+            by_question = given_answers([answer], _question_at(session.runner, thread, at))
         back = RewindArguments(at, turn, siblings, values, message or (), by_question)
         sys.exit(session.go(at=back))
 
 
-def _asked_at(runner: Runner, thread: str, at: str) -> list[Interrupt]:
+def _question_at(runner: Runner, thread: str, at: str) -> list[Interrupt]:
     """Return the question that was asked last at an address, or in a step."""
     asked = [
         event.action.interrupted
@@ -542,9 +542,9 @@ def draw(
     what never ran is pale. --svg and --html need the extra `svg`.
     """
     if tree and (svg or html or thread):
-        raise Refusal("--tree prints an outline; it takes no --svg, --html or --thread")
+        raise UserError("--tree prints an outline; it takes no --svg, --html or --thread")
     if db and not thread:
-        raise Refusal("--db is the file of a thread; name the thread by --thread, or leave --db out")
+        raise UserError("--db is the file of a thread; name the thread by --thread, or leave --db out")
     agent = target.load()
     graph = compile_agent(agent)
     if tree:
@@ -569,7 +569,7 @@ def _write(file: str, text: str) -> None:
     try:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Refusal(f"{file} cannot be written: {error.strerror}") from error
+        raise UserError(f"{file} cannot be written: {error.strerror}") from error
     click.echo(without_controls(f"Drawn: {file}."))
 
 
@@ -614,7 +614,7 @@ def demo(file: str | None, db: str | None, no_input: bool) -> None:
     from agentgraph.cli.demo import speaker  # not at the top: importing it builds a tree
 
     name = f"{path.name}, which comes with the demo" if not file else path
-    _say(screen, f"Model: {speaker()}. Text: {name}.\n")
+    _print_text(screen, f"Model: {speaker()}. Text: {name}.\n")
     db = db or str(Path(tempfile.mkdtemp(prefix="agentgraph-demo-")) / "demo.db")
     where = Whereabouts(target=target, thread_id=new_thread_id(), db=db)
     with open_session(agent, where, screen, no_input=True) as session:
@@ -626,13 +626,13 @@ def _demo_text(path: Path) -> str:
     try:
         text = path.read_bytes().decode()
     except OSError as error:
-        raise Refusal(f"{path} cannot be read: {error.strerror}") from error
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise Refusal(f"{path} is not UTF-8 text: {error}") from error
+        raise UserError(f"{path} is not UTF-8 text: {error}") from error
     if "\0" in text:
-        raise Refusal(f"{path} is not text: it has a zero byte")
+        raise UserError(f"{path} is not text: it has a zero byte")
     if not text.strip():
-        raise Refusal(f"{path} is empty; the demo needs some sentences to report on")
+        raise UserError(f"{path} is empty; the demo needs some sentences to report on")
     return text
 
 
@@ -642,7 +642,7 @@ def _go_on(where: Whereabouts, screen: Lines, no_input: bool) -> int:
     options = () if may_ask else ("--answer", "approve", "--no-input")
     command = [sys.executable, "-m", "agentgraph", *where.resume(*options)]
     how = "" if may_ask else f" with {shlex.join(options)}, because nobody can be asked here"
-    _say(screen, f"\nThis process ends here. A second one now runs that command{how}.\n")
+    _print_text(screen, f"\nThis process ends here. A second one now runs that command{how}.\n")
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         return subprocess.run(command, check=False).returncode
@@ -650,7 +650,7 @@ def _go_on(where: Whereabouts, screen: Lines, no_input: bool) -> int:
         signal.signal(signal.SIGINT, before)
 
 
-def _say(screen: Lines, text: str) -> None:
+def _print_text(screen: Lines, text: str) -> None:
     screen.console.print(without_controls(text), soft_wrap=True)
 
 
@@ -658,7 +658,7 @@ def _standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise Refusal(f"standard input is not UTF-8 text: {error}") from error
+        raise UserError(f"standard input is not UTF-8 text: {error}") from error
 
 
 for each in (*OF_THREADS, inspect):

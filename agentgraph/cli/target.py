@@ -64,7 +64,7 @@ class Target:
         agent = vars(module).get(name)
         if isinstance(agent, Agent):
             return agent
-        raise TargetError(f"{_what_is_wrong(path, name, module)} {_agents_of(path, module)}")
+        raise TargetError(f"{_missing_name(path, name, module)} {_agents_of(path, module)}")
 
     @property
     def _is_skill(self) -> bool:
@@ -149,11 +149,11 @@ def _loaded(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        _refuse(path, error)
+        _raise_target_error(path, error)
     return module
 
 
-def _refuse(path: Path, error: BaseException) -> NoReturn:
+def _raise_target_error(path: Path, error: BaseException) -> NoReturn:
     """Raise the exception of a file as a `TargetError` with the line of the file."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path.resolve())]
@@ -164,7 +164,7 @@ def _refuse(path: Path, error: BaseException) -> NoReturn:
     raise TargetError(f"{where} cannot be loaded:\n{message}") from error
 
 
-def _what_is_wrong(path: Path, name: str, module: ModuleType) -> str:
+def _missing_name(path: Path, name: str, module: ModuleType) -> str:
     if not name:
         return f"name an agent, as in {path}:NAME."
     if name not in vars(module):

@@ -40,7 +40,7 @@ from agentgraph.graph.traced_nodes import trace
 from agentgraph.graph.values import Reducers, declared
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Place, Tree, targets
-from agentgraph.tree.position import asks_functions, capabilities_at, next_stops
+from agentgraph.tree.position import asks_functions, capabilities_at, next_nodes
 from agentgraph.tree.run_paths import RunPaths
 from agentgraph.tree.validation import validate
 
@@ -203,7 +203,7 @@ class _LaneBuilder:
         is_root = lane.parent is None
         nodes = [
             _keeping(node) if place.is_in_keeper else node
-            for place in self.tree.stops(lane)
+            for place in self.tree.node_places(lane)
             for node in self._nodes(place)
         ]
         state = self.types.root if is_root else self.types.lane
@@ -289,7 +289,7 @@ class _LaneBuilder:
         if reads := (("failure",) if may_stay else ()) + each.reads:
             options["input_schema"] = self._reads(builder, reads)
         builder.add_node(node.name, node, metadata={"agent_name": place.name}, **options)
-        after = next_stops(self.tree, place, each.capabilities) if each.capabilities else ()
+        after = next_nodes(self.tree, place, each.capabilities) if each.capabilities else ()
         ended = [END if end is None else end.nodes.entry for end in after]
         following = list(dict.fromkeys([*ended, *each.others]))
         if len(following) == 1 and not (may_stay or each.is_free or each.may_leave):

@@ -26,7 +26,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from agentgraph.agents.agents import HistoryPolicy
 from agentgraph.agents.budgets import Summarized, Trimmed, fitting
 from agentgraph.agents.entries import Entry, PathOf
-from agentgraph.agents.functions import is_awaitable, refuse
+from agentgraph.agents.functions import is_awaitable, raise_unawaitable
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.tool_results import TRANSFERRED
 from agentgraph.errors import InvalidOutputError
@@ -35,7 +35,7 @@ from agentgraph.graph.paired_calls import answers_in, paired
 from agentgraph.graph.quoted_messages import is_answer, is_call, is_thought, quoted
 from agentgraph.graph.stamps import address_of, agent_of, home_at, is_steered, stamp_in
 from agentgraph.safe_repr import shown
-from agentgraph.tree.addresses import Cursor, parse_address, way_to
+from agentgraph.tree.addresses import Cursor, parse_address, places_to
 from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.run_paths import Chains, RunPaths, with_names
 
@@ -114,7 +114,7 @@ def last_of_workers(tree: Tree, place: Place) -> Callable[[list[Entry]], list[En
     It leaves of each visit to a worker that only the last message is seen of (`output_mode`), except
     for agents in that worker. What its own workers say belongs to the visit.
     """
-    terse = tree.terse.difference(way_to(place))
+    terse = tree.terse.difference(places_to(place))
     if not terse:
         return None
 
@@ -122,7 +122,7 @@ def last_of_workers(tree: Tree, place: Place) -> Callable[[list[Entry]], list[En
         activation = parse_address(tree, entry.address) if entry.address else None
         if activation is None:
             return None
-        worker = next((each for each in way_to(activation[0]) if each in terse), None)
+        worker = next((each for each in places_to(activation[0]) if each in terse), None)
         if worker is None:
             return None
         counters = zip(worker.counts, activation[1], strict=False)
@@ -186,7 +186,7 @@ def chosen_by(policy: object, returned: object, my_address: str) -> list[BaseMes
         InvalidOutputError: It returned no messages.
     """
     if is_awaitable(returned):
-        refuse(my_address, "history", policy, returned)
+        raise_unawaitable(my_address, "history", policy, returned)
     seen = list(returned) if isinstance(returned, Iterable) else []
     if not isinstance(returned, Iterable) or not all(isinstance(each, BaseMessage) for each in seen):
         raise InvalidOutputError(

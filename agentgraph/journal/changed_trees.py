@@ -21,7 +21,7 @@ from agentgraph.journal.saved import COPIED, Saved, parts_of
 from agentgraph.journal.schema import CHANGED, NOTES
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.tree.addresses import way_to
+from agentgraph.tree.addresses import places_to
 from agentgraph.tree.changes import (
     Outline,
     fingerprint_of,
@@ -291,7 +291,7 @@ def places_kept(tree: Tree, every: Sequence[Saved]) -> Callable[[Position, Place
 
 def _shape(place: Place) -> tuple[list[str], list[str]]:
     """Return what the addresses at a place are made of."""
-    return [each.segment for each in way_to(place)], [each.kind for each in place.counts]
+    return [each.segment for each in places_to(place)], [each.kind for each in place.counts]
 
 
 def _changed_at(saved: Saved) -> Outline | None:

@@ -27,7 +27,7 @@ from agentgraph.journal.saved import COPIED, Saved, keeps_state, parts_of
 from agentgraph.journal.schema import NOTES
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
-from agentgraph.tree.addresses import address, as_cursor, cursor_at, fits, way_to
+from agentgraph.tree.addresses import address, as_cursor, cursor_at, fits, places_to
 from agentgraph.tree.places import Place, Tree
 
 _PAGE = 16
@@ -170,7 +170,7 @@ def address_at(tree: Tree, saved: Saved) -> str | None:
 def order_of(lane: Place, at: str) -> int:
     """Return the index of a lane among the lanes of its node, from an address in the lane."""
     if lane.is_called:
-        number = re.search(r"\((\d+)[.:)]", at.split("/")[len(way_to(lane)) - 1])
+        number = re.search(r"\((\d+)[.:)]", at.split("/")[len(places_to(lane)) - 1])
         return int(number[1]) if number else _AFTER_NUMBERS
     return lane.rank
 

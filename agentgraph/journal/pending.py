@@ -44,7 +44,7 @@ from agentgraph.tree.addresses import (
     as_cursor,
     keyed_as_known,
     parse_address,
-    way_to,
+    places_to,
     without_keys,
 )
 from agentgraph.tree.places import Place, Tree
@@ -513,7 +513,7 @@ def _likely_first(
 ) -> list[Place]:
     """Return lanes, first those in which questions say that they were asked: looking costs a read."""
     parsed = (parse_address(tree, asker_of(each.response_schema).address or "") for each in questions)
-    around = {place for each in parsed if each for place in way_to(each[0])}
+    around = {place for each in parsed if each for place in places_to(each[0])}
     return sorted(lanes, key=lambda lane: lane not in around)
 
 

@@ -173,7 +173,7 @@ def _leaves_at(tree: Tree, outer: AgentStep, lanes: Container[str]) -> Iterator[
         if activation is None or not is_at_or_in(at, around.address):
             continue
         place, cursor = activation
-        if place.is_stop and place.node in lanes:
+        if place.is_node and place.node in lanes:
             finished = result.get("finished")
             visit = replace(
                 around,

@@ -295,7 +295,7 @@ class _Chart:
                 agent_name=place.home.name,
                 kind="agent",
                 label=place.name,
-                node=place.node if place.is_stop else "",
+                node=place.node if place.is_node else "",
                 step=agent_step.visit.step,
                 iteration=round_,
                 began=agent_step.visit.time,
@@ -320,7 +320,7 @@ class _Chart:
             return self._enclosing(turn, parent, cursor, agent_step)
         outer = self._enclosing(turn, parent, around, agent_step)
         made = self._named(turn, at, parent, iteration(parent, around), outer, agent_step)
-        if parent.kind.goes_round:
+        if parent.kind.loops:
             number = cursor[len(around)]
             made = self._named(turn, f"{at}[{number}]", parent, number, made.id, agent_step)
         return made.id

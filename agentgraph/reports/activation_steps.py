@@ -21,7 +21,7 @@ from agentgraph.journal.steps import AgentStep, is_at_or_in
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.visits import FoundVisit, VisitQuery, find, stretch_of, unknown
-from agentgraph.tree.addresses import way_to, without_keys
+from agentgraph.tree.addresses import places_to, without_keys
 from agentgraph.tree.places import Place
 
 
@@ -190,7 +190,7 @@ def _on_line(saver: ThreadSaver, wanted: VisitQuery, head: str, every: Sequence[
 
 def _gathered(at: str, chosen: AgentStep, story: Story) -> FoundActivation:
     """Return an activation with all its steps."""
-    way, depth = way_to(chosen.place), at.count("/")
+    way, depth = places_to(chosen.place), at.count("/")
     place = way[depth] if depth < len(way) else chosen.place
     is_composite = place.kind.encloses or place.kind.is_parallel
     turn, wanted = chosen.visit.turn, without_keys(at)

@@ -210,7 +210,7 @@ def _iteration(found: FoundActivation) -> int | None:
     place, agent_step = found.place, found.agent_steps[0]
     if not found.is_composite:
         return agent_step.visit.iteration
-    names_one = place.kind.goes_round and found.at.endswith("]")
+    names_one = place.kind.loops and found.at.endswith("]")
     counts = place.counts_inside if names_one else place.counts
     return iteration(place, agent_step.cursor[: len(counts)])
 

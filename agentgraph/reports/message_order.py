@@ -10,7 +10,7 @@ from agentgraph.events.events import AgentEvent
 from agentgraph.graph.paired_calls import in_call_order
 from agentgraph.graph.stamps import is_steered
 from agentgraph.journal.lines import order_of
-from agentgraph.tree.addresses import parse_address, way_to
+from agentgraph.tree.addresses import parse_address, places_to
 from agentgraph.tree.places import Tree
 
 
@@ -56,7 +56,7 @@ def _key(tree: Tree, event: AgentEvent, begun: dict[str, int], number: int) -> I
     """
     activation = parse_address(tree, event.address)
     parts = event.address.split("/")
-    for depth, place in enumerate(way_to(activation[0]) if activation else ()):
+    for depth, place in enumerate(places_to(activation[0]) if activation else ()):
         if depth and place.starts_lane:
             yield begun.setdefault("/".join(parts[:depth]), number)
             yield order_of(place, event.address)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from agentgraph.events.events import AgentEvent
 from agentgraph.graph.internals import PUSH
 from agentgraph.show.lines import outlined, shown_text
-from agentgraph.tree.addresses import Cursor, address, as_cursor, cursor_at, parse_address, way_to
+from agentgraph.tree.addresses import Cursor, address, as_cursor, cursor_at, parse_address, places_to
 from agentgraph.tree.places import Place, Tree
 
 StreamPart = Mapping[str, Any]
@@ -67,12 +67,12 @@ class Activity:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._records = {
-            place: _Record(place, outline)
+        self._states = {
+            place: _PlaceState(place, outline)
             for outline, place in outlined(tree.root, partial(_inside, tree))
         }
-        self._open: dict[str, tuple[_Record, float]] = {}
-        self._asking: dict[str, _Record] = {}
+        self._open: dict[str, tuple[_PlaceState, float]] = {}
+        self._asking: dict[str, _PlaceState] = {}
         self._counted: set[str] = set()
         self._tasks: dict[str, str] = {}
 
@@ -119,7 +119,7 @@ class Activity:
     def began(self, at: str, now: float) -> None:
         """Mark the activation at an address as running, and the composites of its lane around it."""
         for each, place, cursor in self._enclosing(at):
-            record = self._records[place]
+            record = self._states[place]
             record.count_iteration(cursor)
             if each not in self._open:
                 self._open[each] = (record, now)
@@ -142,7 +142,7 @@ class Activity:
         activation = parse_address(self._tree, event.address)
         if activation is None:
             return
-        self._records[activation[0]].add(event)
+        self._states[activation[0]].add(event)
         for item, record in self._items_around(*activation):
             record.add_to_item(item, event)
         if not event.partial:
@@ -174,16 +174,16 @@ class Activity:
         if event.kind in _ENDINGS:
             return _ENDINGS[event.kind]
         activation = parse_address(self._tree, event.address)
-        return "failed" if activation and self._records[activation[0]].ending == "failed" else "done"
+        return "failed" if activation and self._states[activation[0]].ending == "failed" else "done"
 
     def _recall(self, at: str, ending: Ending) -> None:
         """Set the state of an activation and, until later events say more, of all that enclose it."""
         activation = parse_address(self._tree, at)
         if activation is None:
             return
-        for place in way_to(activation[0]):
+        for place in places_to(activation[0]):
             each = _run_at(place, activation[1])
-            record = self._records[place]
+            record = self._states[place]
             record.count_iteration(activation[1])
             self._asking.pop(each, None)
             if ending == "asks":
@@ -192,18 +192,18 @@ class Activity:
 
     def finish(self, now: float, *, failed: bool = False) -> None:
         """End the run: what still runs has stopped, or failed if it encloses an agent that failed."""
-        broken = [place for place, record in self._records.items() if record.ending == "failed"]
-        enclosing = {step for place in broken for step in way_to(place)} if failed else set()
+        broken = [place for place, record in self._states.items() if record.ending == "failed"]
+        enclosing = {step for place in broken for step in places_to(place)} if failed else set()
         for record, _ in reversed(self._open.values()):
             record.close(now, "failed" if record.place in enclosing else "stopped")
         self._open.clear()
         self._tasks.clear()
 
-    def _items_around(self, place: Place, cursor: Cursor) -> Iterator[tuple[str, "_Record"]]:
+    def _items_around(self, place: Place, cursor: Cursor) -> Iterator[tuple[str, "_PlaceState"]]:
         """Yield the addresses of the items and calls around an activation, with their records."""
-        for each in way_to(place):
+        for each in places_to(place):
             if _has_rows(each):
-                yield address(each, cursor[: len(each.counts)]), self._records[each]
+                yield address(each, cursor[: len(each.counts)]), self._states[each]
 
     def rows(self, now: float) -> list[Row]:
         """Return a row for each place, in the order of the tree.
@@ -212,17 +212,17 @@ class Activity:
         below an agent that a function runs one for each call.
         """
         asking = set(self._asking.copy().values())
-        root = self._records[self._tree.root]
+        root = self._states[self._tree.root]
         is_over = root.state(root in asking) == "done"
         rows: list[Row] = []
-        for record in self._records.values():
+        for record in self._states.values():
             rows += [record.row(now, record in asking, is_over), *record.item_rows(now)]
         return rows
 
     def running(self, now: float) -> list[tuple[str, float]]:
         """Return the innermost addresses that run, each with its seconds so far."""
         open_ = list(self._open.items())
-        begun = {at: since for at, (record, since) in open_ if record.place.is_stop}
+        begun = {at: since for at, (record, since) in open_ if record.place.is_node}
         return [(at, now - since) for at, since in begun.items() if not _inner(at, begun)]
 
     def _enclosing(self, at: str) -> list[tuple[str, Place, Cursor]]:
@@ -266,10 +266,10 @@ class Activity:
         if not usage or event.id in self._counted:
             return
         self._counted.add(event.id)
-        for place in way_to(speaker):
+        for place in places_to(speaker):
             if place is speaker or not place.kind.is_leaf or place.kind.is_flattened:
-                self._records[place].tokens_in += usage.get("input_tokens", 0)
-                self._records[place].tokens_out += usage.get("output_tokens", 0)
+                self._states[place].tokens_in += usage.get("input_tokens", 0)
+                self._states[place].tokens_out += usage.get("output_tokens", 0)
 
 
 @dataclass(slots=True)
@@ -282,7 +282,7 @@ class _ItemState:
 
 
 @dataclass(slots=True, eq=False)
-class _Record:
+class _PlaceState:
     """The state of one place."""
 
     place: Place
@@ -292,7 +292,7 @@ class _Record:
     tokens_in: int = 0
     tokens_out: int = 0
     text: str = ""
-    _said: str = ""
+    _text_id: str = ""
     _is_growing: bool = False
     _begun: set[str] = field(default_factory=set)
     _running: int = 0
@@ -302,7 +302,7 @@ class _Record:
 
     def count_iteration(self, cursor: Cursor) -> None:
         """Set the iteration of a loop from the cursor of a place inside it."""
-        if self.place.kind.goes_round:
+        if self.place.kind.loops:
             self.iteration = cursor[len(self.place.counts)] + 1
 
     def open(self, at: str, now: float) -> None:
@@ -359,10 +359,10 @@ class _Record:
     def add(self, event: AgentEvent) -> None:
         """Keep the text of an event; a chunk is appended to the chunks before it."""
         if not event.partial:
-            self.text, self._said, self._is_growing = shown_text(event)[:_KEPT], event.id, False
+            self.text, self._text_id, self._is_growing = shown_text(event)[:_KEPT], event.id, False
         elif event.text:
-            before = self.text if self._is_growing and self._said == event.id else ""
-            self.text, self._said = (before + event.text)[-_KEPT:], event.id
+            before = self.text if self._is_growing and self._text_id == event.id else ""
+            self.text, self._text_id = (before + event.text)[-_KEPT:], event.id
             self._is_growing = True
 
     def state(self, asks: bool, is_over: bool = False) -> State:

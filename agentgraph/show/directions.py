@@ -7,7 +7,7 @@ rank is a column, and a chain is as wide as all its labels together; from top to
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from agentgraph.show.kinds import LOOKS
+from agentgraph.show.kinds import STYLES
 from agentgraph.show.sketch import Line, Sketch, SketchNode
 
 Direction = Literal["LR", "TD"]
@@ -75,7 +75,7 @@ def _part_size(
     part: SketchNode, lines: Sequence[Line], labels: Mapping[str, str], is_wide: bool
 ) -> _Size:
     rows = labels[part.key].split("\n")
-    look = LOOKS[part.drawn.kind]
+    look = STYLES[part.drawn.kind]
     width: float = max(map(len, rows)) * _CHARACTER + look.padding
     height: float = len(rows) * _LINE + _MARGIN
     if look.is_square:

@@ -1,6 +1,6 @@
 """Draws compiled graphs as Mermaid text, SVG and HTML: a node for each agent that runs.
 
-Each kind of agent has a shape and colours of its own (`looks.py`); agents that run others side by side
+Each kind of agent has a shape and colours of its own (`styles.py`); agents that run others side by side
 are boxes, and a loop is the edge that leads back, with its name.
 """
 
@@ -18,12 +18,12 @@ from agentgraph.graph.open_types import Graph
 from agentgraph.journal.steps import Visit
 from agentgraph.safe_repr import cut, printable
 from agentgraph.show.directions import Direction, direction_of
-from agentgraph.show.kinds import LOOKS
+from agentgraph.show.kinds import STYLES
 from agentgraph.show.lines import tree_lines
-from agentgraph.show.looks import BOX, LINE, LOOP, LOOP_CLASS, PALE
 from agentgraph.show.pages import as_page, as_svg, can_render
 from agentgraph.show.run_figures import Figures, figures_of, idle_parts
 from agentgraph.show.sketch import Sketch, SketchNode, sketch
+from agentgraph.show.styles import BOX, LINE, LOOP, LOOP_CLASS, PALE
 from agentgraph.tree.places import is_drawable
 
 _DRAWN_ENDS = {START: '(("start"))', END: '((("end")))'}
@@ -196,7 +196,7 @@ def _part_lines(
     """
     indent, label = "    " * (part.key.count(":") + 1), _escaped(labels[part.key])
     if not part.inside:
-        before, after = LOOKS[part.drawn.kind].shape
+        before, after = STYLES[part.drawn.kind].shape
         node = _DRAWN_ENDS.get(part.key) or f'{before}"{label}"{after}'
         yield f"{indent}{_id(part.key)}{node}:::{part.drawn.kind}"
         return
@@ -221,7 +221,7 @@ def _styles(drawn: Sketch, idle: Collection[str]) -> Iterator[str]:
     yield f"    linkStyle default stroke:{LINE}"
     if back := [str(i) for i, line in enumerate(drawn.lines) if line.is_back]:
         yield f"    linkStyle {','.join(back)} stroke:{LOOP},stroke-width:2px,stroke-dasharray:7 3"
-    for kind, look in LOOKS.items():
+    for kind, look in STYLES.items():
         if any(part.drawn.kind == kind and not part.inside for part in drawn.all()):
             yield f"    classDef {kind} {look.node_style()}"
         if kind in boxes:
@@ -237,7 +237,7 @@ def _kinds(drawn: Sketch, idle: Collection[str]) -> tuple[str, ...]:
     """
     nodes = {part.drawn.kind for part in drawn.all() if not part.inside}
     boxes = {part.drawn.kind for part in drawn.all()} - nodes
-    kinds = (kind for kind, look in LOOKS.items() if look.word and kind in nodes | boxes)
+    kinds = (kind for kind, look in STYLES.items() if look.word and kind in nodes | boxes)
     classes = [kind if kind in nodes else f"{kind}{BOX}" for kind in kinds]
     loops = [LOOP_CLASS] if any(line.is_back for line in drawn.lines) else []
     return (*classes, *loops, *([PALE] if idle else ()))

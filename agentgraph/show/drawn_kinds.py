@@ -10,7 +10,7 @@ from langgraph.pregel import Pregel
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.open_types import Graph
 from agentgraph.show.kinds import appearance_of
-from agentgraph.show.looks import ENDS, LANE
+from agentgraph.show.styles import ENDS, LANE
 from agentgraph.tree.places import Place, Tree
 
 Ends = tuple[str, str]
@@ -24,7 +24,7 @@ class Drawn:
     """What a node or a box stands for.
 
     Attributes:
-        kind: Its kind, a key of `LOOKS`.
+        kind: Its kind, a key of `STYLES`.
         node: The name of its node in the tree that is drawn; empty if it has none there.
         place: The place of its agent; None in a graph that no tree has made, and for a box that is one
             lane.
@@ -90,13 +90,13 @@ def _subgraphs(graph: object) -> dict[str, object]:
 def _kind_of_node(place: Place, node: str) -> str:
     """Return the kind of one of the nodes of a place."""
     if node == place.node:
-        return appearance_of(place.kind.name).look
+        return appearance_of(place.kind.name).style
     if node == place.nodes.tools:
         return "tools"
     return "person" if node in (place.nodes.approve, place.nodes.question) else "middleware"
 
 
-def ways_back(edges: Iterable[Ends], drawn: Mapping[str, Drawn]) -> dict[Ends, str]:
+def back_edges(edges: Iterable[Ends], drawn: Mapping[str, Drawn]) -> dict[Ends, str]:
     """Return the edges that lead back to the beginning of a loop, with what to say of them.
 
     One edge of each loop has its name, and how often it repeats at most; the others have no text. An
@@ -130,7 +130,7 @@ def _repeated(source: Drawn, target: Drawn) -> Iterator[Place]:
     """Yield the places that begin again where an edge leads from one node to another."""
     place, tree, last = source.place, source.tree, target.place
     while place is not None and tree is not None and last is not None:
-        is_repeated = place.kind.goes_round or place.repeats
+        is_repeated = place.kind.loops or place.repeats
         if is_repeated and _first_stop(tree, place) is last and _begins(target):
             yield place
         around = place.parent
@@ -146,7 +146,7 @@ def _begins(target: Drawn) -> bool:
 
 
 def _first_stop(tree: Tree, place: Place) -> Place:
-    while not place.is_stop:
+    while not place.is_node:
         place = tree.children[place][0]
     return place
 
@@ -160,7 +160,7 @@ def _is_unclear(source: Drawn, target: Drawn) -> bool:
 
 def _repeats(place: Place) -> str:
     """Return what is said of an edge that leads back: `↻ refine, at most 3`."""
-    if not place.kind.goes_round:
-        return "↻ checked" if place.is_stop else f"↻ {place.given_name}, checked"
+    if not place.kind.loops:
+        return "↻ checked" if place.is_node else f"↻ {place.given_name}, checked"
     limit = getattr(place.agent, "max_iterations", None)
     return f"↻ {place.given_name}, at most {limit}" if limit else f"↻ {place.given_name}"

@@ -7,18 +7,18 @@ from typing import Any, assert_never
 
 from agentgraph.agents.agents import Agent, EachAgent, checks_of, is_agent, unchecked
 from agentgraph.agents.kinds import PlaceKind, kind_of
-from agentgraph.show.looks import ENDS, LANE, Look
+from agentgraph.show.styles import ENDS, LANE, Style
 
-LOOKS = MappingProxyType(
+STYLES = MappingProxyType(
     {
-        "chat": Look("chat", ("(", ")"), "#ede9fe", "#7c3aed", hides_rounds=True),
-        "tools": Look("tools", ("([", "])"), "#faf5ff", "#a78bfa", "#fdfaff"),
-        "middleware": Look(
+        "chat": Style("chat", ("(", ")"), "#ede9fe", "#7c3aed", hides_rounds=True),
+        "tools": Style("tools", ("([", "])"), "#faf5ff", "#a78bfa", "#fdfaff"),
+        "middleware": Style(
             "middleware", ("[", "]"), "#faf5ff", "#a78bfa", node_border="stroke-dasharray:4 3"
         ),
-        "function": Look("function", ("[", "]"), "#dbeafe", "#2563eb", "#f5f9ff"),
-        "person": Look("person", ("[/", "/]"), "#fef3c7", "#d97706", padding=50),
-        "foreign": Look(
+        "function": Style("function", ("[", "]"), "#dbeafe", "#2563eb", "#f5f9ff"),
+        "person": Style("person", ("[/", "/]"), "#fef3c7", "#d97706", padding=50),
+        "foreign": Style(
             "graph",
             ("[[", "]]"),
             "#e5e9f0",
@@ -27,9 +27,9 @@ LOOKS = MappingProxyType(
             "stroke-width:2px,stroke-dasharray:2 3",
             is_titled=True,
         ),
-        "switch": Look("switch", ("{", "}"), "#ffedd5", "#ea580c", padding=50, is_square=True),
-        "swarm": Look("swarm", ("{{", "}}"), "#fce7f3", "#db2777", padding=50),
-        "parallel": Look(
+        "switch": Style("switch", ("{", "}"), "#ffedd5", "#ea580c", padding=50, is_square=True),
+        "swarm": Style("swarm", ("{{", "}}"), "#fce7f3", "#db2777", padding=50),
+        "parallel": Style(
             "parallel",
             ("[/", "\\]"),
             "#e0f2fe",
@@ -39,7 +39,7 @@ LOOKS = MappingProxyType(
             padding=60,
             is_titled=True,
         ),
-        "workflow": Look(
+        "workflow": Style(
             "workflow",
             ("[\\", "/]"),
             "#e0e7ff",
@@ -49,7 +49,7 @@ LOOKS = MappingProxyType(
             padding=60,
             is_titled=True,
         ),
-        "each": Look(
+        "each": Style(
             "for each",
             ("[(", ")]"),
             "#ecfccb",
@@ -57,8 +57,8 @@ LOOKS = MappingProxyType(
             "#f9fef0",
             "stroke-width:2px,stroke-dasharray:8 4",
         ),
-        LANE: Look("", ("[", "]"), "#ffffff", "#cbd5e1", "#ffffff"),
-        ENDS: Look("", ("((", "))"), "#e5e7eb", "#6b7280", padding=10),
+        LANE: Style("", ("[", "]"), "#ffffff", "#cbd5e1", "#ffffff"),
+        ENDS: Style("", ("((", "))"), "#e5e7eb", "#6b7280", padding=10),
     }
 )
 """The looks by kind."""
@@ -74,11 +74,11 @@ class Appearance:
     """How the agents of one kind are shown.
 
     Attributes:
-        look: The look of their nodes in drawings, a key of `LOOKS`; empty if they have no node.
+        style: The style of their nodes in drawings, a key of `STYLES`; empty if they have no node.
         options: Returns what an outline says of an agent after the word for its kind.
     """
 
-    look: str = ""
+    style: str = ""
     options: Callable[[Any], str] = _writes
 
 

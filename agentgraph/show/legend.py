@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from agentgraph.show.kinds import LOOKS
-from agentgraph.show.looks import BOX, INK, LINE, LOOP, LOOP_CLASS, LOOP_WORD, PALE
+from agentgraph.show.kinds import STYLES
+from agentgraph.show.styles import BOX, INK, LINE, LOOP, LOOP_CLASS, LOOP_WORD, PALE
 
 _CHARACTER, _PADDING, _HEIGHT, _GAP, _TOP = 7.2, 20, 24, 8, 20
 """The width of a character, what an entry is wider than its word, its height, and the space around."""
@@ -44,7 +44,7 @@ def _entry(kind: str) -> tuple[str, str, str]:
         return LOOP_WORD, f"fill:#f1f5f9,stroke:{LOOP},stroke-width:2px", "([])"
     if kind == PALE:
         return "did not run", f"fill:#e5e7eb,stroke:{LINE},opacity:0.5", "()"
-    look = LOOKS[kind.removesuffix(BOX)]
+    look = STYLES[kind.removesuffix(BOX)]
     if kind.endswith(BOX):
         return look.word, look.box_style(), "box"
     return look.word, look.node_style(), "".join(look.shape)

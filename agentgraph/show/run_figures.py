@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from agentgraph.journal.steps import Visit
-from agentgraph.show.looks import ENDS
 from agentgraph.show.sketch import Sketch, SketchNode
+from agentgraph.show.styles import ENDS
 
 _UNITS = (("h", 3600, 7200), ("min", 60, 120), ("s", 1, 0.1))
 """Units with their seconds, and from how many seconds on a time is told in them."""

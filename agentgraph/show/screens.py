@@ -44,7 +44,7 @@ _NEEDED = ("agent", "state")
 _DROPPED = ("kind", "tokens", "runs", "time")
 """The columns that are dropped on a narrow screen, in this order."""
 _TO_THE_RIGHT = ("time", "tokens")
-_LOOKS: dict[State, tuple[str, str]] = {
+_STYLES: dict[State, tuple[str, str]] = {
     "not run": ("·", "dim"),
     "waiting": ("·", "dim"),
     "running": ("▸", "cyan"),
@@ -357,7 +357,7 @@ class _End:
 
 def _cells(row: Row, running: str, longest: int) -> dict[str, RenderableType]:
     """Return the cells of a row by column title."""
-    mark, style = _LOOKS[row.state]
+    mark, style = _STYLES[row.state]
     mark = running if row.state == "running" else mark
     tokens = f"{_short(row.tokens_in)}→{_short(row.tokens_out)}"
     text_style = "red" if row.state == "failed" else ""

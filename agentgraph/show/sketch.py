@@ -13,9 +13,9 @@ from langgraph.graph import END, START
 from agentgraph.agents.kinds import KINDS
 from agentgraph.graph.open_types import Graph
 from agentgraph.graph.pictures import TITLE
-from agentgraph.show.drawn_kinds import Drawn, Ends, drawn_kinds, ways_back
-from agentgraph.show.kinds import LOOKS
-from agentgraph.show.looks import LANE
+from agentgraph.show.drawn_kinds import Drawn, Ends, back_edges, drawn_kinds
+from agentgraph.show.kinds import STYLES
+from agentgraph.show.styles import LANE
 
 _FURTHER = {word for kind in KINDS.values() for word in kind.further}
 """The suffixes of an agent's further nodes, as in `write.tools`."""
@@ -95,7 +95,7 @@ def sketch(graph: Graph, *, xray: bool = True) -> Sketch:
     nodes = {key: node for key, node in given.nodes.items() if not _is_edge_of_box(key)}
     drawn = drawn_kinds(graph, nodes)
     every = _edges(given.edges)
-    back = ways_back(every, drawn)
+    back = back_edges(every, drawn)
     edges = {
         ends: choice for ends, choice in every.items() if ends in back or not _is_round(ends, drawn)
     }
@@ -114,7 +114,7 @@ def sketch(graph: Graph, *, xray: bool = True) -> Sketch:
 def _is_round(ends: Ends, drawn: Mapping[str, Drawn]) -> bool:
     """Return whether an edge is only the next round of a chat agent, after a reply that is refused."""
     source, target = ends
-    return source == target and LOOKS[drawn[source].kind].hides_rounds
+    return source == target and STYLES[drawn[source].kind].hides_rounds
 
 
 def _parts(
@@ -134,7 +134,7 @@ def _parts(
             yield SketchNode(key, _ENDS.get(key) or _label(key, node), drawn[key])
             continue
         inner, what = f"{box}{name}:", drawn[box + name]
-        look = LOOKS[what.kind]
+        look = STYLES[what.kind]
         title = titles.get(inner) or (look.word if look.is_titled else "")
         only = _only_box(nodes, inner) if inner in titles else inner
         inside = tuple(_parts(nodes, only, drawn, titles))

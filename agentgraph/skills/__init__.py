@@ -74,14 +74,14 @@ def load(
     names = References(
         tools=tools or {}, models=models or {}, agents=agents or {}, allow=as_tuple(allow)
     )
-    agent, faults = _made(read(_text(Path(path))), names)
+    agent, faults = _built(read(_text(Path(path))), names)
     if agent is None or faults:
         in_order = sorted(faults, key=lambda fault: fault.line)
         raise InvalidSkillError([f"{Path(path)}:{fault.line}: {fault.text}" for fault in in_order])
     return agent
 
 
-def _made(document: Document, names: References) -> tuple[Agent | None, tuple[Fault, ...]]:
+def _built(document: Document, names: References) -> tuple[Agent | None, tuple[Fault, ...]]:
     """Return the agent, if one can be made, and all faults."""
     part, faults = checked(document, names)
     if faults and not document.faults:

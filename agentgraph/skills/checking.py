@@ -14,7 +14,7 @@ from agentgraph.skills.references import AnyModel, References, alike
 from agentgraph.skills.schema import AGENT, ALTERNATIVES, KINDS, PARTS, FileMapping, skill
 from agentgraph.tree.validation import validate
 
-_WANTED = {
+_EXPECTED = {
     "string_type": "a text",
     "bool_type": "true or false",
     "int_type": "a whole number",
@@ -72,11 +72,11 @@ def _text(error: ErrorDetails, path: Path) -> str:
         case "union_tag_not_found":
             return f"an agent needs a kind: {', '.join(KINDS)}; or write agent: NAME for one of yours"
         case "literal_error":
-            return _wrong_word(_named(path), value, error["ctx"]["expected"])
+            return _choice_fault(_named(path), value, error["ctx"]["expected"])
         case "model_attributes_type" if isinstance(value, str):
             return f"{_named(path)} should be an agent, and is {_shown(value)}; write agent: {value}"
-    wanted = _WANTED.get(kind) or _bound(error)
-    return f"{_named(path)} should be {wanted}, and is {_shown(value)}; {_way_out(kind, value)}"
+    wanted = _EXPECTED.get(kind) or _bound(error)
+    return f"{_named(path)} should be {wanted}, and is {_shown(value)}; {_advice(kind, value)}"
 
 
 def _part_at(location: Sequence[str | int]) -> tuple[str, type[FileMapping]]:
@@ -93,7 +93,7 @@ def _unknown_kind(kind: str) -> str:
     return f"unknown kind {_short(kind)}{alike(kind, KINDS)}; known are: {', '.join(KINDS)}"
 
 
-def _wrong_word(field: str, value: object, expected: str) -> str:
+def _choice_fault(field: str, value: object, expected: str) -> str:
     words = expected.replace(" or ", ", ").replace("'", "").split(", ")
     return f"{field} cannot be {_shown(value)}{alike(str(value), words)}; use one of {', '.join(words)}"
 
@@ -127,7 +127,7 @@ def _short(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]}...{text[-1]}"
 
 
-def _way_out(kind: str, value: object) -> str:
+def _advice(kind: str, value: object) -> str:
     if kind == "string_type" and value is not None:
         return "put it in quotes"
     if kind == "list_type" and isinstance(value, str | int | float):
@@ -187,13 +187,13 @@ def _built(form: object, origins: Origins, path: Path, model: object) -> Any:
     if isinstance(form, dict):
         parts = {key: each for key, each in form.items() if isinstance(each, FileMapping)}
         return {**form, **{k: _built(each, origins, (*path, k), model) for k, each in parts.items()}}
-    agent = _made(form, origins, path, model) if isinstance(form, FileMapping) else form
+    agent = _agent_of(form, origins, path, model) if isinstance(form, FileMapping) else form
     if isinstance(agent, Agent):
         origins.append((agent, path))
     return agent
 
 
-def _made(part: FileMapping, origins: Origins, path: Path, model: object) -> object:
+def _agent_of(part: FileMapping, origins: Origins, path: Path, model: object) -> object:
     own = getattr(part, "model", None)
     model = model if own is None else own
     fields = dict.fromkeys(part.asks, model)

@@ -23,7 +23,7 @@ Registry = Literal["tools", "models", "agents"]
 _ALLOWED = re.compile(r"(?!__)[^\W\d]\w*(\.(?!__)[^\W\d]\w*)*:(\*|(?!_)[^\W\d]\w*)")
 
 
-def refused(text: str) -> PydanticCustomError:
+def fault_error(text: str) -> PydanticCustomError:
     """Return an error whose text pydantic passes on unchanged."""
     return PydanticCustomError("refused", "{text}", {"text": text})
 
@@ -79,12 +79,12 @@ class References:
         except PydanticCustomError:
             if not self.finds_all:
                 raise
-            return _stand_in(registry, name.rpartition(":")[2])
+            return _placeholder(registry, name.rpartition(":")[2])
 
     def _object(self, registry: Registry, name: str) -> object:
         thing = self._named(registry, name)
         if registry == "agents" and not isinstance(thing, Agent):
-            raise refused(
+            raise fault_error(
                 f"{name!r} must be an agent, got a {type(thing).__name__}; build one with chat_agent, "
                 "human, sequential, ..."
             )
@@ -98,7 +98,7 @@ class References:
             return name
         if ":" in name:
             return self._imported(name, _provider_hint(name) if registry == "models" else "")
-        raise refused(_unknown(registry, name, known))
+        raise fault_error(_unknown(registry, name, known))
 
     def _is_of_provider(self, name: str) -> bool:
         """Return whether a name is LangChain's, as `openai:gpt-5`; allowed imports take precedence."""
@@ -110,12 +110,12 @@ class References:
 
     def _imported(self, name: str, hint: str) -> object:
         if not _ALLOWED.fullmatch(name) or name.endswith("*"):
-            raise refused(
+            raise fault_error(
                 f"{name!r} is not a reference; write 'module:name', with one public name after the "
                 f"colon{hint}"
             )
         if not self._allows(name):
-            raise refused(
+            raise fault_error(
                 f"{name!r} may not be imported; if you trust it, pass allow=[{name!r}], "
                 f"or --allow {name} on the command line{hint}"
             )
@@ -123,7 +123,7 @@ class References:
         module = _module(module_name, name)
         if attribute in vars(module) and (name in self.allow or attribute in _public(module)):
             return vars(module)[attribute]  # getattr could call the module's __getattr__
-        raise refused(
+        raise fault_error(
             f"the module {module_name!r} has no public name {attribute!r}"
             f"{alike(attribute, _public(module))}; public are the names in its __all__, or without one "
             "those that it defines itself"
@@ -139,7 +139,7 @@ def _module(module_name: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
-        raise refused(
+        raise fault_error(
             f"{name!r} cannot be imported: {type(error).__name__}: {reason(error)}"
         ) from error
 
@@ -180,7 +180,7 @@ def alike(word: str, known: Iterable[object]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _stand_in(registry: Registry, name: str) -> object:
+def _placeholder(registry: Registry, name: str) -> object:
     def anything(ctx):  # type: ignore[no-untyped-def]  # without a return annotation it may do anything
         """Replace an unknown tool or agent."""
 

@@ -48,7 +48,7 @@ from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import SKIP, BreakLoop, Exit, JsonSchema, ResponseSchema
 from agentgraph.safe_repr import shown
 from agentgraph.skills.kinds import Builder, FileKind, builder_of
-from agentgraph.skills.references import Registry, refused
+from agentgraph.skills.references import Registry, fault_error
 
 _ENTRY = re.compile(r"^    (?P<name>\w+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
 """The entry of an argument in a docstring."""
@@ -79,7 +79,7 @@ class ValueIs:
         return same and bool(value == self.wanted)
 
 
-def _given(*, agent: Any, agents: Sequence[Agent] = ()) -> Agent:
+def _with_agents(*, agent: Any, agents: Sequence[Agent] = ()) -> Agent:
     """Return an agent that was given; a function agent with more agents that it runs."""
     given: Agent = replace(agent, agents=(*agent.agents, *agents)) if agents else agent
     return given
@@ -91,19 +91,21 @@ def _find(registry: Registry, name: str, info: ValidationInfo) -> object:
 
 def _scalar(value: object) -> object:
     if isinstance(value, list | dict):
-        raise refused("'is' should be a text, a number, true, false or null; compare with one of these")
+        raise fault_error(
+            "'is' should be a text, a number, true, false or null; compare with one of these"
+        )
     return value
 
 
 def _prompt(value: object) -> object:
     if isinstance(value, dict) and value and all(each is None for each in value.values()):
-        raise refused("'prompt' is a mapping without values; put a template in quotes")
+        raise fault_error("'prompt' is a mapping without values; put a template in quotes")
     return value
 
 
 def _provider_tool(tool: dict[str, object]) -> dict[str, object]:
     if "type" not in tool:
-        raise refused("a tool is a name, an agent as in agent: NAME, or a mapping with a type")
+        raise fault_error("a tool is a name, an agent as in agent: NAME, or a mapping with a type")
     return tool
 
 
@@ -191,7 +193,7 @@ class Until(FileMapping):
 class Reference(FileMapping):
     """An agent made in Python."""
 
-    builder = _given
+    builder = _with_agents
     inner = ("agents",)
     agent: AgentName
     """Its name among the agents that were given, or an allowed module:name."""
@@ -203,7 +205,7 @@ class Reference(FileMapping):
     def _runs_agents(cls, agents: object, info: ValidationInfo) -> object:
         agent = info.data.get("agent")
         if agent is not None and not hasattr(agent, "agents"):
-            raise refused(
+            raise fault_error(
                 f"only a function runs agents, and {shown(agent.name)} is none; leave them out"
             )
         return agents

@@ -77,25 +77,25 @@ class Recorded(AgentMiddleware[Any, Any, Any]):
 
     def wrap_model_call(self, request: T, handler: Callable[[T], R]) -> R:
         """Have the model of the call recorded or played."""
-        self._around(Asking.current()).recorder = self._recorder
+        self._current(Asking.current()).recorder = self._recorder
         return handler(request)
 
     async def awrap_model_call(self, request: T, handler: Callable[[T], Awaitable[R]]) -> R:
         """Have the model of the call recorded or played."""
-        self._around(Asking.current()).recorder = self._recorder
+        self._current(Asking.current()).recorder = self._recorder
         return await handler(request)
 
     def wrap_tool_call(self, request: T, handler: Callable[[T], R]) -> R:
         """Have the tool of the call recorded or played."""
-        self._around(RUNNING.get(None)).recorder = self._recorder
+        self._current(RUNNING.get(None)).recorder = self._recorder
         return handler(request)
 
     async def awrap_tool_call(self, request: T, handler: Callable[[T], Awaitable[R]]) -> R:
         """Have the tool of the call recorded or played."""
-        self._around(RUNNING.get(None)).recorder = self._recorder
+        self._current(RUNNING.get(None)).recorder = self._recorder
         return await handler(request)
 
-    def _around(self, call: T | None) -> T:
+    def _current(self, call: T | None) -> T:
         """Return the call around; an agent outside of trees has no address to record it under."""
         if call is None:
             raise CassetteError(
@@ -151,8 +151,8 @@ class Recorder:
         if received.chunks:
             outcome["chunks"] = [chunk_as_json(each) for each in received.chunks]
         with _fatal_in(asking):
-            await self._keep(place, question, _without(outcome, secrets_of(model)))
-        return _given(reply)
+            await self._record(place, question, _without(outcome, secrets_of(model)))
+        return _outcome_or_raise(reply)
 
     async def tool(
         self, running: RunningCall, tool: BaseTool, call: Any, config: RunnableConfig
@@ -177,17 +177,17 @@ class Recorder:
                 raise
             returned, outcome["raised"] = error, _raised_as_json(error)
         if entry is not None:
-            return _given(returned)
+            return _outcome_or_raise(returned)
         with _fatal_in(running):
             if "raised" not in outcome:
-                outcome |= self._returned(place, running, returned)
-            await self._keep(place, question, outcome)
-        return _given(returned)
+                outcome |= self._outcome(place, running, returned)
+            await self._record(place, question, outcome)
+        return _outcome_or_raise(returned)
 
-    def _keep(self, place: Place, question: Question, outcome: dict[str, object]) -> Call:
+    def _record(self, place: Place, question: Question, outcome: dict[str, object]) -> Call:
         return _in_thread(self.cassette.keep, place, question, outcome)
 
-    def _returned(self, place: Place, running: RunningCall, returned: object) -> dict[str, object]:
+    def _outcome(self, place: Place, running: RunningCall, returned: object) -> dict[str, object]:
         if is_of_run(returned, running.state):
             return {"called": True}
         try:
@@ -221,7 +221,7 @@ class Recorder:
         self.cassette.use(place, question)
         if isinstance(outcome, Exception) and type(outcome).__name__ == ValidationError.__name__:
             tool.get_input_schema().model_validate(call["args"])  # LangGraph words it for the model
-        return _given(outcome)
+        return _outcome_or_raise(outcome)
 
     @contextmanager
     def _reading(self, place: Place) -> Iterator[None]:
@@ -301,7 +301,7 @@ def _in_thread(function: Callable[..., None], *arguments: object) -> Call:
     return Call(function, partial(asyncio.to_thread, function), arguments)
 
 
-def _given(outcome: object) -> object:
+def _outcome_or_raise(outcome: object) -> object:
     """Return what was answered, or raise the exception that it is."""
     if isinstance(outcome, Exception):
         raise outcome

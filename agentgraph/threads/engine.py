@@ -329,7 +329,7 @@ class Engine:
         """
         modes = [
             "updates",
-            *["custom"] * (how.stream or self.tree.speaks_early or self.tree.runs_tasks),
+            *["custom"] * (how.stream or self.tree.emits_early or self.tree.runs_tasks),
             *["messages"] * how.stream,
             *["tasks"] * (how.on_part is not None),
         ]

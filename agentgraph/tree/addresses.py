@@ -51,8 +51,12 @@ def cursor_at(place: Place, before: Place | None, cursor: Cursor) -> Cursor:
     for count in place.counts:
         if count.kind != "transfers":
             known.setdefault(count, 0)
-        elif count not in known or before is None or _way_in(before, count) != _way_in(place, count):
-            known[count] = tuple(step.name for step in _way_in(place, count))
+        elif (
+            count not in known
+            or before is None
+            or _targets_to(before, count) != _targets_to(place, count)
+        ):
+            known[count] = tuple(step.name for step in _targets_to(place, count))
     return tuple(known[count] for count in place.counts)
 
 
@@ -125,7 +129,7 @@ def address(place: Place, cursor: Cursor) -> str:
     if place.address_template is not None:
         return place.address_template % cursor
     counters = dict(zip(place.counts, cursor, strict=True))
-    return "/".join(_part(step, counters) for step in way_to(place))
+    return "/".join(_part(step, counters) for step in places_to(place))
 
 
 def root_address(tree: Tree) -> str:
@@ -133,7 +137,7 @@ def root_address(tree: Tree) -> str:
     return address(tree.root, cursor_at(tree.root, None, ()))
 
 
-def way_to(place: Place | None) -> list[Place]:
+def places_to(place: Place | None) -> list[Place]:
     """Return the enclosing places of a place and itself, outermost first: the parts of its address."""
     way = []
     while place is not None:
@@ -144,7 +148,7 @@ def way_to(place: Place | None) -> list[Place]:
 
 def keeper_node(place: Place, name: str) -> str:
     """Return the node of the nearest enclosing agent with a name; empty for no name."""
-    around = (each.node for each in reversed(way_to(place)) if each.given_name == name)
+    around = (each.node for each in reversed(places_to(place)) if each.given_name == name)
     return next(around) if name else ""
 
 
@@ -183,7 +187,7 @@ def parse_address(tree: Tree, text: str) -> tuple[Place, Cursor] | None:
     return None if None in counters else (place, tuple(counters))
 
 
-def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
+def without_last_transfers(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
     """Return the cursor of a place that has ended, without the transfers that led away from it."""
     at = innermost_transfers(place)
     if at is None:
@@ -196,7 +200,7 @@ def settled(tree: Tree, place: Place, cursor: Cursor) -> Cursor:
 def is_in_call(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
     """Return whether an address is inside the attempt of a call that runs a place at a cursor."""
     activation = parse_address(tree, text)
-    if activation is None or place not in way_to(activation[0]):
+    if activation is None or place not in places_to(activation[0]):
         return False
     return _begin_alike(activation[1], cursor, len(counts_around(place)) + place.is_called)
 
@@ -204,7 +208,7 @@ def is_in_call(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
 def is_inside(tree: Tree, text: str, place: Place, cursor: Cursor) -> bool:
     """Return whether an address is that of a place at a cursor, or inside it, after any transfers."""
     activation = parse_address(tree, text)
-    if activation is None or place not in way_to(activation[0]):
+    if activation is None or place not in places_to(activation[0]):
         return False
     return _begin_alike(activation[1], cursor, len(place.counts) - place.counts_transfers)
 
@@ -315,12 +319,12 @@ def _own_counter(place: Place, number: int | None) -> Cursor | None:
         return (number or 0,)
     if number is None:
         return ()
-    return (number,) if place.kind.goes_round else None
+    return (number,) if place.kind.loops else None
 
 
-def _way_in(place: Place, count: Count) -> list[Place]:
+def _targets_to(place: Place, count: Count) -> list[Place]:
     """Return the targets on the way from the chat agent of a counter to a place, itself included."""
-    way = way_to(place)
+    way = places_to(place)
     inside = list(takewhile(lambda step: step.is_target, way[way.index(count.place) + 1 :]))
     own = next((i for i, step in enumerate(inside) if step.counts_transfers), len(inside))
     return inside[: own + 1]
@@ -328,7 +332,7 @@ def _way_in(place: Place, count: Count) -> list[Place]:
 
 def _with_last(place: Place, count: Count, chain: tuple[None, ...]) -> tuple[str | None, ...] | None:
     """Return transfers of an address, the last one named; None if they cannot end at the place."""
-    way = _way_in(place, count)
+    way = _targets_to(place, count)
     first = count.place
     if not way:  # it is where the transfers begin, or is called there; two may lead back
         if not chain:
@@ -398,7 +402,7 @@ def visited_by(tree: Tree, first: Place, chain: Sequence[str | None]) -> list[Pl
 
 def _neighbour(tree: Tree, first: Place, place: Place, name: str) -> Place | None:
     """Return the place with a name to which an agent may transfer, or return."""
-    near = [*(tree.children.get(place, ()) if place.kind.hands_over else ())]
+    near = [*(tree.children.get(place, ()) if place.kind.transfers else ())]
     if place is not first and place.parent is not None:
         near += [place.parent, *tree.children[place.parent]]
     return next((each for each in near if each.name == name), None)

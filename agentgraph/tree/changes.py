@@ -172,10 +172,10 @@ class _Comparison:
         is_strict = self._has_run(old) or self._here.isdisjoint(old["nodes"])
         if not self._has_run(old) and not self._is_next(old):
             return
-        if name_of(old) != name_of(new) or (is_strict and _what(old) != _what(new)):
+        if name_of(old) != name_of(new) or (is_strict and _label(old) != _label(new)):
             yield self._lost(old, around)
         elif old["nodes"][0] != new["nodes"][0]:
-            yield f"{_what(old)} shares its name with another agent in only one of the trees"
+            yield f"{_label(old)} shares its name with another agent in only one of the trees"
         elif _counters(old) != _counters(new) or not self._has_nodes(old, new):
             yield f"{old['label']} is {new['label']} now"
         elif changes := [*self._in_graphs(old, new)]:
@@ -192,10 +192,10 @@ class _Comparison:
                 yield f"{old['label']} is {new['label']} now"
                 continue
             if was is not None and was["saves"] != now["saves"]:
-                yield f"{_what(old)} saves its state by checkpointer={now['saves']} now"
+                yield f"{_label(old)} saves its state by checkpointer={now['saves']} now"
             been = self._graphs[node] or (was["nodes"] if was is not None else ())
             for gone in sorted({*been} - {*now["nodes"]}):
-                yield f"node {gone} is gone from the graph of {_what(old)}"
+                yield f"node {gone} is gone from the graph of {_label(old)}"
 
     def _inside(self, old: Outline, new: Outline) -> Iterator[str]:
         """Yield what keeps the places inside a new place from taking those of an old one."""
@@ -217,8 +217,8 @@ class _Comparison:
     def _in_order(self, old: Outline, now: Sequence[Outline]) -> Iterator[str]:
         was, around = old["inside"], name_of(old)
         ran = [n for n, each in enumerate(was, 1) if self._has_run(each) or self._is_next(each)]
-        if kind_in(old).goes_round and self._has_run(was[-1]) and len(now) > len(was):
-            yield f"{_what(now[len(was)])} is new in {around}, whose last agent has begun"
+        if kind_in(old).loops and self._has_run(was[-1]) and len(now) > len(was):
+            yield f"{_label(now[len(was)])} is new in {around}, whose last agent has begun"
         yield from self._pairs(was, now, max(ran, default=0), around)
 
     def _pairs(
@@ -226,14 +226,14 @@ class _Comparison:
     ) -> Iterator[str]:
         """Yield what keeps each of the first new places from taking that of the old one."""
         for one, other in islice(zip_longest(was, now), count):
-            if one and other and (_what(one) == _what(other) or self._may_be(one, other)):
+            if one and other and (_label(one) == _label(other) or self._may_be(one, other)):
                 yield from self.between(one, other, around)
                 continue
-            is_new = other and all(_what(other) != _what(each) for each in was)
-            if one and not (is_new and any(_what(one) == _what(each) for each in now)):
+            is_new = other and all(_label(other) != _label(each) for each in was)
+            if one and not (is_new and any(_label(one) == _label(each) for each in now)):
                 yield self._lost(one, around)
             if other and is_new:
-                yield f"{_what(other)} is new in {around}"
+                yield f"{_label(other)} is new in {around}"
 
     def _may_be(self, old: Outline, new: Outline) -> bool:
         """Return whether an agent of another kind may run in the place of one that has not begun."""
@@ -241,7 +241,7 @@ class _Comparison:
 
     def _lost(self, old: Outline, around: str) -> str:
         """Return in words that a place is not where it was."""
-        what = _what(old)
+        what = _label(old)
         if what not in self._around:
             return f"{what} is gone from {around}" if around else f"the root was {what}"
         there = self._around[what]
@@ -268,27 +268,27 @@ class _Comparison:
 _COUNTERS = re.compile(r"\([^()]*\)|\{\d+\}|\[\d+\]")
 
 
-def _what(outline: Outline) -> str:
+def _label(outline: Outline) -> str:
     """Return the kind and the name of a place: its label, without what is said of its nodes."""
     return outline["label"].partition(" (")[0]
 
 
 def name_of(outline: Outline) -> str:
     """Return the name of the agent at a place."""
-    return _what(outline).rpartition(" ")[2]
+    return _label(outline).rpartition(" ")[2]
 
 
 def _counters(outline: Outline) -> tuple[bool, bool, bool]:
     """Return which counters a place has, and whether it is a node: those of a cursor depend on it."""
     kind = kind_in(outline)
     targets = [each for each in outline["inside"] if not is_called(each)]
-    has_transfers = kind.is_swarm or (kind.hands_over and bool(targets))
+    has_transfers = kind.is_swarm or (kind.transfers and bool(targets))
     return outline["repeats"], has_transfers, not kind.is_node
 
 
 def _around(outline: Outline, around: str = "") -> Iterator[tuple[str, str]]:
     """Yield what each place is, with the name of the place around it."""
-    yield _what(outline), around
+    yield _label(outline), around
     for each in outline["inside"]:
         yield from _around(each, name_of(outline))
 

@@ -39,7 +39,7 @@ from agentgraph.tree.changes import InnerGraph, Outline, fingerprint_of
 from agentgraph.tree.kinds import rules_of
 from agentgraph.tree.nodes import Nodes
 from agentgraph.tree.rules.row import Rules
-from agentgraph.tree.user_functions import functions_asked
+from agentgraph.tree.user_functions import user_functions
 
 _MERMAID_WORDS = frozenset(
     {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
@@ -162,7 +162,7 @@ class Place:
             return False
         own = any(not isinstance(tool, Mapping) for tool in agent.tools)
         of_middleware = tools_of(agent.middleware) or any_has(agent.middleware, "wrap_tool_call")
-        transfers = bool(agent.sub_agents) or self.may_hand_over
+        transfers = bool(agent.sub_agents) or self.may_transfer
         return own or bool(of_middleware) or agent.exit_tool or agent.break_tool or transfers
 
     @property
@@ -186,7 +186,7 @@ class Place:
     @property
     def is_tool(self) -> bool:
         """Whether a chat agent runs it as a tool."""
-        return self.is_called and self.parent is not None and self.parent.kind.hands_over
+        return self.is_called and self.parent is not None and self.parent.kind.transfers
 
     @property
     def is_run(self) -> bool:
@@ -199,7 +199,7 @@ class Place:
         return self.is_called and self.parent is not None and self.parent.kind.is_parallel
 
     @property
-    def is_stop(self) -> bool:
+    def is_node(self) -> bool:
         """Whether the place is a node of its lane: a leaf, or the node that runs lanes."""
         return self.kind.is_node
 
@@ -207,7 +207,7 @@ class Place:
     def is_target(self) -> bool:
         """Whether a chat agent may transfer here."""
         parent = self.parent
-        return parent is not None and parent.kind.hands_over and not self.is_called
+        return parent is not None and parent.kind.transfers and not self.is_called
 
     @cached_property
     def returns(self) -> bool:
@@ -216,7 +216,7 @@ class Place:
         return above is not None and above.sub_agents_return
 
     @cached_property
-    def may_hand_over(self) -> bool:
+    def may_transfer(self) -> bool:
         """Whether it may transfer to the agent above, or to one beside it."""
         around: Place | None = self.parent
         if around is None or not self.is_target:
@@ -253,7 +253,7 @@ class Place:
     @cached_property
     def counts_inside(self) -> tuple[Count, ...]:
         """What each counter of a cursor directly inside this place counts."""
-        return (*self.counts, Count(self, "iteration")) if self.kind.goes_round else self.counts
+        return (*self.counts, Count(self, "iteration")) if self.kind.loops else self.counts
 
     @cached_property
     def step(self) -> Step | None:
@@ -284,10 +284,10 @@ class Place:
         return policy
 
     @property
-    def functions_asked(self) -> Iterator[tuple[str, object]]:
+    def user_functions(self) -> Iterator[tuple[str, object]]:
         """The functions of users that are asked here, each with the name of its option."""
         retry = self.policy("retry") if hasattr(self.agent, "retry") else None
-        return functions_asked(self.rules.asked(self.agent), self.step, self.checks, retry)
+        return user_functions(self.rules.asked(self.agent), self.step, self.checks, retry)
 
     @property
     def limits(self) -> tuple[Limits, ...]:
@@ -345,7 +345,7 @@ class Tree:
     @cached_property
     def by_node(self) -> Mapping[str, Place]:
         """The stops of the tree, by the names of all their nodes."""
-        return {node: place for place in self.places if place.is_stop for node in _nodes(place)}
+        return {node: place for place in self.places if place.is_node for node in _nodes(place)}
 
     @cached_property
     def outline(self) -> Outline:
@@ -416,9 +416,9 @@ class Tree:
         return any(place.runs_tasks for place in self.places)
 
     @cached_property
-    def speaks_early(self) -> bool:
+    def emits_early(self) -> bool:
         """Whether an agent may emit events before its node has ended, other than from tasks."""
-        return any(place.kind.speaks_early(place.agent) for place in self.places)
+        return any(place.kind.emits_early(place.agent) for place in self.places)
 
     @cached_property
     def may_discard(self) -> bool:
@@ -446,7 +446,7 @@ class Tree:
         for place in self.places:
             if place.chat and (fault := mode_fault(place.chat.middleware, mode)):
                 return f"{place.name}: {fault}"
-            for slot, fn in place.functions_asked if mode == "sync" else ():
+            for slot, fn in place.user_functions if mode == "sync" else ():
                 if is_async(fn):
                     return f"{place.name}: {needs_await(slot, fn)}"
         return None
@@ -471,13 +471,13 @@ class Tree:
         branches = self.children.get(place, ()) if place.kind.is_parallel else ()
         return branches or self.called.get(place, ())
 
-    def stops(self, lane: Place) -> Iterator[Place]:
+    def node_places(self, lane: Place) -> Iterator[Place]:
         """Yield the stops of the lane that starts at `lane`, in the order of the tree."""
-        if lane.is_stop:
+        if lane.is_node:
             yield lane
         if not lane.kind.is_parallel:
             for child in self.children.get(lane, ()):
-                yield from self.stops(child)
+                yield from self.node_places(child)
 
     def _walk(self, place: Place) -> Iterator[Place]:
         yield place
@@ -546,11 +546,11 @@ def _nodes(place: Place) -> tuple[str, ...]:
 def targets(tree: Tree, place: Place) -> dict[str, Place]:
     """Return the places that an agent may transfer to, by name: sub-agents, the parent, peers."""
     place = place.home
-    if not (place.kind.hands_over or place.is_target):
+    if not (place.kind.transfers or place.is_target):
         return {}
-    inside = tree.children.get(place, ()) if place.kind.hands_over else ()
+    inside = tree.children.get(place, ()) if place.kind.transfers else ()
     found: dict[str, Place] = {}
-    for target in (*inside, *_beside(tree, place)):
+    for target in (*inside, *_transfer_targets(tree, place)):
         found.setdefault(target.given_name, target)
     return found
 
@@ -560,7 +560,7 @@ def handoff_of(target: Place) -> Handoff:
     return handoff_to(target.parent and target.parent.agent, cast(Agent, target.agent))
 
 
-def _beside(tree: Tree, place: Place) -> Iterator[Place]:
+def _transfer_targets(tree: Tree, place: Place) -> Iterator[Place]:
     """Yield the agent above that an agent may transfer to, and those beside it."""
     around = place.parent
     if around is None or not place.is_target:
@@ -570,7 +570,7 @@ def _beside(tree: Tree, place: Place) -> Iterator[Place]:
     peers = {each.name for each in peers_of(cast(Composite, around.agent), place.given_name)}
     yield from (each for each in tree.children[around] if each.given_name in peers)
     if around.kind.is_swarm and around.parent is not None and around.parent.kind.is_swarm:
-        yield from _beside(tree, around)
+        yield from _transfer_targets(tree, around)
 
 
 def lay_out(root: Agent, known_as: Mapping[str, str] = AS_THEY_ARE) -> Tree:

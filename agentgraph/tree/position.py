@@ -38,8 +38,8 @@ agent try the rows of this table from top to bottom, and take the first that fit
 With an exit only "end" fits. With a break_loop only "end" fits up to the nearest loop; that loop has
 ended then, without a signal.
 
-`_ways_outwards` is this walk, and has two readers. A run takes the first way that its counters and
-functions allow (`advance`). A drawing shows all of them (`next_stops`). So a run never takes an edge
+`_routes_outwards` is this walk, and has two readers. A run takes the first way that its counters and
+functions allow (`advance`). A drawing shows all of them (`next_nodes`). So a run never takes an edge
 that the graph does not have.
 
 # An example
@@ -66,9 +66,9 @@ from agentgraph.tree.addresses import (
     Cursor,
     counts_around,
     innermost_transfers,
-    settled,
+    places_to,
     visited_by,
-    way_to,
+    without_last_transfers,
 )
 from agentgraph.tree.places import Place, Tree, targets
 
@@ -97,7 +97,7 @@ class Next(NamedTuple):
     signal: Signal | None = None
 
 
-class _Way(NamedTuple):
+class _Route(NamedTuple):
     """A row of the table at the top of this file, for one place.
 
     Attributes:
@@ -130,8 +130,8 @@ def start(tree: Tree, place: Place, cursor: Cursor = (), attempt: int = 0) -> Ne
         attempt: The number of the attempt, where a check may send it back.
     """
     cursor = (*cursor, attempt) if place.repeats else cursor
-    while not place.is_stop:
-        if place.kind.goes_round:
+    while not place.is_node:
+        if place.kind.loops:
             cursor = (*cursor, 0)
         place = tree.children[place][0]
         cursor = (*cursor, 0) if place.repeats else cursor
@@ -147,13 +147,13 @@ def advance(
     was transferred to, and ends without a transfer, ends the chat agent at which the transfers began
     too, unless it returns.
     """
-    for way in _ways_outwards(tree, place, signal):
+    for way in _routes_outwards(tree, place, signal):
         if (following := _taken(tree, way, cursor, callbacks)) is not None:
             return following
     raise AssertionError("the last way outwards is always taken")
 
 
-class PlainWay(NamedTuple):
+class PlainRoute(NamedTuple):
     """A way on that asks no function, for all cursors of a place.
 
     Attributes:
@@ -169,29 +169,29 @@ class PlainWay(NamedTuple):
     rounds: float = 0
 
 
-def plain_ways(tree: Tree, place: Place) -> tuple[PlainWay, ...] | None:
+def plain_routes(tree: Tree, place: Place) -> tuple[PlainRoute, ...] | None:
     """Return the ways on from a stop that ends without a signal, for `advance_plainly`.
 
     None if a function may be asked, or the stop returns to the agent that transferred to it.
     """
-    ways: list[PlainWay] = []
-    for way in _ways_outwards(tree, place, None):
+    ways: list[PlainRoute] = []
+    for way in _routes_outwards(tree, place, None):
         if way.asks or way.kind == "return":
             return None
         if way.to is None:
-            ways.append(PlainWay(None, len(counts_around(way.at)), ()))
+            ways.append(PlainRoute(None, len(counts_around(way.at)), ()))
             continue
         first = start(tree, way.to)
         if way.kind == "round":
             most = _loop(way.at).max_iterations
             rounds = inf if most is None else most
-            ways.append(PlainWay(first.place, len(way.at.counts_inside), first.cursor, rounds))
+            ways.append(PlainRoute(first.place, len(way.at.counts_inside), first.cursor, rounds))
         else:
-            ways.append(PlainWay(first.place, len(counts_around(way.to)), first.cursor))
+            ways.append(PlainRoute(first.place, len(counts_around(way.to)), first.cursor))
     return tuple(ways)
 
 
-def advance_plainly(ways: tuple[PlainWay, ...], cursor: Cursor) -> tuple[Place | None, Cursor]:
+def advance_plainly(ways: tuple[PlainRoute, ...], cursor: Cursor) -> tuple[Place | None, Cursor]:
     """Return the next stop and its cursor, as `advance` does without a signal."""
     for to, kept, begun, rounds in ways:
         if not rounds:
@@ -201,37 +201,37 @@ def advance_plainly(ways: tuple[PlainWay, ...], cursor: Cursor) -> tuple[Place |
     raise AssertionError("the last way outwards is always taken")
 
 
-def _ways_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[_Way]:
+def _routes_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterator[_Route]:
     """Yield the ways on from a stop that ended with `signal`, in order; the last is always taken."""
     if signal == "break_loop" and not place.in_loop:
         signal = "exit" if place.parent is None else None  # alone, it ends the run
     back: tuple[str, ...] = ()
     while True:
         if signal is None and place.checks:
-            yield _Way("again", place, place)
+            yield _Route("again", place, place)
         if place.starts_lane:
-            yield _Way("end", place, None, signal)
+            yield _Route("end", place, None, signal)
             return
         parent = _parent(place)
         siblings = tree.children[parent]
         back = (*back, parent.name) if place.is_target and not parent.kind.is_swarm else ()
         if signal is None and place.returns:
-            yield _Way("return", place, parent, back=back)
+            yield _Route("return", place, parent, back=back)
             return
         if signal is None and _has_next(place, parent, siblings):
-            yield _Way("next", place, siblings[place.index + 1])
+            yield _Route("next", place, siblings[place.index + 1])
             return
-        if parent.kind.goes_round:
+        if parent.kind.loops:
             loop = _loop(parent)
             if signal is None and loop.max_iterations != 1:
-                yield _Way("round", parent, siblings[0])
+                yield _Route("round", parent, siblings[0])
                 if loop.max_iterations is None and loop.until is None:
                     return
             signal = None if signal == "break_loop" else signal
         place = parent
 
 
-def _taken(tree: Tree, way: _Way, cursor: Cursor, callbacks: Callbacks) -> Next | None:
+def _taken(tree: Tree, way: _Route, cursor: Cursor, callbacks: Callbacks) -> Next | None:
     """Return what runs next by a way; None if a check or a loop refuses it."""
     at, to = way.at, way.to
     if to is None:
@@ -239,19 +239,19 @@ def _taken(tree: Tree, way: _Way, cursor: Cursor, callbacks: Callbacks) -> Next 
     cursor = cursor[: len(at.counts_inside if way.kind == "round" else at.counts)]
     match way.kind:
         case "again":
-            return _again(tree, at, cursor) if callbacks.repeats(at, cursor) else None
+            return _next_attempt(tree, at, cursor) if callbacks.repeats(at, cursor) else None
         case "round":
-            goes = _goes_round(at, cursor, callbacks)
+            goes = _repeats(at, cursor, callbacks)
             return start(tree, to, (*cursor[:-1], cursor[-1] + 1)) if goes else None
         case "return":
-            return hand_over(tree, at, cursor, to, "/".join(way.back))
+            return transfer_at(tree, at, cursor, to, "/".join(way.back))
     return start(tree, to, cursor[: len(counts_around(to))])
 
 
 def transfer(tree: Tree, place: Place, cursor: Cursor, target: Place) -> Next:
     """Return what runs after `place` transferred to one of its `targets`."""
     home = place.home
-    return hand_over(tree, home, cursor[: len(home.counts)], target)
+    return transfer_at(tree, home, cursor[: len(home.counts)], target)
 
 
 def active_after(target: Place, before: Place) -> dict[str, object]:
@@ -261,17 +261,19 @@ def active_after(target: Place, before: Place) -> dict[str, object]:
     be the target's, and so would every one after it.
     """
     group = target if before.parent is target else target.parent
-    is_kept = group is target or (group is not None and (group.kind.is_swarm or _hands_over(target)))
+    is_kept = group is target or (
+        group is not None and (group.kind.is_swarm or _may_transfer_on(target))
+    )
     kept = {group: target.name if is_kept or group is None else group.name}
     if target.chat:
         kept[target] = target.name
     return {key: name for each, name in kept.items() if each and (key := active_key(each.agent))}
 
 
-def _hands_over(place: Place) -> bool:
+def _may_transfer_on(place: Place) -> bool:
     """Return whether an agent that was transferred to may transfer itself."""
     may_transfer = place.chat is not None or place.kind.capabilities(place.agent).transfer
-    return place.may_hand_over and place.kind.is_leaf and may_transfer
+    return place.may_transfer and place.kind.is_leaf and may_transfer
 
 
 def earlier_cursors(tree: Tree, place: Place, cursor: Cursor) -> list[Cursor]:
@@ -285,14 +287,14 @@ def earlier_cursors(tree: Tree, place: Place, cursor: Cursor) -> list[Cursor]:
     visited = visited_by(tree, place.counts[at].place, cursor[at])
     cursors = []
     for number, there in reversed([*enumerate(visited[:-1])]):
-        if place not in way_to(there):
+        if place not in places_to(there):
             break
         if there is place:
             cursors.append((*cursor[:at], cursor[at][:number], *cursor[at + 1 :]))
     return cursors
 
 
-def next_stops(
+def next_nodes(
     tree: Tree, place: Place, capabilities: Capabilities | None = None
 ) -> tuple[Place | None, ...]:
     """Return every stop that can follow a place, each once; None is the end of the lane.
@@ -302,13 +304,13 @@ def next_stops(
         place: A stop.
         capabilities: What the place does when it ends; by default all that it may do.
     """
-    ways = _ways_on(tree, place, capabilities or capabilities_at(tree, place))
+    ways = _all_next(tree, place, capabilities or capabilities_at(tree, place))
     return tuple(dict.fromkeys(way.place for way in ways))
 
 
 def asks_functions(tree: Tree, place: Place, capabilities: Capabilities) -> bool:
     """Return whether an `until` or a check may be called when a stop ends."""
-    return any(way.asks for way in _ways(tree, place, capabilities))
+    return any(way.asks for way in _routes(tree, place, capabilities))
 
 
 def capabilities_at(tree: Tree, place: Place) -> Capabilities:
@@ -330,7 +332,7 @@ def _parent(place: Place) -> Place:
     return place.parent
 
 
-def hand_over(
+def transfer_at(
     tree: Tree, place: Place, cursor: Cursor, target: Place, added: str | None = None
 ) -> Next:
     """Return what runs after a transfer, or after a swarm has chosen where it begins.
@@ -349,14 +351,14 @@ def hand_over(
     return Next(target, kept) if is_back else start(tree, target, kept)
 
 
-def _again(tree: Tree, place: Place, cursor: Cursor) -> Next:
+def _next_attempt(tree: Tree, place: Place, cursor: Cursor) -> Next:
     """Return the start of the next attempt."""
-    cursor = settled(tree, place, cursor)
+    cursor = without_last_transfers(tree, place, cursor)
     before = len(counts_around(place)) + place.is_called
     return start(tree, place, cursor[:before], cursor[before] + 1)
 
 
-def _goes_round(loop: Place, cursor: Cursor, callbacks: Callbacks) -> bool:
+def _repeats(loop: Place, cursor: Cursor, callbacks: Callbacks) -> bool:
     agent = _loop(loop)
     if agent.max_iterations is not None and cursor[-1] + 1 >= agent.max_iterations:
         return False
@@ -369,7 +371,7 @@ def _loop(place: Place) -> LoopAgent:
 
 def _has_next(place: Place, parent: Place, siblings: tuple[Place, ...]) -> bool:
     """Return whether a sibling runs next; only where siblings have an order."""
-    is_ordered = not (parent.kind.hands_over or parent.kind.chooses or place.kind.is_inner)
+    is_ordered = not (parent.kind.transfers or parent.kind.chooses or place.kind.is_inner)
     return is_ordered and place.index + 1 < len(siblings)
 
 
@@ -380,7 +382,7 @@ def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
     seen, queue = {first}, [first]
     while queue:
         place = queue.pop()
-        for way in _ways_on(tree, place, capabilities_at(tree, place)):
+        for way in _all_next(tree, place, capabilities_at(tree, place)):
             if way.place is None:
                 signals.add(way.signal)
             elif way.place not in seen:
@@ -389,9 +391,9 @@ def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
     return signals
 
 
-def _ways_on(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[Next]:
+def _all_next(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[Next]:
     """Yield all that can run after a stop, without cursors."""
-    for way in _ways(tree, place, capabilities):
+    for way in _routes(tree, place, capabilities):
         to = way.to if way.to is None or way.kind == "return" else _first(tree, way.to)
         if way.kind != "again" or way.at.repeats:  # some checks only fail, and never send back
             yield Next(to, (), way.signal)
@@ -411,12 +413,12 @@ def _choices(tree: Tree, place: Place) -> Sequence[Place]:
     return inside if swarm is None or swarm.sticky else [inside[swarm.first]]
 
 
-def _ways(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[_Way]:
+def _routes(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[_Route]:
     """Yield the ways outwards from a stop with these capabilities."""
     if capabilities.go_on:
-        yield from _ways_outwards(tree, place, None)
+        yield from _routes_outwards(tree, place, None)
     if capabilities.break_loop:
-        yield from _ways_outwards(tree, place, "break_loop")
+        yield from _routes_outwards(tree, place, "break_loop")
 
 
 def _first(tree: Tree, place: Place) -> Place:

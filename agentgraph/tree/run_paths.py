@@ -73,7 +73,7 @@ class RunPaths:
 
     def _inside(self, parent: Place, cursor: Cursor) -> RunPath:
         """Return the path before the first sub-agent of a composite."""
-        inside = self._iteration if parent.kind.goes_round else self.at
+        inside = self._iteration if parent.kind.loops else self.at
         return inside(parent, cursor)
 
     def _up_to(self, parent: Place, cursor: Cursor, index: int) -> RunPath:
@@ -86,7 +86,7 @@ class RunPaths:
             paths.append(paths[-1].append(_step(sibling, cursor)))
         return paths[index + 1]
 
-    def said_at(self, text: str, message: object) -> RunPath | None:
+    def at_message(self, text: str, message: object) -> RunPath | None:
         """Return the run path of where a message was said, in a tree without transfers."""
         return self.of(text)
 

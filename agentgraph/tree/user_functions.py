@@ -14,7 +14,7 @@ from agentgraph.agents.agents import CheckedAgent, Step
 from agentgraph.agents.functions import function_in
 
 
-def functions_asked(
+def user_functions(
     own: Iterable[tuple[str, object]], step: Step | None, checks: Sequence[CheckedAgent], retry: Any
 ) -> Iterator[tuple[str, object]]:
     """Yield the functions that are asked at a place, each with the name of its option.

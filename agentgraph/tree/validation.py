@@ -97,7 +97,7 @@ def _faults(root: Agent, merged: Container[str] | None) -> Iterator[str]:
     for where, agent, around in _walk(root):
         inner = unchecked(agent)
         if not is_agent(inner):
-            yield f"{where}: {shown(inner)} is not an agent; {_way_to_agent(inner)}"
+            yield f"{where}: {shown(inner)} is not an agent; {_how_to_make(inner)}"
             continue
         kind, checks = kind_of(inner), checks_of(agent)
         yield from (f"{where}: {fault}" for fault in _common_faults(inner, checks))
@@ -135,7 +135,7 @@ def _common_faults(agent: Leaf | Composite, checks: Iterable[CheckedAgent]) -> I
             yield f"limits={shown(each.limits)} are none; pass Limits, as in ag.Limits(model_calls=20)"
 
 
-def _way_to_agent(it: object) -> str:
+def _how_to_make(it: object) -> str:
     """Return how to make an agent of something that is none."""
     match it:
         case type() if issubclass(it, BreakLoop | Exit):
@@ -176,10 +176,10 @@ def _walk(agent: Agent, around: Around = Around()) -> Iterator[tuple[str, Agent,
     name, kind = shown_name(inner), kind_of(inner)
     where = f"{around.where}/{name}" if around.where and name else around.where or name or "the root"
     yield where, agent, around
-    in_loop = around.in_loop or kind.goes_round
+    in_loop = around.in_loop or kind.loops
     for child in sub_agents(inner):
-        if kind.hands_over and is_agent(child):
-            beside = _beside(child, inner, kind, around)
+        if kind.transfers and is_agent(child):
+            beside = _handoffs_around(child, inner, kind, around)
             yield from _walk(child, Around(where, in_loop, beside, handoff_to(inner, child)))
         else:
             yield from _walk(child, Around(where, in_loop))
@@ -187,7 +187,9 @@ def _walk(agent: Agent, around: Around = Around()) -> Iterator[tuple[str, Agent,
         yield from _walk(child, Around(where, in_loop and kind.has_items))
 
 
-def _beside(child: Agent, parent: Leaf | Composite, kind: Kind, around: Around) -> tuple[Handoff, ...]:
+def _handoffs_around(
+    child: Agent, parent: Leaf | Composite, kind: Kind, around: Around
+) -> tuple[Handoff, ...]:
     """Return the agents above a sub-agent and beside it to which it may transfer."""
     peers = [handoff_to(parent, peer) for peer in peers_of(parent, child.name)]
     if kind.is_swarm:

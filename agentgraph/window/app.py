@@ -20,9 +20,9 @@ from starlette.routing import Route
 
 from agentgraph.safe_repr import reason
 from agentgraph.window.calls import Window
+from agentgraph.window.failures import failure_of
 from agentgraph.window.guard import Guard, has_token
 from agentgraph.window.joined import PAGE, joined_modules
-from agentgraph.window.refusals import refusal
 from agentgraph.window.updates import thread_updates
 
 log = logging.getLogger("agentgraph")
@@ -46,9 +46,9 @@ def make_app(window: Window, token: str) -> Starlette:
             Route("/page/joined.js", _joined),
             Route("/page/{name}", _file),
             Route("/call/{name}", _call, methods=["POST"]),
-            Route("/news", _news),
+            Route("/news", _updates),
         ],
-        exception_handlers={HTTPException: _refused},
+        exception_handlers={HTTPException: _error_response},
         middleware=[Middleware(Guard)],
     )
     app.state.window, app.state.token = window, token
@@ -93,7 +93,7 @@ async def _call(request: Request) -> Response:
     try:
         return _answer(await run_in_threadpool(window.call, name, arguments))
     except Exception as error:
-        return _answer(*refusal(name, error, "server"))
+        return _answer(*failure_of(name, error, "server"))
 
 
 async def _arguments_of(request: Request) -> object:
@@ -129,7 +129,7 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number in JSON")
 
 
-async def _news(request: Request) -> Response:
+async def _updates(request: Request) -> Response:
     if not has_token(request, request.app.state.token, in_query=True):
         raise HTTPException(403, _NO_TOKEN)
     window, thread_id = request.app.state.window, request.query_params.get("thread", "")
@@ -165,7 +165,7 @@ def _encoded(data: object) -> bytes:
         return to_json(data, inf_nan_mode="null", fallback=repr)
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     log.warning("%s %s is refused: %s", request.method, request.url.path, error.detail)
     return _answer({"error": "HTTPException", "detail": error.detail}, error.status_code)

@@ -60,7 +60,7 @@ class Cell(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **_: object) -> tuple[JsonObject, JsonObject]:
         bundle, metadata = self._live()
-        return bundle | self._still(), metadata
+        return bundle | self._static(), metadata
 
     def _ipython_display_(self) -> None:
         """Show a table and the window, each as an output.
@@ -73,7 +73,7 @@ class Cell(anywidget.AnyWidget):
 
         show: Callable[..., object] = display.display  # it has no types
         bundle, metadata = self._live()
-        table = self._still()
+        table = self._static()
         show(table | {"text/html": HIDING + table["text/html"]}, raw=True)
         show(bundle | {"text/plain": repr(self)}, metadata=metadata, raw=True)
 
@@ -82,7 +82,7 @@ class Cell(anywidget.AnyWidget):
         assert bundle  # it is None for widgets without a view only
         return bundle
 
-    def _still(self) -> JsonObject:
+    def _static(self) -> JsonObject:
         table = static_view(self.backend.window, self.thread_id)
         return {"text/plain": table.text(), "text/html": table.html()}
 

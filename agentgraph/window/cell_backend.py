@@ -29,7 +29,7 @@ import anyio
 
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.window.calls import Window
-from agentgraph.window.refusals import refusal
+from agentgraph.window.failures import failure_of
 from agentgraph.window.updates import thread_updates
 
 log = logging.getLogger("agentgraph")
@@ -118,7 +118,7 @@ class CellBackend:
         try:
             return {"answer": self.window.call(name, arguments)}
         except Exception as error:
-            return refusal(name, error, "kernel").data
+            return failure_of(name, error, "kernel").data
 
     def _follow(self, key: Key, thread_id: str, since: str | None) -> None:
         with self._lock:

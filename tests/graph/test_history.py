@@ -92,7 +92,7 @@ def talk(text: str) -> list[BaseMessage]:
 
 def seen(messages: list[BaseMessage], at: str = "boss", policy: Any = "shared") -> list[BaseMessage]:
     address = f"report/{at}"
-    return visible(messages, policy, speaker_at(address), address, PATHS.said_at)
+    return visible(messages, policy, speaker_at(address), address, PATHS.at_message)
 
 
 CASES = [*cases(Path(__file__).with_name("histories.txt"))]

@@ -131,7 +131,7 @@ ROWS: dict[str, list[Edit]] = {
         (CASE, '        case "echo":\n            return _leaf(EchoNode)\n'),
     ],
     "show/kinds.py": [
-        ("        LANE: Look(", '        "echo": Look("echo", (">", "]"), "#fae8ff", "#a21caf"),\n'),
+        ("        LANE: Style(", '        "echo": Style("echo", (">", "]"), "#fae8ff", "#a21caf"),\n'),
         (CASE, '        case "echo":\n            return Appearance("echo", _times)\n'),
         (
             "def _at_once(",

@@ -12,9 +12,9 @@ import agentgraph as ag
 from agentgraph.agents.kinds import KINDS as AGENT_KINDS
 from agentgraph.agents.kinds import AgentKind
 from agentgraph.show.drawing import mermaid, picture
-from agentgraph.show.kinds import LOOKS, appearance_of
+from agentgraph.show.kinds import STYLES, appearance_of
 from agentgraph.show.legend import legend
-from agentgraph.show.looks import BOX, INK, LINE, LOOP, Look
+from agentgraph.show.styles import BOX, INK, LINE, LOOP, Style
 
 KINDS = ("chat", "function", "person", "foreign", "switch", "swarm", "parallel", "workflow", "each")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -34,18 +34,18 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize(("one", "other"), [*combinations(KINDS, 2)])
 def test_two_kinds_differ_in_shape_and_in_colour(one: str, other: str) -> None:
-    assert LOOKS[one].shape != LOOKS[other].shape
-    assert LOOKS[one].stroke != LOOKS[other].stroke
-    assert LOOKS[one].fill != LOOKS[other].fill
+    assert STYLES[one].shape != STYLES[other].shape
+    assert STYLES[one].stroke != STYLES[other].stroke
+    assert STYLES[one].fill != STYLES[other].fill
 
 
 @pytest.mark.parametrize("kind", [*AGENT_KINDS])
 def test_each_kind_of_agent_that_has_a_node_has_a_look(kind: AgentKind) -> None:
-    assert (appearance_of(kind).look in LOOKS) == AGENT_KINDS[kind].is_node
+    assert (appearance_of(kind).style in STYLES) == AGENT_KINDS[kind].is_node
 
 
-@pytest.mark.parametrize("look", [*LOOKS.values()], ids=[*LOOKS])
-def test_text_is_dark_on_a_light_fill(look: Look) -> None:
+@pytest.mark.parametrize("look", [*STYLES.values()], ids=[*STYLES])
+def test_text_is_dark_on_a_light_fill(look: Style) -> None:
     assert min(contrast(INK, look.fill), contrast(INK, look.box_fill)) > 7
 
 
@@ -118,7 +118,7 @@ def test_langgraphs_own_drawing_stays_as_it_is() -> None:
     before = graph.get_graph(xray=True).draw_mermaid()
     picture(graph)
     assert graph.get_graph(xray=True).draw_mermaid() == before
-    assert [kind for kind in LOOKS if f":::{kind}" in before] == []
+    assert [kind for kind in STYLES if f":::{kind}" in before] == []
 
 
 HOSTILE = [

@@ -29,7 +29,7 @@ from agentgraph.tree.addresses import (
     attempts,
     is_inside,
     parse_address,
-    settled,
+    without_last_transfers,
 )
 from agentgraph.tree.places import lay_out
 from agentgraph.tree.position import advance, earlier_cursors, start
@@ -218,5 +218,5 @@ def test_all_attempts_and_what_is_inside_one() -> None:
 
 def test_a_checked_sub_agent_is_settled_where_it_was_transferred_to() -> None:
     tree = lay_out(group("s", checked(group("w", d)), sub_agents_return=True))
-    assert settled(tree, named(tree, "w"), (("w", "d"), 0)) == (("w",), 0)
-    assert settled(tree, tree.root, (("w", "d"),)) == ((),)
+    assert without_last_transfers(tree, named(tree, "w"), (("w", "d"), 0)) == (("w",), 0)
+    assert without_last_transfers(tree, tree.root, (("w", "d"),)) == ((),)

@@ -33,7 +33,7 @@ def test_a_leaf_alone_is_a_tree() -> None:
     assert tree.places == (tree.root,)
     assert (tree.root.agent, tree.root.parent, tree.root.index) == (a, None, 0)
     assert (tree.root.segment, tree.root.node, tree.root.counts) == ("a", "a", ())
-    assert list(tree.stops(tree.root)) == [tree.root]
+    assert list(tree.node_places(tree.root)) == [tree.root]
 
 
 @pytest.mark.parametrize(("expression", "expected"), cases(Path(__file__).with_name("places.txt")))
@@ -52,8 +52,8 @@ def lines_of(tree: Tree) -> Iterator[str]:
             [
                 f"{place.segment} ({place.node})" if place.segment != place.node else place.node,
                 *["tool"] * place.is_tool,
-                *["stop"] * place.is_stop,
-                *[f"lane: {names(tree.stops(place))}"] * place.starts_lane,
+                *["stop"] * place.is_node,
+                *[f"lane: {names(tree.node_places(place))}"] * place.starts_lane,
                 *["in loop"] * place.in_loop,
                 *["calls tools"] * place.has_tools,
                 *(f"{count.kind} of {count.place.segment}" for count in place.counts),
@@ -85,7 +85,7 @@ INNER = seq("t", a, par("p", a, b, a))
 def test_no_two_nodes_share_a_name_whatever_agents_are_called(agent: Agent) -> None:
     tree = lay_out(agent)
     assert len({place.node for place in tree.places}) == len(tree.places)
-    stops = [place for place in tree.places if place.is_stop]
+    stops = [place for place in tree.places if place.is_node]
     assert all(tree.by_node[place.node] is place for place in stops)
     known = {node for at in stops for node in (at.node, at.nodes.tools, at.nodes.approve)}
     assert len(known) == 3 * len(stops)
@@ -120,9 +120,9 @@ def test_only_a_tree_with_a_generator_speaks_early() -> None:
     async def astream(ctx: Any) -> Any:
         yield "said"
 
-    assert not lay_out(seq("s", a, human("boss", "ok?"))).speaks_early
+    assert not lay_out(seq("s", a, human("boss", "ok?"))).emits_early
     for fn in (stream, astream):
-        assert lay_out(seq("s", a, par("p", b, function_agent("f", fn)))).speaks_early
+        assert lay_out(seq("s", a, par("p", b, function_agent("f", fn)))).emits_early
 
 
 def test_the_outline_is_a_line_for_each_place_with_tools_and_where_there_are_nodes_for_them() -> None:

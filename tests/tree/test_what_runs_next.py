@@ -36,7 +36,7 @@ from agentgraph import Agent, Ask, human
 from agentgraph.agents.signals import Capabilities
 from agentgraph.tree.addresses import Cursor, address, cursor_at, parse_address
 from agentgraph.tree.places import Place, Tree, lay_out, targets
-from agentgraph.tree.position import advance, capabilities_at, next_stops, start
+from agentgraph.tree.position import advance, capabilities_at, next_nodes, start
 from agentgraph.tree.run_paths import Chains, RunPaths
 
 
@@ -53,7 +53,7 @@ def stops_of(tree: Tree, endings: Any) -> Iterator[str]:
     paths, chains = RunPaths(tree), Chains()
     for place, cursor, _ in walk(tree, endings):
         assert read_back(tree, place, cursor, chains) == (place, cursor)
-        ways = sorted(stop.node if stop else "END" for stop in next_stops(tree, place))
+        ways = sorted(stop.node if stop else "END" for stop in next_nodes(tree, place))
         yield f"{address(place, cursor)} | {paths.at(place, cursor)} | {', '.join(ways)}"
 
 
@@ -126,7 +126,7 @@ def test_what_a_stop_may_do_is_read_from_its_annotation() -> None:
         yield "said"
 
     tree = lay_out(seq("S", a, leaf("f", may_ask), leaf("g", stop), human("h", "?")))
-    assert [capabilities_at(tree, stop) for stop in tree.stops(tree.root)] == [
+    assert [capabilities_at(tree, stop) for stop in tree.node_places(tree.root)] == [
         Capabilities(),
         Capabilities(ask=True),
         Capabilities(go_on=False, exit=True),
@@ -183,7 +183,7 @@ def test_a_run_takes_only_edges_that_are_drawn_and_visits_each_address_once(
     tree, visited = lay_out(agent), []
     paths, chains = RunPaths(tree), Chains()
     for place, cursor, following in walk(tree, Drawn(tree, data)):
-        stops = next_stops(tree, place)
+        stops = next_nodes(tree, place)
         assert following.place in stops
         assert len(stops) == len(set(stops))
         assert following.place is None or len(following.cursor) == len(following.place.counts)

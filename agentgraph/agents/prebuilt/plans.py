@@ -242,7 +242,7 @@ class Planned:
             if not steps and not self.may_be_empty:
                 raise ValueError("it has no steps")
         except ValueError as error:
-            return _again(ctx, attempt, error)
+            return _retry_check(ctx, attempt, error)
         work = Work(_question(ctx), tuple(steps))
         return CheckResult(values=work.values(), kept=work.kept(self.name))
 
@@ -291,7 +291,7 @@ class Replanned:
         try:
             reply = read_reply(given, work.done_names)
         except ValueError as error:
-            return _again(ctx, attempt, error)
+            return _retry_check(ctx, attempt, error)
         if isinstance(reply, str):
             work = replace(work, answer=reply)
         else:
@@ -420,7 +420,7 @@ def _question(ctx: "Context") -> str:
     return "\n".join(reversed(texts))
 
 
-def _again(ctx: "Context", attempt: int, error: ValueError) -> CheckResult:
+def _retry_check(ctx: "Context", attempt: int, error: ValueError) -> CheckResult:
     failed = f"{ctx.address}: none of its {attempt + 1} plans can be used; the last fault: {error}"
     text = f"This plan cannot be used: {error}. Give the whole plan again, with that put right."
     is_last = attempt + 1 >= ATTEMPTS

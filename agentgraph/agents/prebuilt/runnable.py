@@ -16,7 +16,7 @@ from agentgraph.agents.agents import (
     Timeout,
 )
 from agentgraph.agents.builders import function_agent
-from agentgraph.agents.functions import is_awaitable, refuse
+from agentgraph.agents.functions import is_awaitable, raise_unawaitable
 from agentgraph.agents.langchain_values import is_model, is_runnable
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.schemas import plain
@@ -114,7 +114,7 @@ class RunsRunnable:
 
     def _sync(self, ctx: "Context", slot: str, fn: object, returned: Any) -> Any:
         if is_awaitable(returned):
-            refuse(ctx.address, slot, fn, returned)
+            raise_unawaitable(ctx.address, slot, fn, returned)
         return returned
 
     def _input_for(self, ctx: "Context") -> Any:

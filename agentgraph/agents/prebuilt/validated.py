@@ -94,7 +94,7 @@ class TextCheck(Asks):
     ) -> CheckResult | Later[CheckResult]:
         """Run the agent again with what was wrong; after its last attempt, fail."""
         text = str(messages[-1].text) if messages else ""
-        return then(self._asked(ctx, text), lambda come: self._result(ctx, attempt, _wrong(come)))
+        return then(self._asked(ctx, text), lambda come: self._result(ctx, attempt, _fault(come)))
 
     def _result(self, ctx: "Context", attempt: int, wrong: str | None) -> CheckResult:
         if wrong is None:
@@ -120,7 +120,7 @@ class TextCheck(Asks):
             return error
 
 
-def _wrong(come: Callable[[], object]) -> str | None:
+def _fault(come: Callable[[], object]) -> str | None:
     """Return what is wrong with a text, given its verdict, or None."""
     try:
         verdict = come()

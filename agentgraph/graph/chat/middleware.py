@@ -47,7 +47,7 @@ from typing_extensions import TypedDict
 
 from agentgraph.agents.agents import ChatAgent
 from agentgraph.agents.budgets import Summarized, checked
-from agentgraph.agents.functions import is_awaitable, refuse
+from agentgraph.agents.functions import is_awaitable, raise_unawaitable
 from agentgraph.agents.middleware import APPROVE, DECISIONS, SUMMARY
 from agentgraph.agents.schemas import plain, references, schema_fault
 from agentgraph.errors import InvalidOutputError
@@ -190,7 +190,7 @@ class _Ask:
         if answers is None:
             returned = self._fn(*arguments)
             return (
-                refuse(self._where, self._slot, self._fn, returned)
+                raise_unawaitable(self._where, self._slot, self._fn, returned)
                 if is_awaitable(returned)
                 else returned
             )

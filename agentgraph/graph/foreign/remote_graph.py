@@ -32,7 +32,7 @@ from agentgraph.graph.internals import INTERRUPT, RESUME_MAP, RUNTIME, SCRATCHPA
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import is_ours
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
-from agentgraph.tree.addresses import way_to
+from agentgraph.tree.addresses import places_to
 from agentgraph.tree.places import Place, Tree
 
 _BEGUN_BY = "agentgraph_activation"
@@ -67,7 +67,7 @@ def remote_thread(thread_id: str, tree: Tree, place: Place, namespace: str) -> s
     """
     if _is_uuid(thread_id) and place == _first(tree):
         return thread_id
-    way = way_to(place)
+    way = places_to(place)
     is_called = any(each.is_called for each in way)
     at = namespace if is_called else "/".join(each.segment for each in way)
     return str(uuid5(NAMESPACE_URL, f"{thread_id}\n{at}"))
@@ -75,7 +75,7 @@ def remote_thread(thread_id: str, tree: Tree, place: Place, namespace: str) -> s
 
 def _first(tree: Tree) -> Place | None:
     """Return the first place of a remote agent in the root's lane."""
-    stops = tree.stops(tree.root)
+    stops = tree.node_places(tree.root)
     return next((each for each in stops if is_remote(getattr(each.agent, "graph", None))), None)
 
 

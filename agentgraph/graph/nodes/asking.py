@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from agentgraph.agents.agents import Source
 from agentgraph.agents.context import Context
-from agentgraph.agents.functions import is_async, is_awaitable, names_loop, refuse
+from agentgraph.agents.functions import is_async, is_awaitable, names_loop, raise_unawaitable
 from agentgraph.errors import AgentGraphError, MissingValueError
 from agentgraph.graph.failures import mark_of_run
 from agentgraph.graph.nodes.calling import run_in_thread
@@ -56,7 +56,7 @@ async def awaited(where: str, slot: str, fn: object, returned: object) -> Any:
 def _raise_unawaitable(where: str, slot: str, fn: object, awaitable: object) -> NoReturn:
     """Refuse an awaitable in a sync run; no model and no `on_error` handles that."""
     try:
-        refuse(where, slot, fn, awaitable)
+        raise_unawaitable(where, slot, fn, awaitable)
     except AgentGraphError as error:
         mark_of_run(error)
         raise

@@ -40,7 +40,7 @@ from agentgraph.graph.stamps import Note
 from agentgraph.graph.state import Update
 from agentgraph.graph.sync_async import Call
 from agentgraph.safe_repr import reason, shown
-from agentgraph.tree.addresses import way_to
+from agentgraph.tree.addresses import places_to
 
 Outcome = list[object]
 """What an agent gave, as pairs `[kind, data]`: "message", the kind of a note, or "values"."""
@@ -73,7 +73,7 @@ class Caching:
         self._policy = agent.cache_policy
         self._cache, self._targets = node_context.cache, node_context.targets
         self._namespace = namespace(node_context.place.node)
-        names = [place.name for place in way_to(node_context.place)]
+        names = [place.name for place in places_to(node_context.place)]
         self._fixed_key = [_FORM, node_context.tree.fingerprint, names, digest_of(runs)]
 
     async def replays(self, activation: Activation, key_data: object = None) -> bool:

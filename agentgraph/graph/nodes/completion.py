@@ -33,7 +33,14 @@ from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.saving import as_saved
 from agentgraph.graph.stamps import Entry, Note, address_of, stamped
 from agentgraph.graph.sync_async import Calls
-from agentgraph.tree.addresses import Cursor, address, attempt, is_inside, keeper_node, settled
+from agentgraph.tree.addresses import (
+    Cursor,
+    address,
+    attempt,
+    is_inside,
+    keeper_node,
+    without_last_transfers,
+)
 from agentgraph.tree.places import Place
 from agentgraph.tree.position import active_after, advance, transfer
 
@@ -133,7 +140,7 @@ class Completion:
 
     def repeats(self, place: Place, cursor: Cursor) -> bool:
         """Return whether a check makes a place run again; the innermost check is asked first."""
-        cursor = settled(self._node_context.tree, place, cursor)
+        cursor = without_last_transfers(self._node_context.tree, place, cursor)
         return any(self._check_repeats(checked, place, cursor) for checked in place.checks)
 
     def emit(self, emitter: Emitter) -> None:

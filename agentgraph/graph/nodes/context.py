@@ -57,11 +57,11 @@ from agentgraph.tree.addresses import (
     innermost_transfers,
     iteration,
     keeper_node,
-    way_to,
+    places_to,
     without_attempts,
 )
 from agentgraph.tree.places import Place, Tree, handoff_of, targets
-from agentgraph.tree.position import advance_plainly, hand_over, plain_ways, start
+from agentgraph.tree.position import advance_plainly, plain_routes, start, transfer_at
 from agentgraph.tree.run_paths import RunPaths
 
 PARENT_STATE = "__agentgraph_parent_state"
@@ -203,13 +203,13 @@ class NodeContext:
             several = [*self.targets.values()]
             self.renamed_tools = _renamed_tools(tree.called.get(place, ()), several, self.handoffs)
             self.targets |= {name: target for target in several for name in target.names}
-        self.is_inner = any(step.starts_lane for step in way_to(place)[1:])
+        self.is_inner = any(step.starts_lane for step in places_to(place)[1:])
         self.transfers_index = at = innermost_transfers(place) if tree.has_transfers else None
         self.streams_transfers = at is not None and _is_in_lane(place, place.counts[at].place)
         self._last: tuple[Cursor, str] | None = None
         self._template = place.address_template
         self.shorten = last_of_workers(tree, place) if tree.terse else None
-        self._plain_routes = None if has_boundary else plain_ways(tree, place)
+        self._plain_routes = None if has_boundary else plain_routes(tree, place)
 
     @cached_property
     def history(self) -> HistoryPolicy:
@@ -252,9 +252,9 @@ class NodeContext:
 
     def entering(self, child: Place, cursor: Cursor) -> Position:
         """Return the first position of a place that this one has chosen, given its own counters."""
-        if not self.place.kind.hands_over:
+        if not self.place.kind.transfers:
             return self.first_position(child, cursor)
-        first = hand_over(self.tree, self.place, cursor, child)
+        first = transfer_at(self.tree, self.place, cursor, child)
         return self.position(cast(Place, first.place).nodes.entry, first.cursor)
 
     def metadata(self, position: Position | None, *, has_path: bool) -> Mapping[str, object]:
@@ -327,7 +327,7 @@ class NodeContext:
 
 def _is_in_lane(place: Place, around: Place) -> bool:
     """Return whether a place is in the lane of one that encloses it, or is it."""
-    inside = way_to(place)[len(way_to(around)) :]
+    inside = places_to(place)[len(places_to(around)) :]
     return not any(step.starts_lane for step in inside)
 
 
@@ -417,7 +417,7 @@ class ActivationContext(Context[Any]):
                 self._history,
                 self._place.name,
                 self.address,
-                self._path_reader() if self._paths.has_chains else self._paths.said_at,
+                self._path_reader() if self._paths.has_chains else self._paths.at_message,
                 self._own_count,
                 inner_names=self._paths.inner_names,
                 shorten=self._shorten,
@@ -436,7 +436,7 @@ class ActivationContext(Context[Any]):
     @override
     def entries(self) -> list[Entry]:
         inner = self._paths.inner_names
-        path_of = self._path_reader() if self._paths.has_chains else self._paths.said_at
+        path_of = self._path_reader() if self._paths.has_chains else self._paths.at_message
         return own_list([Entry(m, agent_of(m, inner), address_of(m), path_of) for m in self._messages])
 
     @cached_property

@@ -21,7 +21,7 @@ from agentgraph.graph.nodes.function_chunks import Chunks
 from agentgraph.graph.nodes.replies import Replies, stream_handlers
 from agentgraph.graph.values import Write
 from agentgraph.safe_repr import shown
-from agentgraph.tree.addresses import way_to
+from agentgraph.tree.addresses import places_to
 
 
 class FunctionOutput:
@@ -159,7 +159,7 @@ def check_loop(activation: Activation) -> None:
     """
     place = activation.node_context.place
     is_alone = place.parent is None or place.is_tool or place.is_run
-    if not is_alone and not any(each.kind.goes_round for each in way_to(place)):
+    if not is_alone and not any(each.kind.loops for each in places_to(place)):
         raise InvalidOutputError(
             f"{activation.address}: the function gave BreakLoop(), but no loop is around it; put it in "
             "a loop, or return Exit() to end the run"

@@ -12,7 +12,7 @@ from typing import Any, cast
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import RetryPolicy
 
-from agentgraph.agents.functions import is_awaitable, refuse
+from agentgraph.agents.functions import is_awaitable, raise_unawaitable
 from agentgraph.graph.failures import arose_at_boundary, attach_answer, is_fatal, take_answer
 from agentgraph.graph.nodes.asking import asked
 
@@ -59,7 +59,7 @@ class Retries:
                 return known
             returned = _function(policy)(error)
             if is_awaitable(returned):
-                refuse(self._where, "retry_on", policy.retry_on, returned)
+                raise_unawaitable(self._where, "retry_on", policy.retry_on, returned)
             return bool(returned)
 
         return retries

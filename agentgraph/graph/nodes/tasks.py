@@ -22,7 +22,7 @@ from agentgraph.graph.lane_position import Position, Task
 from agentgraph.graph.message_changes import with_id
 from agentgraph.graph.nodes.context import RunState
 from agentgraph.graph.values import Reducers, Write, is_same
-from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, way_to
+from agentgraph.tree.addresses import Cursor, as_cursor, counts_around, places_to
 from agentgraph.tree.places import Place, Tree
 
 
@@ -81,7 +81,7 @@ def new_task(task: Task, place: Place, target: Place, seen: RunState) -> Task:
         seen: The state before the visit, with what this step says.
     """
     since = seen.messages[-1].id if seen.messages else None
-    is_back = target in way_to(place)
+    is_back = target in places_to(place)
     return {**task, "to": target.node, "since": since, **({"is_back": True} if is_back else {})}
 
 
@@ -116,7 +116,7 @@ def _lasts(task: Task, place: Place, before: Cursor, cursor: Cursor) -> bool:
 
     Counters of transfers only grow in it, or are cut back where a check sends the target back.
     """
-    target = next((each for each in way_to(place) if each.node == task["to"]), None)
+    target = next((each for each in places_to(place) if each.node == task["to"]), None)
     if target is None or (task.get("is_back") and place.home is not target):
         return False
     counts = counts_around(target)

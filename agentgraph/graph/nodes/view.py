@@ -152,7 +152,7 @@ class View:
             self.home_address,
             PathReader(paths, messages, turn, place, self.cursor)
             if paths.has_chains
-            else paths.said_at,
+            else paths.at_message,
             self._own_count,
             is_open=True,
             inner_names=paths.inner_names,

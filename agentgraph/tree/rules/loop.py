@@ -37,7 +37,7 @@ def _can_end(agent: Agent, nearest: bool = True) -> bool:
     if capabilities.exit or (nearest and capabilities.break_loop):
         return True
     inside = called_agents(inner) if kind.is_parallel and not sub_agents(inner) else sub_agents(inner)
-    return any(_can_end(child, nearest and not kind.goes_round) for child in inside)
+    return any(_can_end(child, nearest and not kind.loops) for child in inside)
 
 
 LOOP = Rules(

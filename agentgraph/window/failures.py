@@ -10,7 +10,7 @@ from agentgraph.safe_repr import reason
 log = logging.getLogger("agentgraph")
 
 
-class Refusal(NamedTuple):
+class CallFailure(NamedTuple):
     """A failure of a call, for the page.
 
     Attributes:
@@ -23,7 +23,7 @@ class Refusal(NamedTuple):
     status: int
 
 
-def refusal(name: str, error: Exception, host: Literal["server", "kernel"]) -> Refusal:
+def failure_of(name: str, error: Exception, host: Literal["server", "kernel"]) -> CallFailure:
     """Return the failure of a call as data, and log it.
 
     Args:
@@ -34,9 +34,9 @@ def refusal(name: str, error: Exception, host: Literal["server", "kernel"]) -> R
     if not isinstance(error, AgentGraphError):
         log.error("the call %s failed", name, exc_info=error)
         detail = f"{type(error).__name__}: {reason(error)}; the log of the {host} says where"
-        return Refusal({"error": f"{host.capitalize()}Error", "detail": detail}, 500)
+        return CallFailure({"error": f"{host.capitalize()}Error", "detail": detail}, 500)
     log.info("the call %s is refused: %s", name, reason(error))
     data: JsonObject = {"error": type(error).__name__, "detail": str(error)}
     if questions := getattr(error, "questions", None):
         data["questions"] = questions
-    return Refusal(data, error.http_status)
+    return CallFailure(data, error.http_status)

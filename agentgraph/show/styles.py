@@ -18,8 +18,8 @@ PALE, LOOP_CLASS, BOX = "pale", "loop", "_box"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How a kind looks.
+class Style:
+    """The style of a kind in drawings.
 
     Attributes:
         word: The word for it in a legend, and in the title of its boxes; empty for none.
