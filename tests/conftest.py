@@ -61,7 +61,8 @@ def disk(drive: Drive, tmp_path: Path) -> Disk:
 
 @pytest.fixture(scope="session")
 def forker() -> Iterator[Forker]:
-    with forking.serving(commands.__file__) as forker:
+    """Start the program that forks processes."""
+    with forking.serving() as forker:
         yield forker
 
 

@@ -1,6 +1,6 @@
 """Runs a turn that is steered and stopped in a process that kills itself after a save.
 
-Run as a program, it forks a process for each job that a line of standard input describes.
+`helpers.forking` forks a process for each job, which calls `act`.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from helpers.dying import die_after_saves
-from helpers.forking import serve
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
@@ -108,7 +107,3 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
-
-
-if __name__ == "__main__":
-    serve(act)

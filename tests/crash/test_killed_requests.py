@@ -6,14 +6,11 @@
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
-import requests_process
 from campaign import EXAMPLES
-from helpers import forking
 from helpers.commands import wait_until
 from helpers.databases import Databases
 from helpers.forking import Forker
@@ -26,10 +23,9 @@ STEP = 1 if EXAMPLES else 7
 DONE = {"first": 1, "second": 1, "x": 1, "y": 1, "z": 1}
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forker]:
-    with forking.serving(requests_process.__file__) as forks:
-        yield forks
+@pytest.fixture
+def forks(forker: Forker) -> Forker:
+    return forker.of("requests_process")
 
 
 WAYS = [("here", "sync", "database"), ("there", "async", "file")]

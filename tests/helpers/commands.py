@@ -4,7 +4,6 @@ A fresh interpreter takes seconds to import LangGraph; a forked one starts at on
 much a process: it has its exit code, its standard streams, and hears signals.
 """
 
-import importlib
 import os
 import pty
 import runpy
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from helpers.forking import Forker, serve
+from helpers.forking import Forker
 
 PATIENCE = 30.0
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -172,7 +171,7 @@ def redirect(streams: list[str], cwd: str) -> None:
     os.chdir(cwd)
 
 
-def _become(
+def act(
     args: list[str],
     cwd: str,
     streams: list[str],
@@ -180,6 +179,7 @@ def _become(
     env: dict[str, str] | None = None,
     without: str = "",
 ) -> None:
+    """Run the command line, or a file, in a forked process."""
     from agentgraph.cli import main
 
     redirect(streams, cwd)
@@ -193,9 +193,3 @@ def _become(
     else:
         sys.argv = ["agentgraph", *args]
         main()
-
-
-if __name__ == "__main__":
-    for name in ("agentgraph.cli.commands", "agentgraph.window.app", "uvicorn", "helpers"):
-        importlib.import_module(name)
-    serve(_become)

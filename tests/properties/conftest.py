@@ -1,11 +1,10 @@
 """Asserts outside of test files say what they compared, too."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from helpers.databases import Databases
-from helpers.forking import Forker, serving
+from helpers.forking import Forker
 
 pytest.register_assert_rewrite("comparison", "conversations", "passing", "helpers.timelines")
 
@@ -18,8 +17,7 @@ def database(postgres: str) -> Iterator[str]:
     databases.drop()
 
 
-@pytest.fixture(scope="session")
-def killer() -> Iterator[Forker]:
-    """Start the program that forks processes which kill themselves."""
-    with serving(str(Path(__file__).with_name("killed_process.py"))) as started:
-        yield started
+@pytest.fixture
+def killer(forker: Forker) -> Forker:
+    """Give what forks processes which kill themselves."""
+    return forker.of("killed_process")

@@ -1,6 +1,6 @@
 """Runs requests of random trees in processes that kill themselves after a save or an event.
 
-Run as a program, it forks a process for each job that a line of standard input describes.
+`helpers.forking` forks a process for each job, which calls `act`.
 """
 
 import json
@@ -16,7 +16,6 @@ from typing import Any
 
 from conversations import Thread
 from helpers import Async, Sync
-from helpers.forking import serve
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -97,7 +96,3 @@ def _counted(save: Any, count: Callable[[], None]) -> Any:
         return result
 
     return asaved if iscoroutinefunction(save) else saved
-
-
-if __name__ == "__main__":
-    serve(act)

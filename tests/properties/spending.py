@@ -1,7 +1,7 @@
 """Random trees that call models, and threads of them that are stopped by limits.
 
-Run as a program, it forks a process for each job that a line of standard input describes: one that
-makes a request of a thread, and kills itself after so many saves.
+`helpers.forking` forks a process for each job, which calls `act`: it makes a request of a thread, and
+kills itself after so many saves.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ from itertools import count
 from typing import Any
 
 from helpers import Async, Sync
-from helpers.forking import serve
 from hypothesis import strategies as st
 from killed_process import count_saves
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -219,7 +218,3 @@ def act(
         limits = ag.Limits(model_calls=budget, transfers=ENOUGH, on_limit="ask")
         request(runner, is_async, answers, limits)
     os._exit(0)  # for Python to tear all modules down takes as long as a request
-
-
-if __name__ == "__main__":
-    serve(act)

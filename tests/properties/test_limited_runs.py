@@ -1,14 +1,13 @@
 """Limits of random trees, met at every count: what is spent in the end is what it always is."""
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 import spending
-from helpers.forking import Forker, serving
+from helpers.forking import Forker
 from hypothesis import given
 from hypothesis import strategies as st
 from spending import CALLS, ENOUGH, Spec, answers_for, built, request, without_time
@@ -20,10 +19,9 @@ MOST_REQUESTS = 300
 MEASURES = ("model_calls", "steps", "tokens", "transfers")
 
 
-@pytest.fixture(scope="module")
-def forker() -> Iterator[Forker]:
-    with serving(spending.__file__) as started:
-        yield started
+@pytest.fixture
+def spender(forker: Forker) -> Forker:
+    return forker.of("spending")
 
 
 def unlimited(spec: Spec) -> ag.Spent:
@@ -84,7 +82,7 @@ def test_leave_given_as_often_as_asked_for_changes_nothing(
 @share(0.05)
 @given(spec=spending.specs(), is_async=st.booleans(), deaths=st.lists(st.integers(1, 40), max_size=8))
 def test_a_killed_process_loses_what_its_step_had_spent_and_no_more(
-    forker: Forker, spec: Spec, is_async: bool, deaths: list[int]
+    spender: Forker, spec: Spec, is_async: bool, deaths: list[int]
 ) -> None:
     whole = unlimited(spec)
     with TemporaryDirectory() as folder:
@@ -96,8 +94,8 @@ def test_a_killed_process_loses_what_its_step_had_spent_and_no_more(
                     assert without_time(left.spent) == without_time(whole)
                     return
                 answers = answers_for(left.pending)
-            forker.start(path=path, spec=spec, is_async=is_async, answers=answers, after=after)
-            assert forker.wait() in (0, -9)
+            spender.start(path=path, spec=spec, is_async=is_async, answers=answers, after=after)
+            assert spender.wait() in (0, -9)
     raise AssertionError("the turn has no end")
 
 
@@ -125,7 +123,7 @@ def test_a_bill_of_200_calls_with_a_budget_of_80_is_asked_about_twice(is_async: 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_a_bill_of_a_killed_process_lacks_the_step_that_it_was_killed_in(
-    forker: Forker, is_async: bool, tmp_path: Path
+    spender: Forker, is_async: bool, tmp_path: Path
 ) -> None:
     path, bill = str(tmp_path / "threads.db"), tmp_path / "bill"
     job = {"path": path, "spec": TWO_HUNDRED, "is_async": is_async, "budget": 80, "bill": str(bill)}
@@ -133,8 +131,8 @@ def test_a_bill_of_a_killed_process_lacks_the_step_that_it_was_killed_in(
     for after in (400, 0, 0, 0):
         with ag.Runner(built(TWO_HUNDRED), checkpointer=path) as runner:
             answers = answers_for(runner.thread("t").pending)
-        forker.start(**job, answers=answers, after=after)
-        codes.append(forker.wait())
+        spender.start(**job, answers=answers, after=after)
+        codes.append(spender.wait())
     with ag.Runner(built(TWO_HUNDRED), checkpointer=path) as runner:
         left = runner.thread("t")
     assert (codes, left.status) == ([-9, 0, 0, 0], "done")

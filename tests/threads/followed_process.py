@@ -1,6 +1,6 @@
 """Runs a tree in a process that kills itself after a save, for those who follow its thread.
 
-Run as a program, it forks a process for each job that a line of standard input describes.
+`helpers.forking` forks a process for each job, which calls `act`.
 """
 
 import json
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from helpers.dying import die_after_saves
 from helpers.followed_trees import TREES, an_answer
-from helpers.forking import serve
 
 import agentgraph as ag
 
@@ -35,7 +34,3 @@ def act(folder: str, number: int, tree: str, after: int) -> None:
         for event in run:
             print(json.dumps(event.to_dict()), file=file, flush=True)
     os._exit(0)  # for Python to tear all modules down takes as long as a request
-
-
-if __name__ == "__main__":
-    serve(act)

@@ -12,9 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import followed_process
 import pytest
-from helpers import Drive, asks, fails, forking, says
+from helpers import Drive, asks, fails, says
 from helpers.commands import wait_until
 from helpers.decoding import Decoding
 from helpers.followed_trees import TREES, Follower, check_adds_up, converse, follow
@@ -75,10 +74,9 @@ def test_followers_that_join_at_any_moment_get_each_event_once(
             check_adds_up([*got, *rest], again)
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forker]:
-    with forking.serving(followed_process.__file__) as forks:
-        yield forks
+@pytest.fixture
+def forks(forker: Forker) -> Forker:
+    return forker.of("followed_process")
 
 
 EXAMPLES = int(os.environ.get("AGENTGRAPH_EXAMPLES", "0"))
