@@ -128,7 +128,7 @@ def test_only_the_lanes_state_and_users_declarations_know_of_delta_channels():
         for name, module in modules().items()
         if any(each.startswith("langgraph.channels.delta") for each in imports(module))
     }
-    assert users == {"graph.delta_channels", "graph.stored_values", "graph.values"}
+    assert users == {"graph.delta_channels", "graph.stored_values", "graph.value_channels"}
 
 
 def test_one_file_knows_what_langgraph_and_langchain_keep_private():

@@ -37,7 +37,8 @@ from agentgraph.graph.open_types import Builder, Cache, Graph, Saver
 from agentgraph.graph.state import TurnInput, reading, state_types
 from agentgraph.graph.stored_values import store_values
 from agentgraph.graph.traced_nodes import trace
-from agentgraph.graph.values import Reducers, declared
+from agentgraph.graph.values import Reducers
+from agentgraph.graph.values_schema import declared
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Place, Tree, targets
 from agentgraph.tree.position import asks_functions, capabilities_at, next_nodes

@@ -1,4 +1,4 @@
-"""Values of the run: the writes of lanes, the reducers that merge them, and conflicts at joins.
+"""Values of the run: how the writes of lanes are merged.
 
 The problem: a lane starts with the values of the enclosing lane, and what it writes must reach that
 lane. Were merged values handed back, a list with `operator.add` would double. Were the writes folded
@@ -7,79 +7,45 @@ to one first, a reducer that deletes or replaces would be wrong. The rules:
 - A lane stores its writes, in order, and hands those back. A join applies the writes of its lanes one
   after the other, in declared order. Only the root stores merged values, which users see and edit.
 - A value without a reducer is written over. Where two that ran concurrently wrote different values
-  under one such name, neither is right: that is a conflict, and the join reports it. So it is where
-  two overwrite what a reducer has merged.
-- LangGraph reads the declaration of reducers, and its channels apply the writes, one by one. Channels
-  whose values end with a step are refused: a step is one of LangGraph, and not of agents.
+  under one such name, neither is right: that is a conflict (`conflicts.py`), and the join reports it.
+  So it is where two overwrite what a reducer has merged.
+- LangGraph reads the declaration of reducers (`values_schema.py`), and its channels apply the writes,
+  one by one. Channels whose values end with a step are refused: a step is one of LangGraph, and not of
+  agents.
 - A declared type is checked where a value is written, after its reducer. Containers get the declared
   type there, and where a saver that made plain data of them is read (`typed`), not at each step. An
   object stays as it was written: plain data, if the agent wrote plain data.
 """
 
 import copy
-import operator
 import pickle
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial, reduce
-from inspect import signature
-from types import UnionType
-from typing import Any, Final, NamedTuple, get_type_hints
+from typing import Any, Final
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, convert_to_messages
-from langgraph.channels.any_value import AnyValue
-from langgraph.channels.binop import BinaryOperatorAggregate
-from langgraph.channels.delta import DeltaChannel
-from langgraph.channels.ephemeral_value import EphemeralValue
-from langgraph.channels.last_value import LastValue
-from langgraph.channels.topic import Topic
-from langgraph.channels.untracked_value import UntrackedValue
-from langgraph.graph import StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from agentgraph.agents.functions import discard, is_async
-from agentgraph.errors import AgentGraphError, InvalidAgentError, ReducerError
-from agentgraph.graph.declared import (
-    Declared,
-    declared_fields,
-    given_fields,
-    without_local,
-)
-from agentgraph.graph.internals import MISSING, ROOT, delta_reducer, overwrite_in
+from agentgraph.agents.functions import discard
+from agentgraph.errors import AgentGraphError, ReducerError
+from agentgraph.graph.declared import Declared, given_fields
+from agentgraph.graph.internals import MISSING, overwrite_in
 from agentgraph.graph.open_types import Channel
 from agentgraph.graph.type_hints import make_typed_dict
+from agentgraph.graph.value_channels import first_values, is_pure, reads_overwrite, reducer_of
 from agentgraph.safe_repr import shown, shown_error
 
 OVERWRITE = "__overwrite__"
 """The key of the plain form of LangGraph's `Overwrite`."""
 _NONE: Final = object()
+
+
 _OF_MESSAGES = ("role", "type")
 """Keys by which LangGraph takes a dict that is written to a `DeltaChannel` for a message."""
-_NOT_VALUES = ("messages", "jump_to")
-"""Fields of LangGraph's `MessagesState` and LangChain's `AgentState`: the history, and hooks' jumps."""
-
-
-_MERGING = (BinaryOperatorAggregate, DeltaChannel, AnyValue, Topic)
-"""The channels of LangGraph that merge what is written. A value is stored merged, a delta's too."""
-_INSTEAD = {
-    EphemeralValue: "write ag.DELETE to the plain type when the value is used up",
-    UntrackedValue: "pass what is not saved to the run as context=",
-    Topic: "use Annotated[list, operator.add], or Topic(type, accumulate=True)",
-}
-"""What to use in place of channels whose values last for a step of LangGraph, or are not saved."""
-
-_PURE = (operator.add, operator.or_, delta_reducer)
-"""Reducers that return the same each time; `add_messages`, too, once all messages have ids."""
-_OPERATORS: Sequence[tuple[Sequence[tuple[type | UnionType, str]], str]] = (
-    (((list, "list"), (tuple, "tuple"), (str, "str"), (int, "int"), (int | float, "float")), "add"),
-    (((dict, "dict"), (set, "set"), (frozenset, "frozenset")), "or_"),
-)
-"""Types, with their names, and the operator of Python that merges two values of one."""
-_OWN_REDUCER = "object, lambda old, new: ..."
 
 
 class Write(TypedDict):
@@ -232,7 +198,7 @@ class Reducers:
 
     def saves_result(self, name: str) -> bool:
         """Return whether what the reducer of a value returned is saved in place of what it took."""
-        return name in self.channels and not _is_pure(self.channels[name])
+        return name in self.channels and not is_pure(self.channels[name])
 
     def all_typed(self, values: Mapping[str, object]) -> dict[str, object]:
         """Return written values, each with its declared type."""
@@ -363,8 +329,8 @@ class Reducers:
         channel = self.channels.get(name)
         if channel is None or overwrite_in(value)[0]:
             return False
-        if _reducer_of(channel) is not add_messages:
-            return not _is_pure(channel)
+        if reducer_of(channel) is not add_messages:
+            return not is_pure(channel)
         return not (_have_ids(value) and (values is None or _have_ids(values.get(name, ()))))
 
     def _replacement(self, name: str, merged: Mapping[str, object]) -> object:
@@ -375,7 +341,7 @@ class Reducers:
 
     def _with_ids(self, new: Mapping[str, object]) -> Mapping[str, object]:
         """Return a write with ids for the messages that `add_messages` merges: it makes up others."""
-        names = [n for n in new if n in self.channels and _reducer_of(self.channels[n]) is add_messages]
+        names = [n for n in new if n in self.channels and reducer_of(self.channels[n]) is add_messages]
         return {**new, **{name: with_ids(new[name]) for name in names}} if names else new
 
     def _reduced(self, values: Mapping[str, object], name: str, value: object) -> object:
@@ -384,7 +350,7 @@ class Reducers:
             copied(values[name]) if name in values else MISSING
         )
         overwrites, replacement = overwrite_in(value)
-        if overwrites and type(channel) is not DeltaChannel:  # some keep the `Overwrite` itself
+        if overwrites and not reads_overwrite(channel):
             return copied(replacement)
         try:
             channel.update([copied(value)])
@@ -403,95 +369,6 @@ def _plain_write(value: object) -> object:
     if overwrites:
         return {OVERWRITE: _plain_write(replacement)}
     return copied(value) if isinstance(value, list | dict | set) else value
-
-
-def first_values(channels: Mapping[str, Channel]) -> dict[str, object]:
-    """Return anew what channels begin with, by name: for most types with a reducer their empty value.
-
-    A type without one, such as `int | None`, has no value until the first write.
-    """
-    copies = {name: each.from_checkpoint(MISSING) for name, each in channels.items()}
-    return {name: each.get() for name, each in copies.items() if each.is_available()}
-
-
-def declared(schema: object) -> Reducers:
-    """Return the reducers that a schema declares for its fields.
-
-    A field `messages`, as in LangGraph's `MessagesState`, is the history, and not a value; nor is
-    `jump_to`, which LangChain's `AgentState` has for hooks.
-
-    Raises:
-        InvalidAgentError: It is not a schema, or a field needs a channel that values cannot have, or
-            has a type that pydantic cannot check.
-    """
-    if schema is None:
-        return Reducers()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            read: Any = StateGraph(without_local(schema))
-    except Exception as error:
-        has_fields = isinstance(schema, type) and getattr(schema, "__annotations__", None)
-        raise (_unread(schema, error) if has_fields else _no_schema(schema)) from error
-    if ROOT in read.channels:
-        raise _no_schema(schema)
-    channels = {n: c for n, c in {**read.channels, **read.managed}.items() if n not in _NOT_VALUES}
-    faults = [
-        f"values: the field {name!r} is declared with {_kind(channel)}, which values cannot have; "
-        f"{_INSTEAD.get(type(channel), 'use Annotated[type, reducer], or the type alone')}"
-        for name, channel in channels.items()
-        if not (_merges(channel) or type(channel) is LastValue)
-    ]
-    faults += [
-        f"values: the reducer {shown(_reducer_of(channel))} of the field {name!r} is async; pass a "
-        "sync function"
-        for name, channel in channels.items()
-        if is_async(_reducer_of(channel))
-    ]
-    if faults:
-        raise InvalidAgentError(faults)
-    merging = {name: channel for name, channel in channels.items() if _merges(channel)}
-    fields = {n: each for n, each in declared_fields(schema).items() if n not in _NOT_VALUES}
-    topics = {n: list[c.typ] for n, c in merging.items() if type(c) is Topic}  # type: ignore[name-defined]
-    fields |= {name: replace(fields[name], hint=hint) for name, hint in topics.items()}
-    taken = {name: hint for name, c in merging.items() if (hint := _operand_of(c)) is not None}
-    fields |= {name: replace(fields[name], operand=hint) for name, hint in taken.items()}
-    faults = [
-        f"values: pydantic cannot check the type of the field {name!r} ({why}); use a type that it "
-        "knows, or Any"
-        for name, each in fields.items()
-        if (why := each.type_fault())
-    ]
-    faults += [f"values: {why}" for each in fields.values() if (why := each.union_fault())]
-    if faults:
-        raise InvalidAgentError(faults)
-    return Reducers(merging, fields, frozenset(n for n, each in fields.items() if each.is_local))
-
-
-def _merges(channel: object) -> bool:
-    """Return whether a channel merges what is written, and keeps it over steps."""
-    return type(channel) in _MERGING and getattr(channel, "accumulate", True)
-
-
-def _reducer_of(channel: object) -> object:
-    return getattr(channel, "operator", None) or getattr(channel, "reducer", None)
-
-
-def _operand_of(channel: Channel) -> object:
-    """Return the type of what a channel takes at a time, if it is declared."""
-    if type(channel) is Topic:
-        return channel.typ
-    try:
-        reducer: Any = _reducer_of(channel)
-        hints, names = get_type_hints(reducer, include_extras=True), [*signature(reducer).parameters]
-    except Exception:
-        return None
-    return hints.get(names[1]) if len(names) > 1 else None
-
-
-def _is_pure(channel: Channel) -> bool:
-    """Return whether a channel merges the same writes to the same value each time."""
-    return type(channel) in (AnyValue, Topic) or any(_reducer_of(channel) is each for each in _PURE)
 
 
 def _have_ids(messages: object) -> bool:
@@ -562,44 +439,6 @@ def copied(value: object) -> object:
         return value
 
 
-def _kind(channel: object) -> str:
-    return channel.__name__ if isinstance(channel, type) else type(channel).__name__
-
-
-def _no_schema(schema: object) -> InvalidAgentError:
-    return InvalidAgentError(
-        [
-            f"values={shown(schema)} declares no fields; pass a TypedDict or a pydantic model, as in "
-            "class Values(TypedDict): notes: Annotated[list, operator.add]"
-        ]
-    )
-
-
-def _unread(schema: object, error: Exception) -> InvalidAgentError:
-    return InvalidAgentError(
-        [
-            f"values={shown(schema)} cannot be read as a state ({shown_error(error)}); its types must "
-            "be known, and a reducer be a function of two arguments, as in Annotated[int, lambda old, "
-            "new: max(old, new)]"
-        ]
-    )
-
-
-def reducer_for(*values: object) -> str:
-    """Return the declaration that would merge values: their type, and a reducer for it.
-
-    >>> reducer_for([1], [2]), reducer_for({"a": 1}, {"b": 2}), reducer_for("a", None)
-    ('list, operator.add', 'dict, operator.or_', 'object, lambda old, new: ...')
-    """
-    if any(isinstance(value, bool) for value in values):
-        return _OWN_REDUCER
-    for kinds, merging in _OPERATORS:
-        for kind, name in kinds:
-            if all(isinstance(value, kind) for value in values):
-                return f"{name}, operator.{merging}"
-    return _OWN_REDUCER
-
-
 def overwriting(value: object) -> Overwrite:
     """Return a value that replaces what a reducer has merged."""
     overwrites, replacement = overwrite_in(value)
@@ -624,62 +463,3 @@ def _pickled(value: object) -> bytes | None:
         return pickle.dumps(value)
     except Exception:
         return None
-
-
-class LastWrite(NamedTuple):
-    """The last write of a name in one of the joined lanes."""
-
-    number: int
-    by: str
-    value: object
-
-
-def conflicts(
-    handed_back: Mapping[int, Sequence[Write]], beside: Beside, reducers: Reducers
-) -> dict[str, tuple[LastWrite, LastWrite]]:
-    """Return two conflicting writes for each name that has a conflict.
-
-    Two writes conflict if they ran concurrently, and differ under one name without a reducer, or both
-    overwrite what a reducer has merged. The package's own values have no writer, and never conflict;
-    nor do local values, which calls of one lane may both write.
-
-    Args:
-        handed_back: The writes of the joined lanes, by their numbers.
-        beside: Returns whether two of them ran concurrently.
-        reducers: How values are merged.
-    """
-    result: dict[str, tuple[LastWrite, LastWrite]] = {}
-    equal: dict[str, list[list[LastWrite]]] = {}
-    for number, writes in handed_back.items():
-        for name, mine in _last_writes(number, writes, reducers).items():
-            if name in result:
-                continue
-            groups = equal.setdefault(name, [])
-            other = next(_conflicting(mine, groups, beside), None)
-            if other is not None:
-                result[name] = (other, mine)
-    return result
-
-
-def _conflicting(mine: LastWrite, groups: list[list[LastWrite]], beside: Beside) -> Iterator[LastWrite]:
-    """Yield the writes that conflict with one, and add it to the group of its value."""
-    group: list[LastWrite] | None = None
-    for each in groups:
-        if group is None and is_same(each[0].value, mine.value):
-            group = each
-        else:
-            yield from (other for other in each if beside(other.number, mine.number))
-    if group is None:
-        groups.append(group := [])
-    group.append(mine)
-
-
-def _last_writes(number: int, writes: Sequence[Write], reducers: Reducers) -> dict[str, LastWrite]:
-    """Return the last write of each name that an agent wrote; with a reducer, the last overwriting."""
-    named = [(name, each["by"], value) for each in writes for name, value in each["values"].items()]
-    last: dict[str, LastWrite] = {}
-    for name, by, value in named:
-        overwrites, replacement = overwrite_in(value) if name in reducers.channels else (True, value)
-        if overwrites:
-            last[name] = LastWrite(number, by, replacement)
-    return {name: each for name, each in last.items() if each.by and name not in reducers.local}

@@ -6,7 +6,8 @@ from langgraph.channels.untracked_value import UntrackedValue
 
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.open_types import Channel
-from agentgraph.graph.values import copied, first_values
+from agentgraph.graph.value_channels import first_values
+from agentgraph.graph.values import copied
 
 _LANGCHAINS = ("messages", "jump_to", "structured_response")
 """The channels of LangChain's agents that are not their middleware's."""

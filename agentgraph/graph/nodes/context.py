@@ -27,6 +27,7 @@ from agentgraph.errors import (
     ValueConflictError,
 )
 from agentgraph.graph.agent_records import AgentRecords, RecordChanges, applied, kept_for
+from agentgraph.graph.conflicts import conflicts, reducer_for
 from agentgraph.graph.copied_values import LEAVES, OwnDict, own, own_list
 from agentgraph.graph.history import PathReader, last_of_workers, unchanged, visible
 from agentgraph.graph.lane_position import Position, clock_in
@@ -43,10 +44,8 @@ from agentgraph.graph.values import (
     Write,
     Written,
     as_writes,
-    conflicts,
     is_deletion,
     overwriting,
-    reducer_for,
 )
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import (
