@@ -1,0 +1,237 @@
+"""The commands that read and change saved threads."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+
+import click
+from rich.text import Text
+
+from agentgraph.cli.options import db_option, runner_of, thread_argument
+from agentgraph.cli.target import Target, takes_target
+from agentgraph.events.json_forms import as_json as as_data
+from agentgraph.journal.savers.urls import without_password
+from agentgraph.journal.steps import Visit
+from agentgraph.reports.result import Usage
+from agentgraph.reports.thread import Thread, Turn
+from agentgraph.safe_repr import as_json as as_text
+from agentgraph.show.lines import one_line, print_event, without_controls
+from agentgraph.show.screens import text_console
+from agentgraph.show.timeline import chart
+
+_STATUSES = ("running", "paused", "failed", "stopped", "done", "unreadable")
+
+
+_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, a line for each thread."
+)
+
+
+@click.command()
+@takes_target
+@click.option("--status", type=click.Choice(_STATUSES), help="Only threads with this status.")
+@db_option
+@_json_option
+def threads(target: Target, status: str | None, db: str, as_json: bool) -> None:
+    """List the threads of a file, those that began last first."""
+    with runner_of(target, db) as runner:
+        for each in runner.threads(status):  # type: ignore[arg-type]
+            line = f"{each.thread_id}  {each.status}  {each.error or _time(each.updated)}"
+            click.echo(json.dumps(asdict(each)) if as_json else without_controls(line))
+
+
+@click.command()
+@takes_target
+@thread_argument
+@db_option
+@_json_option
+def show(target: Target, thread: str, db: str, as_json: bool) -> None:
+    """Show THREAD: its status, turns, pending questions, values and tokens."""
+    with runner_of(target, db) as runner:
+        saved = runner.thread(thread)
+        if saved.status == "new":
+            runner.pending(thread)  # raises the error for an unknown thread
+        if as_json:
+            click.echo(json.dumps(_data(saved)))
+        else:
+            _print(saved)
+
+
+@click.command()
+@takes_target
+@thread_argument
+@db_option
+def delete(target: Target, thread: str, db: str) -> None:
+    """Delete THREAD."""
+    with runner_of(target, db) as runner:
+        runner.delete(thread)
+    click.echo(without_controls(f"Deleted: thread {thread} in {without_password(db)}."))
+
+
+@click.command()
+@takes_target
+@thread_argument
+@click.argument("to", metavar="TO")
+@click.option("--at", metavar="ADDRESS", help="Copy only what came before; see visits.")
+@db_option
+def copy(target: Target, thread: str, to: str, at: str | None, db: str) -> None:
+    """Copy THREAD to the id TO; each can then be continued on its own."""
+    with runner_of(target, db) as runner:
+        runner.copy(thread, to, at=at)
+    where = without_password(db)
+    click.echo(without_controls(f"Copied: thread {thread} to {to} in {where}."))
+
+
+@click.command()
+@takes_target
+@thread_argument
+@db_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each visit.")
+def visits(target: Target, thread: str, db: str, as_json: bool) -> None:
+    """List what THREAD has visited, for `rewind`: each step of each agent."""
+    with runner_of(target, db) as runner:
+        for each in runner.visits(thread):
+            line = f"{_time(each.time)}  turn {each.turn}  {each.address}  {_shown(each)}"
+            click.echo(json.dumps(asdict(each)) if as_json else without_controls(line))
+
+
+@click.command()
+@takes_target
+@thread_argument
+@click.option("--line", metavar="HEAD", help="An older line of the thread, as show lists them.")
+@click.option(
+    "--last",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="How many of the last steps of the root are read; 0 for all.",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=0),
+    default=12,
+    show_default=True,
+    help="Of how many activations inside another one rows are shown: the last ones, and those that are "
+    "not done; 0 for all.",
+)
+@db_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each bar.")
+def timeline(
+    target: Target, thread: str, line: str | None, last: int, rows: int, db: str, as_json: bool
+) -> None:
+    """Show what ran on THREAD over time: a row for each activation, and each tool call."""
+    with runner_of(target, db) as runner:
+        read = runner.timeline(thread, last=last or None, line=line)
+    if as_json:
+        for bar in read.bars:
+            click.echo(json.dumps(asdict(bar)))
+        return
+    console = text_console()
+    for pieces in chart(read.bars, console.width, time.time(), rows or None):
+        text = Text.assemble(*pieces)
+        text.rstrip()
+        console.print(text, soft_wrap=True)
+    if not read.is_whole:
+        console.print(f"The last {last} steps of the root; --last 0 shows all.", style="dim")
+
+
+@click.command()
+@takes_target
+@thread_argument
+@click.option("--reason", metavar="TEXT", default="stopped", help="Why, for the nodes of the run.")
+@db_option
+def stop(target: Target, thread: str, reason: str, db: str) -> None:
+    """Stop the run on THREAD, of whichever process, before its next steps; resume goes on."""
+    with runner_of(target, db) as runner:
+        is_running = runner.thread(thread).status == "running"
+        runner.stop(thread, reason)
+    said = "Asked to stop: the run on" if is_running else "Nothing runs on"
+    click.echo(without_controls(f"{said} thread {thread} in {db}."))
+
+
+@click.command()
+@takes_target
+@thread_argument
+@click.argument("text", metavar="MESSAGE")
+@db_option
+def steer(target: Target, thread: str, text: str, db: str) -> None:
+    """Send MESSAGE to the run on THREAD: the next call of a model reads it, else the next turn."""
+    with runner_of(target, db) as runner:
+        is_running = runner.thread(thread).status == "running"
+        runner.steer(thread, text)
+    to = "the run on" if is_running else "the next run on"
+    click.echo(without_controls(f"Sent to {to} thread {thread} in {db}."))
+
+
+def _shown(visit: Visit) -> str:
+    """Return the node of a visit, how long it took, and the tokens that it used."""
+    took = "not ended" if visit.duration is None else f"{visit.duration:.1f} s"
+    return f"{visit.node}, {took}" + (f", {visit.tokens} tokens" if visit.tokens else "")
+
+
+def _data(thread: Thread) -> dict[str, object]:
+    """Return a thread as JSON data."""
+    turns = [
+        {
+            "number": turn.number,
+            "messages": [message.text for message in turn.messages],
+            "events": [event.to_dict() for event in turn.events],
+            "began": turn.began,
+            "ended": turn.ended,
+        }
+        for turn in thread.turns
+    ]
+    return {
+        "thread_id": thread.thread_id,
+        "status": thread.status,
+        "values": as_data(thread.values),
+        "turns": turns,
+        "queued": [message.text for message in thread.queued],
+        "pending": [as_data(asdict(question)) for question in thread.pending],
+        "usage": asdict(thread.usage),
+        "lines": [asdict(line) for line in thread.lines],
+    }
+
+
+def _print(thread: Thread) -> None:
+    click.echo(without_controls(f"Thread {thread.thread_id}: {thread.status}"))
+    for turn in thread.turns:
+        _print_turn(turn)
+    for question in thread.pending:
+        value = question.value
+        asked = value if isinstance(value, str) else as_text(value)
+        click.echo(without_controls(f"Waits: {question.address}: {one_line(asked)}"))
+    for message in thread.queued:
+        click.echo(without_controls(f"Queued: {one_line(message.text)}"))
+    for each in thread.lines[1:]:
+        older = f"Older line: {each.head}, {_time(each.time)}, parts at {each.parts_at}"
+        click.echo(without_controls(older))
+    if thread.values:
+        click.echo(without_controls(f"Values: {as_text(thread.values)}"))
+    for line in _usage_lines(thread.usage):
+        click.echo(line)
+
+
+def _print_turn(turn: Turn) -> None:
+    console = text_console()
+    click.echo(f"Turn {turn.number}, {_time(turn.began)}, {turn.ended - turn.began:.1f} s")
+    for message in turn.messages:
+        click.echo(without_controls(f"user: {message.text}"))
+    for event in turn.events:
+        print_event(console, event)
+
+
+def _usage_lines(usage: Usage) -> Iterator[str]:
+    if usage.total["total_tokens"]:
+        each = [f"{name} {used['total_tokens']}" for name, used in usage.by_agent.items()]
+        yield f"Tokens: {usage.total['total_tokens']} ({', '.join(each)})"
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")[:19]
+
+
+OF_THREADS = (threads, show, delete, copy, visits, timeline, stop, steer)
+"""The commands of this file."""
