@@ -5,7 +5,8 @@ step counts as done. LangGraph's serializer raises for most such values, but rep
 in a text by a question mark.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from contextlib import aclosing, closing, nullcontext
 from functools import partial
 from traceback import walk_tb
 from types import MethodType
@@ -129,16 +130,31 @@ async def first_input(config: RunnableConfig) -> Mapping[str, Any] | None:
     return None
 
 
-def list_checkpoints(saver: Saver, config: RunnableConfig | None, **bounds: Any) -> Call:
-    """Return the call that lists checkpoints: a saver's lock is held until its generator has ended."""
+def list_checkpoints(
+    saver: Saver,
+    config: RunnableConfig | None,
+    made: Callable[[CheckpointTuple], CheckpointTuple] = lambda each: each,
+    **bounds: Any,
+) -> Call:
+    """Return the call that lists checkpoints: a saver's lock is held until its generator has ended.
+
+    Args:
+        saver: The saver.
+        config: LangGraph's config of what is listed.
+        made: Makes of a checkpoint, as soon as it is read, what is kept of it.
+        bounds: The further arguments of the saver's `list`.
+    """
 
     def listed() -> list[CheckpointTuple]:
-        with listing():
-            return [*saver.list(config, **bounds)]
+        every = saver.list(config, **bounds)
+        with listing(), closing(every) if isinstance(every, Generator) else nullcontext():
+            return [made(each) for each in every]
 
     async def alisted() -> list[CheckpointTuple]:
+        every = saver.alist(config, **bounds)
         with listing():
-            return [each async for each in saver.alist(config, **bounds)]
+            async with aclosing(every) if isinstance(every, AsyncGenerator) else nullcontext():
+                return [made(each) async for each in every]
 
     return Call(listed, alisted)
 

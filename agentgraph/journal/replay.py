@@ -48,7 +48,13 @@ async def replayed(saver: ThreadSaver, line: str | None = None) -> list[AgentEve
         ThreadError: The thread has no such line; or as `read_thread` does.
     """
     await read_thread(saver)
-    return events_of(saver, await story_of(saver, line))
+    return [*await _events_on(saver, line)]
+
+
+async def _events_on(saver: ThreadSaver, line: str | None) -> Iterator[AgentEvent]:
+    """Return what makes the events of a line. It holds no checkpoint: these take more memory."""
+    story = await story_of(saver, line)
+    return events_from(story.entries, saver, story.with_other_trees)
 
 
 def events_of(saver: ThreadSaver, story: Story) -> list[AgentEvent]:
@@ -187,7 +193,7 @@ async def last_turn(saver: ThreadSaver) -> list[str | AgentEvent]:
 def events_from(
     entries: Iterable[Entry], saver: ThreadSaver, every: Iterable[Saved]
 ) -> Iterator[AgentEvent]:
-    """Yield the events of entries in order; the positions of checkpoints say where transfers led."""
+    """Return the events of entries in order; the positions of checkpoints say where transfers led."""
     tree, several = saver.tree, [*every]
     former = former_paths(saver.paths, several)
     typed = saver.reducers.all_typed
@@ -195,13 +201,16 @@ def events_from(
     has_chains = tree.has_transfers or former is not None
     ends = [each for each in _ends(several) if "clock" in each] if has_chains else []
     positions = deque(sorted(ends, key=clock_in))
-    for entry in entries:
+
+    def event(entry: Entry) -> AgentEvent:
         order = event_order(entry)
         while positions and order and clock_in(positions[0]) < (order.turn, order.number):
             position = positions.popleft()
             there = tree if former is None else former(EventOrder(*clock_in(position), "")).tree
             _learn(translator, there, position)
-        yield translator.event(entry)
+        return translator.event(entry)
+
+    return map(event, entries)
 
 
 def learn_of(translator: Translator, tree: Tree, every: Iterable[Saved]) -> None:

@@ -117,7 +117,7 @@ async def present_story(saver: ThreadSaver, roots: RootLine | None = None) -> St
         roots: The checkpoints of the root since which it is needed; by default all is.
     """
     since = () if roots is None else (roots.first, roots.read)
-    return Story(saver.tree, await leading_checkpoints(saver, *since))
+    return Story(saver.tree, await leading_checkpoints(saver.lean(), *since))
 
 
 async def story_of(saver: ThreadSaver, head: str | None) -> Story:
@@ -128,4 +128,4 @@ async def story_of(saver: ThreadSaver, head: str | None) -> Story:
     """
     if head is None:
         return await present_story(saver)
-    return Story(saver.tree, known_line(saver, head, await saver.checkpoints()))
+    return Story(saver.tree, known_line(saver, head, await saver.lean().checkpoints()))

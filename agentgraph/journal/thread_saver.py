@@ -59,6 +59,8 @@ class ThreadSaver:
         check: Callable[[Saved], None],
         thread_id: str,
         paths: RunPaths,
+        *,
+        is_lean: bool = False,
     ) -> None:
         """Make it.
 
@@ -69,14 +71,20 @@ class ThreadSaver:
             check: Raises an error for a checkpoint whose form is not sound.
             thread_id: The thread.
             paths: The run paths of the tree, with those that earlier runs have computed.
+            is_lean: Whether its checkpoints are without what only LangGraph reads.
         """
         self.tree, self.saver, self.thread_id, self.paths = tree, saver, thread_id, paths
-        self._graph, self._check_one = graph, check
+        self._graph, self._check_one, self._is_lean = graph, check, is_lean
 
     def of(self, thread_id: str) -> "ThreadSaver":
         """Return another thread in the same saver."""
         own = self.tree, self._graph, self.saver, self._check_one
         return ThreadSaver(*own, thread_id, self.paths)
+
+    def lean(self) -> "ThreadSaver":
+        """Return the same thread for who holds many checkpoints and saves none: with lean ones."""
+        own = self.tree, self._graph, self.saver, self._check_one
+        return ThreadSaver(*own, self.thread_id, self.paths, is_lean=True)
 
     @property
     def reducers(self) -> Reducers:
@@ -237,7 +245,7 @@ class ThreadSaver:
         return self._called(self.saver, "delete_thread", self.thread_id)
 
     def _listed(self, config: RunnableConfig | None, **bounds: object) -> Calls[list[Saved]]:
-        return self._result(list_checkpoints(self.saver, config, **bounds))
+        return self._result(list_checkpoints(self.saver, config, self._sound, **bounds))
 
     def _called(self, owner: object, method: str, *arguments: object) -> Calls[Any]:
         return self._result(Call(getattr(owner, method), getattr(owner, f"a{method}"), arguments))
@@ -256,8 +264,6 @@ class ThreadSaver:
                 result = await call
                 if not is_checked:
                     return result
-                if isinstance(result, list):
-                    return [*map(self._sound, result)]
                 return self._sound(result)
             except AgentGraphError:
                 raise
@@ -275,4 +281,4 @@ class ThreadSaver:
             return result
         saved = Saved(*result)
         self._check_one(saved)
-        return saved
+        return saved.lean() if self._is_lean else saved
