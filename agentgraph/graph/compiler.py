@@ -40,9 +40,10 @@ from agentgraph.graph.traced_nodes import trace
 from agentgraph.graph.values import Reducers
 from agentgraph.graph.values_schema import declared
 from agentgraph.safe_repr import shown
-from agentgraph.tree.places import Place, Tree, targets
+from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.position import asks_functions, capabilities_at, next_nodes
 from agentgraph.tree.run_paths import RunPaths
+from agentgraph.tree.targets import targets
 from agentgraph.tree.validation import validate
 
 _STEPS = 1_000_000_000

@@ -24,7 +24,7 @@ from agentgraph.show.pages import as_page, as_svg, can_render
 from agentgraph.show.run_figures import Figures, figures_of, idle_parts
 from agentgraph.show.sketch import Sketch, SketchNode, sketch
 from agentgraph.show.styles import BOX, LINE, LOOP, LOOP_CLASS, PALE
-from agentgraph.tree.places import is_drawable
+from agentgraph.tree.layout import is_drawable
 
 _DRAWN_ENDS = {START: '(("start"))', END: '((("end")))'}
 _MOST_PARTS = 48

@@ -115,7 +115,7 @@ def is_called(outline: Outline) -> bool:
 def node_at(outline: Outline, address: str) -> str | None:
     """Return the node of the place that an address names; None if the tree has none.
 
-    >>> from agentgraph.tree.places import lay_out
+    >>> from agentgraph.tree.layout import lay_out
     >>> outline = lay_out(sequential("report", [function_agent("writer", lambda ctx: "Hi.")])).outline
     >>> node_at(outline, "report/writer{1}")
     'writer'
@@ -138,7 +138,7 @@ def obstacles(
 ) -> list[str]:
     """Return what keeps a thread from continuing with a changed tree, in words; nothing if it can.
 
-    >>> from agentgraph.tree.places import lay_out
+    >>> from agentgraph.tree.layout import lay_out
     >>> a, b, c, d = (function_agent(name, lambda ctx: "Hi.") for name in "abcd")
     >>> was, now, other = (
     ...     lay_out(sequential("s", agents)).outline for agents in ([a, b, c], [a, b, d], [d, b, c])

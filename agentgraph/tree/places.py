@@ -1,8 +1,7 @@
-"""Lays out a tree of agents: a place for each occurrence, with its lane, its nodes and its counters."""
+"""The places of a tree: each has a lane, nodes and counters."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 from types import MappingProxyType
@@ -13,20 +12,15 @@ from agentgraph.agents.agents import (
     ChatAgent,
     CheckedAgent,
     Composite,
-    Handoff,
     InnerNode,
     Leaf,
     Step,
     WorkflowAgent,
-    checks_of,
-    handoff_to,
-    sub_agents,
-    unchecked,
 )
 from agentgraph.agents.budgets import Summarized
 from agentgraph.agents.dependencies import in_order
 from agentgraph.agents.functions import is_async, needs_await
-from agentgraph.agents.kinds import Kind, active_key, agents_inside, inner_nodes, kind_of, peers_of
+from agentgraph.agents.kinds import Kind, active_key, inner_nodes, kind_of, peers_of
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.middleware import (
     ASKS,
@@ -40,12 +34,6 @@ from agentgraph.tree.kinds import rules_of
 from agentgraph.tree.nodes import Nodes
 from agentgraph.tree.rules.row import Rules
 from agentgraph.tree.user_functions import user_functions
-
-_MERMAID_WORDS = frozenset(
-    {"_blank", "_parent", "_self", "_top", "call", "class", "classDef", "click", "default", "end"}
-    | {"flowchart", "graph", "href", "interpolate", "linkStyle", "style", "subgraph"}
-)
-
 
 AS_THEY_ARE: Mapping[str, str] = MappingProxyType({})
 """Other names under which threads know agents: none."""
@@ -493,7 +481,7 @@ class Tree:
             label=f"{role}{place.kind.name} {place.name}{_further_nodes(place)}{again}",
             kind=place.kind.name,
             repeats=place.repeats,
-            nodes=[*_names_of(place), *(child.node for child in children if is_flat)],
+            nodes=[*names_of(place), *(child.node for child in children if is_flat)],
             inside=[self._outline(each) for each in inside],
         )
         if is_flat or place.kind.runs_graph:
@@ -533,7 +521,7 @@ def _further_nodes(place: Place) -> str:
     return (" (tools, approval)" if place.asks_approval else " (tools)") + of_hooks
 
 
-def _names_of(place: Place) -> tuple[str, ...]:
+def names_of(place: Place) -> tuple[str, ...]:
     """Return the names of a place's nodes and tasks, which must be unique in a tree."""
     return (*_nodes(place), *([place.nodes.call] if "call" in place.kind.further else ()))
 
@@ -541,97 +529,3 @@ def _names_of(place: Place) -> tuple[str, ...]:
 def _nodes(place: Place) -> tuple[str, ...]:
     further = (f"{place.node}.{work}" for work in place.kind.further if work != "call")
     return place.node, *further, *(place.nodes.hook(hook) for hook in place.nodes.hooks if hook != ASKS)
-
-
-def targets(tree: Tree, place: Place) -> dict[str, Place]:
-    """Return the places that an agent may transfer to, by name: sub-agents, the parent, peers."""
-    place = place.home
-    if not (place.kind.transfers or place.is_target):
-        return {}
-    inside = tree.children.get(place, ()) if place.kind.transfers else ()
-    found: dict[str, Place] = {}
-    for target in (*inside, *_transfer_targets(tree, place)):
-        found.setdefault(target.given_name, target)
-    return found
-
-
-def handoff_of(target: Place) -> Handoff:
-    """Return how others hand over to a place."""
-    return handoff_to(target.parent and target.parent.agent, cast(Agent, target.agent))
-
-
-def _transfer_targets(tree: Tree, place: Place) -> Iterator[Place]:
-    """Yield the agent above that an agent may transfer to, and those beside it."""
-    around = place.parent
-    if around is None or not place.is_target:
-        return
-    if around.chat is not None and not place.returns:
-        yield around
-    peers = {each.name for each in peers_of(cast(Composite, around.agent), place.given_name)}
-    yield from (each for each in tree.children[around] if each.given_name in peers)
-    if around.kind.is_swarm and around.parent is not None and around.parent.kind.is_swarm:
-        yield from _transfer_targets(tree, around)
-
-
-def lay_out(root: Agent, known_as: Mapping[str, str] = AS_THEY_ARE) -> Tree:
-    """Return the places of a valid tree.
-
-    Args:
-        root: Its root agent.
-        known_as: The names under which threads know agents that have other names now.
-    """
-    counts = Counter(known_as.get(name, name) for name in _names(root))
-    children: dict[Place, tuple[Place, ...]] = {}
-    called: dict[Place, tuple[Place, ...]] = {}
-    taken: set[str] = set()
-
-    def place(
-        agent: Agent, parent: Place | None, index: int, segment: str, path: str, is_called: bool = False
-    ) -> Place:
-        path = f"{path}.{segment}" if path else segment
-        dotted = path if parent else f"{path}.root"
-        name = known_as.get(agent.name, agent.name)
-        node = name if counts[name] == 1 and is_drawable(name) else dotted
-        here = Place(unchecked(agent), parent, index, segment, node, is_called, checks_of(agent))
-        while not taken.isdisjoint(names := _names_of(here)):
-            here = replace(here, node=f"{here.node}#")
-        taken.update(names)
-        if inner := sub_agents(agent):
-            children[here] = tuple(
-                place(child, here, i, segment, path)
-                for i, (child, segment) in enumerate(_segments(inner, known_as))
-            )
-        if here.kind.is_flattened and (nodes := inner_nodes(here.agent)):
-            children[here] = tuple(
-                Place(each, here, i, each.name, f"{here.node}.{each.name}")
-                for i, each in enumerate(nodes)
-            )
-            taken.update(child.node for child in children[here])
-        if inner := here.kind.called(here.agent):
-            called[here] = tuple(
-                place(child, here, i, known_as.get(child.name, child.name), f"{path}.tools", True)
-                for i, child in enumerate(inner)
-            )
-        return here
-
-    first = place(root, None, 0, known_as.get(root.name, root.name), "")
-    return Tree(root, first, children, called, known_as)
-
-
-def is_drawable(name: str) -> bool:
-    """Return whether Mermaid can read a node of this name; names with a dot are always fine."""
-    return name.partition("-")[0] not in _MERMAID_WORDS
-
-
-def _segments(agents: tuple[Agent, ...], known_as: Mapping[str, str]) -> Iterator[tuple[Agent, str]]:
-    seen: Counter[str] = Counter()
-    for agent in agents:
-        name = known_as.get(agent.name, agent.name)
-        seen[name] += 1
-        yield agent, name if seen[name] == 1 else f"{name}#{seen[name]}"
-
-
-def _names(agent: Agent) -> Iterator[str]:
-    yield agent.name
-    for inner in agents_inside(agent):
-        yield from _names(inner)

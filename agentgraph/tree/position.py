@@ -70,7 +70,8 @@ from agentgraph.tree.addresses import (
     visited_by,
     without_last_transfers,
 )
-from agentgraph.tree.places import Place, Tree, targets
+from agentgraph.tree.places import Place, Tree
+from agentgraph.tree.targets import targets
 
 
 class Callbacks(Protocol):

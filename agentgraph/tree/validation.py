@@ -42,7 +42,8 @@ from agentgraph.agents.templates import names_in
 from agentgraph.errors import InvalidAgentError
 from agentgraph.safe_repr import shown
 from agentgraph.tree.kinds import rules_of
-from agentgraph.tree.places import AS_THEY_ARE, Place, Tree, lay_out
+from agentgraph.tree.layout import lay_out
+from agentgraph.tree.places import AS_THEY_ARE, Place, Tree
 from agentgraph.tree.rules.options import key_faults, shown_name
 from agentgraph.tree.rules.row import Around
 

@@ -22,7 +22,7 @@ from agentgraph.graph.paired_calls import NO_RESULT, calls_of, in_call_order, pa
 from agentgraph.graph.quoted_messages import ANSWER
 from agentgraph.graph.stamps import speaker_at, stamped
 from agentgraph.testing import ScriptedChatModel, call, pairing_faults
-from agentgraph.tree.places import lay_out
+from agentgraph.tree.layout import lay_out
 from agentgraph.tree.run_paths import RunPaths
 
 legal = ag.sequential("legal", [agent("law"), agent("tax")])

@@ -25,8 +25,9 @@ from agentgraph.agents.agents import CheckedAgent
 from agentgraph.agents.signals import CheckResult
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.addresses import Cursor, address
-from agentgraph.tree.places import Place, Tree, targets
+from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.position import Next, advance, capabilities_at, start, transfer
+from agentgraph.tree.targets import targets
 
 
 def say(ctx: Any) -> str:

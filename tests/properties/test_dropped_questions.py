@@ -20,7 +20,7 @@ from test_spine import DRIVES, cases, share
 
 import agentgraph as ag
 from agentgraph.threads.turns import UNFINISHED
-from agentgraph.tree.places import lay_out
+from agentgraph.tree.layout import lay_out
 
 LEAVE_IT = "leave it"
 """What the user says instead of an answer."""

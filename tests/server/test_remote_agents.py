@@ -18,7 +18,7 @@ from remote_graphs import CHOICE
 import agentgraph as ag
 from agentgraph.graph.foreign.remote_graph import remote_thread
 from agentgraph.testing import ScriptedChatModel, call, calls, transcript
-from agentgraph.tree.places import lay_out
+from agentgraph.tree.layout import lay_out
 
 Far = Callable[..., ag.Agent]
 """Makes an agent that runs one of the server's graphs."""

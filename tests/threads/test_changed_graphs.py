@@ -12,7 +12,7 @@ from langgraph.types import interrupt
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 from agentgraph.tree.changes import obstacles
-from agentgraph.tree.places import lay_out
+from agentgraph.tree.layout import lay_out
 
 PAID: list[str] = []
 FAILS: list[str] = []

@@ -12,7 +12,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls
 from agentgraph.tree.former_trees import former_tree
-from agentgraph.tree.places import Place, lay_out
+from agentgraph.tree.layout import lay_out
+from agentgraph.tree.places import Place
 
 
 def flat() -> ag.Agent:

@@ -38,7 +38,8 @@ from agentgraph.journal.saved import Saved, parts_of
 from agentgraph.journal.schema import CHANNELS, DATA, MESSAGES, NOTES, VALUES, Result
 from agentgraph.journal.soundness import check_sound
 from agentgraph.testing import call, calls
-from agentgraph.tree.places import Tree, lay_out
+from agentgraph.tree.layout import lay_out
+from agentgraph.tree.places import Tree
 
 LANGGRAPHS = ("__", "branch:", "middleware", "failure", "untracked")
 """The beginnings of names of channels whose values LangGraph, or a reducer, makes."""

@@ -31,7 +31,7 @@ from agentgraph.tree.addresses import (
     parse_address,
     without_last_transfers,
 )
-from agentgraph.tree.places import lay_out
+from agentgraph.tree.layout import lay_out
 from agentgraph.tree.position import advance, earlier_cursors, start
 from agentgraph.tree.run_paths import Chains, RunPaths, with_names
 

@@ -11,7 +11,8 @@ from helpers.walking import NAMES, a, b, c, cases, d, group, leaf, par, rounds, 
 from agentgraph import Agent, chat_agent, function_agent, human
 from agentgraph.testing import ScriptedChatModel
 from agentgraph.tree.changes import lines_of as outline_lines
-from agentgraph.tree.places import Place, Tree, lay_out
+from agentgraph.tree.layout import lay_out
+from agentgraph.tree.places import Place, Tree
 
 MODEL = ScriptedChatModel(responses=[])
 

@@ -35,9 +35,11 @@ from hypothesis import strategies as st
 from agentgraph import Agent, Ask, human
 from agentgraph.agents.signals import Capabilities
 from agentgraph.tree.addresses import Cursor, address, cursor_at, parse_address
-from agentgraph.tree.places import Place, Tree, lay_out, targets
+from agentgraph.tree.layout import lay_out
+from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.position import advance, capabilities_at, next_nodes, start
 from agentgraph.tree.run_paths import Chains, RunPaths
+from agentgraph.tree.targets import targets
 
 
 @pytest.mark.parametrize(("expression", "expected"), cases(Path(__file__).with_name("runs.txt")))

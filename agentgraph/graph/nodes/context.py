@@ -59,9 +59,10 @@ from agentgraph.tree.addresses import (
     places_to,
     without_attempts,
 )
-from agentgraph.tree.places import Place, Tree, handoff_of, targets
+from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.position import advance_plainly, plain_routes, start, transfer_at
 from agentgraph.tree.run_paths import RunPaths
+from agentgraph.tree.targets import handoff_of, targets
 
 PARENT_STATE = "__agentgraph_parent_state"
 """The key in `config["configurable"]` of the `RunState` of the node that runs a lane.

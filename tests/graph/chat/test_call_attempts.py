@@ -34,7 +34,7 @@ from langchain.agents.middleware import AgentMiddleware
 import agentgraph as ag
 from agentgraph.testing import call, calls
 from agentgraph.tree.addresses import address, parse_address
-from agentgraph.tree.places import lay_out
+from agentgraph.tree.layout import lay_out
 
 LOOK = calls(call("helper", request="Look."))
 
