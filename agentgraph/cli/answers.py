@@ -11,7 +11,7 @@ from agentgraph.agents.approvals import WORDS, decided
 from agentgraph.agents.schemas import answer_fault
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import Interrupt
-from agentgraph.journal.pending import names_of
+from agentgraph.journal.answers import names_of
 from agentgraph.show.lines import one_line, without_controls
 
 Schema = Mapping[str, object] | None

@@ -35,7 +35,7 @@ from agentgraph.events.events import Interrupt
 from agentgraph.events.json_forms import JsonObject
 from agentgraph.graph.compiler import compile_agent
 from agentgraph.graph.graph_classes import RootGraph
-from agentgraph.journal.pending import UNANSWERED
+from agentgraph.journal.answers import UNANSWERED
 from agentgraph.show.drawing import picture
 from agentgraph.show.lines import tree_lines, without_controls
 from agentgraph.skills import json_schema

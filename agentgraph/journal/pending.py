@@ -1,33 +1,24 @@
-"""The pending questions of a thread, and the answers that resume it."""
+"""The questions of a thread that wait for answers."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from langgraph.types import Command
 from langgraph.types import Interrupt as LangGraphInterrupt
 
-from agentgraph.agents.approvals import WORDS, example, from_word
-from agentgraph.agents.schemas import answer_fault, plain
-from agentgraph.errors import AgentGraphError, InvalidAnswerError, UnknownInterruptError
 from agentgraph.events.events import Interrupt
 from agentgraph.events.translation import question_note, question_of
-from agentgraph.graph.copied_values import detached
-from agentgraph.graph.failures import each_once, is_within
+from agentgraph.graph.failures import each_once
 from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, recast_checkpoint_ns
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.limit_answers import limit_question_in
 from agentgraph.graph.nodes.lane import namespace_of_attempt
 from agentgraph.graph.nodes.spending import LEAVE, Counts
-from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.stamps import asker_of
 from agentgraph.graph.task_ids import joined
-from agentgraph.graph.unstamped import StampedInput
-from agentgraph.graph.values import check_mapping
-from agentgraph.journal.changed_trees import open_thread, read_thread
+from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.lines import (
     before_edits,
     leading_checkpoints,
@@ -38,31 +29,13 @@ from agentgraph.journal.lines import (
 from agentgraph.journal.saved import Saved, Writes
 from agentgraph.journal.spent import counts_at
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
-from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import (
     address,
     as_cursor,
-    keyed_as_known,
     parse_address,
     places_to,
-    without_keys,
 )
 from agentgraph.tree.places import Place, Tree
-
-_SHOWN = 200
-"""The maximum length of a schema that an error shows."""
-_ID = re.compile("[0-9a-f]{32}")
-"""The ids of questions."""
-
-
-class _Unanswered:
-    """Means "no answer", since None is an answer."""
-
-    def __repr__(self) -> str:
-        return "no answer"
-
-
-UNANSWERED: Final = _Unanswered()
 
 
 class OpenQuestion(NamedTuple):
@@ -97,26 +70,6 @@ class OpenQuestion(NamedTuple):
         return self.saved, self.task, RESUME, [*self.answers, answer]
 
 
-class Resumption(NamedTuple):
-    """How a thread is resumed.
-
-    Attributes:
-        command: LangGraph's input, with all answers.
-        answers: The answers to save before the run, by the ids of their questions. Otherwise they would
-            be lost if a sibling failed before they are taken.
-    """
-
-    command: Command[str]
-    answers: Mapping[str, TaskWrite]
-
-    @property
-    def rest(self) -> Command[str] | None:
-        """LangGraph's input without the saved answers."""
-        resume: Any = self.command.resume
-        rest = {key: answer for key, answer in resume.items() if key not in self.answers} or None
-        return Command(resume=rest, update=self.command.update) if rest or self.command.update else None
-
-
 class PendingQuestions(NamedTuple):
     """The questions of a thread, and how they can be answered.
 
@@ -146,127 +99,10 @@ async def pending(saver: ThreadSaver) -> list[Interrupt]:
 
 async def pending_at(saver: ThreadSaver, saved: Saved) -> list[Interrupt]:
     """Return the questions that wait at the latest checkpoint of a thread, in the order of the tree."""
-    return (await _pending_questions(saver, saved)).questions
+    return (await pending_questions(saver, saved)).questions
 
 
-async def resumption(
-    saver: ThreadSaver, answers: object, values: Mapping[str, object] | None
-) -> Resumption | Command[str] | StampedInput | None:
-    """Check answers, and return the input with which LangGraph resumes.
-
-    Values for a turn that has not begun are part of its input: they count after those that it has.
-
-    Raises:
-        UnknownInterruptError: An answer to a question that is not pending.
-        InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
-        AgentGraphError: A value cannot be saved.
-    """
-    check_mapping(values)
-    values = detached(dict(values or {}))
-    thread_id, saved = saver.thread_id, await open_thread(saver)
-    questions, answered, asked = await _pending_questions(saver, saved)
-    named = answers_by_id(saver, questions, answers)
-    values = saver.saved_values(values)
-    if values and (begun := saved.turn_input) is not None:
-        return StampedInput({**begun, "values": [*begun["values"], values]})
-    update: dict[str, object] | None = {"values": values} if values else None
-    if update and saved.next_node:  # at its node values may settle a conflict
-        update["position"] = {"settled": values}
-    if named and answered == "by new id":
-        update = update or {"values": {}}  # LangGraph finds answers by id only after a write
-    elif named and answered != "by id":
-        (answer,) = named.values() if answered == "bare" else (None,)
-        if answer is None or (isinstance(answer, dict) and all(map(_ID.fullmatch, answer))):
-            raise _edited_error(thread_id, questions)  # LangGraph would take it for something else
-        return Command(resume=answer, update=update)
-    if not named:
-        return Command(update=update) if update else None
-    saves = {
-        key: asked[key].answered(answer)
-        for key, answer in named.items()
-        if key in asked and limit_question_in(asked[key].schema) is None
-    }
-    return Resumption(
-        Command(resume=named, update=update), {key: save for key, save in saves.items() if save}
-    )
-
-
-def answers_by_id(
-    saver: ThreadSaver, questions: Sequence[Interrupt], answers: object
-) -> dict[str, object]:
-    """Return answers to questions by id, in plain data; a bare one is for the only question.
-
-    Raises:
-        UnknownInterruptError: An answer is to none of the questions.
-        InvalidAnswerError: An answer does not fit its question's schema, or cannot be saved.
-    """
-    by_name = _by_name(saver.tree, saver.thread_id, questions, answers)
-    named = _by_id(saver.thread_id, questions, by_name)
-    addresses = {question.id: question.address for question in questions}
-    return {key: _saved_answer(saver, addresses[key], answer) for key, answer in named.items()}
-
-
-def _saved_answer(saver: ThreadSaver, asker: str, answer: object) -> object:
-    """Return an answer as the saver will give it back, or refuse it."""
-    try:
-        saved: object = read_back(saver.saver.serde, answer)
-    except UnsavableError as error:
-        raise InvalidAnswerError(
-            f"the answer {shown(answer)} to {asker} cannot be saved ({error}); the question is still "
-            "pending, answer it with plain data",
-            saver.thread_id,
-        ) from error
-    return saved
-
-
-def _by_name(
-    tree: Tree, thread_id: str, questions: Sequence[Interrupt], answers: object
-) -> Mapping[str, object]:
-    """Return answers by id or address; a bare answer belongs to the only question.
-
-    A dict is a bare answer too if none of its keys is meant to name a question, or if it fits the
-    schema of the only question, unless that one is named.
-    """
-    if answers is UNANSWERED or (answers is None and not questions):
-        return {}
-    answers = keyed_as_known(tree, answers) if isinstance(answers, Mapping) else answers
-    if len(questions) != 1:
-        if isinstance(answers, Mapping):
-            return answers
-        raise _unclear_question(thread_id, questions)
-    (question,) = questions
-    if isinstance(answers, Mapping) and (
-        not names_of(question).isdisjoint(answers)
-        or (any(_names_question(tree, key) for key in answers) and not _fits(question, answers))
-    ):
-        return answers
-    return {question.id: answers}
-
-
-def names_of(question: Interrupt) -> set[str]:
-    """Return the names of a question in answers: its id, and its address, with and without keys."""
-    return {question.id, question.address, without_keys(question.address)}
-
-
-def _names_question(tree: Tree, key: object) -> bool:
-    """Return whether a key of answers is meant as an id or an address, even a wrong one."""
-    if not isinstance(key, str):
-        return False
-    is_below = "/" in key and is_within(key, tree.root.name)
-    return bool(is_below or _ID.fullmatch(key) or parse_address(tree, key))
-
-
-def _fits(question: Interrupt, answer: object) -> bool:
-    """Return whether a question has a schema, and an answer fits it."""
-    try:
-        return question.response_schema is not None and not answer_fault(
-            question.response_schema, plain(answer)
-        )
-    except (AgentGraphError, RecursionError, UnicodeError):
-        return False
-
-
-async def _pending_questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
+async def pending_questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
     """Return the questions that wait where a thread is, and how they can be answered."""
     _, origin = await before_edits(saver, saved)
     return await (_questions if origin is saved else _questions_before_edits)(saver, origin)
@@ -321,95 +157,6 @@ async def _is_answered(saver: ThreadSaver, origin: Saved) -> bool:
     every = await leading_checkpoints(saver, began)
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
     return any(RESUME in task for at in [origin, *inside] for task in at.writes.values())
-
-
-def _edited_error(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
-    """Return the error for answers to questions that an edit of the state made stale."""
-    there = ", ".join(question.address for question in questions)
-    return UnknownInterruptError(
-        f"thread {thread_id!r}: the state was edited (update_state) while {there} waited, so that the "
-        "step begins anew; resume(thread_id) asks again, under new ids",
-        thread_id,
-    )
-
-
-_WRONG = (
-    "not pending (was it answered already?)",
-    "answered more than once",
-    "asked more than once, so answer by id",
-)
-"""What is wrong with a key of answers, by the number of questions that it names."""
-_CHANGES_ANSWER = "to change an earlier answer, use rewind(thread_id, its address, answers=...)"
-
-
-def _by_id(
-    thread_id: str, questions: Sequence[Interrupt], answers: Mapping[str, object]
-) -> dict[str, object]:
-    """Return answers by id or address as answers by id, in plain data.
-
-    Raises:
-        UnknownInterruptError: A key names no pending question, several, or one that is answered twice.
-        InvalidAnswerError: An answer does not fit its question's schema.
-    """
-    by_id: dict[str, object] = {}
-    for key, answer in answers.items():
-        named = [question for question in questions if key in names_of(question)]
-        if len(named) != 1 or named[0].id in by_id:
-            there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
-            wrong = _WRONG[min(len(named), 2)]
-            advice = "" if named else f"; {_CHANGES_ANSWER}"
-            raise UnknownInterruptError(
-                f"thread {shown(thread_id)}: the question {shown(key)} is {wrong}; pending: {there}"
-                f"{advice}",
-                thread_id,
-            )
-        by_id[named[0].id] = _fitting(thread_id, named[0], answer)
-    return by_id
-
-
-def _fitting(thread_id: str, question: Interrupt, answer: object) -> object:
-    """Return an answer in plain data.
-
-    Raises:
-        InvalidAnswerError: It does not fit the question's schema.
-    """
-    schema = question.response_schema
-    try:
-        data = plain(answer)
-        if schema is None or answer_fault(schema, data):
-            data = from_word(data, question.value)
-        fault = answer_fault(schema, data)
-    except (AgentGraphError, RecursionError, UnicodeError):
-        fault = "it has no JSON form"
-    if not fault:
-        return data
-    raise InvalidAnswerError(
-        f"the answer {shown(answer)} to {question.address} does not fit: {fault}; the question is "
-        f"still pending, answer it again{_to_fit(question)}",
-        thread_id,
-    )
-
-
-def _to_fit(question: Interrupt) -> str:
-    """Return the end of an error that says what would fit a question."""
-    if (fits := example(question.value, question.response_schema)) is not None:
-        words = [word for word in WORDS if from_word(word, question.value) == fits]
-        return f", as in {as_json(fits)}{''.join(f', or {word!r} alone' for word in words)}"
-    to_fit = "" if question.response_schema is None else f" to fit {question.response_schema}"
-    return to_fit if len(to_fit) < _SHOWN else ""
-
-
-def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
-    """Return the error for a bare answer where not exactly one question is pending."""
-    if not questions:
-        why = (
-            f"no question is pending (was it answered already?); {_CHANGES_ANSWER}; resume(thread_id) "
-            "tries a failed step again, run(...) starts the next turn"
-        )
-    else:
-        there = ", ".join(f"{q.address} ({q.id})" for q in questions)
-        why = f"{len(questions)} questions are pending; answer by id or address, as a dict: {there}"
-    return UnknownInterruptError(f"thread {shown(thread_id)}: {why}", thread_id)
 
 
 async def _questions_in_lane(

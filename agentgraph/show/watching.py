@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
-from agentgraph.journal.pending import UNANSWERED
+from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.replay import last_turn
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.result import Result, result

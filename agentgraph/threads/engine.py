@@ -21,9 +21,10 @@ from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.outside import await_outside, call_outside
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.answers import UNANSWERED, Resumption, names_of, resumption
 from agentgraph.journal.continuation import Continuation, continuation
 from agentgraph.journal.locks import ThreadLock
-from agentgraph.journal.pending import UNANSWERED, Resumption, names_of, pending, resumption
+from agentgraph.journal.pending import pending
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.savers.opening import saver_fault
 from agentgraph.journal.soundness import P, Reads, T, check_sound, checked_read

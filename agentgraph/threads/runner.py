@@ -19,7 +19,7 @@ from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.open_types import Cache, Saver
 from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.graph.values_schema import declared
-from agentgraph.journal.pending import UNANSWERED
+from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.replay import replayed
 from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.states import ListedStatus

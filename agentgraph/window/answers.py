@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from agentgraph.errors import AgentGraphError
-from agentgraph.journal.pending import answers_by_id, pending
+from agentgraph.journal.answers import answers_by_id
+from agentgraph.journal.pending import pending
 from agentgraph.journal.thread_saver import ThreadSaver
 
 

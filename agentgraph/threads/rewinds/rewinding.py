@@ -22,11 +22,11 @@ from agentgraph.graph.nodes.emitter import Clock
 from agentgraph.graph.nodes.tasks import written
 from agentgraph.graph.stamps import Entry, asker_of, number_of
 from agentgraph.graph.values import Write, check_mapping
+from agentgraph.journal.answers import UNANSWERED, answers_by_id, names_of
 from agentgraph.journal.changed_trees import check_tree, is_of
 from agentgraph.journal.continuation import Replay, new_note, next_replay
 from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import is_foreign, known_thread, leading_checkpoints, root_line
-from agentgraph.journal.pending import UNANSWERED, answers_by_id, names_of
 from agentgraph.journal.saved import Saved, keeps_state
 from agentgraph.journal.schema import RECEIVED, RESUMED, REWOUND, Rewound, StateCopy
 from agentgraph.journal.steps import AgentStep
