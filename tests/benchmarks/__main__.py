@@ -6,12 +6,13 @@ python tests/benchmarks steps tools  # some of them
 ```
 
 It measures, and only compares each figure with its aim; a missed aim is printed, and is not a failure.
-The figures against google-adk are left out: google-adk is not among the dev dependencies.
+The group `adk` makes an environment with google-adk first, in a temporary folder.
 """
 
 import sys
 import time
 
+import adk
 import calls
 import growth
 import imports
@@ -43,6 +44,7 @@ GROUPS = {
     "trees": trees,
     "tools": tools,
     "turns": turns,
+    "adk": adk,
 }
 
 
