@@ -213,7 +213,7 @@ class Views:
         return node.sees(view, item)
 
     def _in_call(self, view: View, fork: Saved, agent: ChatAgent, lane: Place, number: int) -> RunState:
-        from agentgraph.graph.chat.call_runner import arguments_of, call_state
+        from agentgraph.graph.chat.called_tools import arguments_of, call_state
         from agentgraph.graph.chat.calls import open_calls
 
         tool = next(each for each in agent_tools(agent) if each.agent.name == lane.given_name)
