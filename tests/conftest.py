@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from guarded.guard import stay_on_loopback
+from guarded.guard import import_fewer_formats, stay_on_loopback
 from helpers import Async, Disk, Drive, Sync, commands, forking
 from helpers.databases import Databases
 from helpers.forking import Forker
@@ -25,6 +25,7 @@ if (
 ):  # SQLite waits for the disk at each commit; a killed process loses no more in memory than there
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
+import_fewer_formats()
 importing = threading.Thread(target=importlib.import_module, args=("agentgraph.skills",))
 importing.start()  # pydantic looks through all frames above for each docstring: a thread has none
 importing.join()

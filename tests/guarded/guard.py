@@ -1,6 +1,7 @@
-"""Keeps a process on the loopback address: every other connection is an error."""
+"""What every process of the tests begins with: it stays on the loopback address, and imports fast."""
 
 import socket
+import sys
 from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
@@ -14,6 +15,11 @@ def stay_on_loopback(patch: Callable[[Any, str, Any], None] = setattr) -> None:
     """Guard the sockets of this process; `patch` replaces an attribute."""
     for name in ("connect", "connect_ex"):
         patch(socket.socket, name, _guarded(getattr(socket.socket, name)))
+
+
+def import_fewer_formats() -> None:
+    """Have jsonschema leave out a package that JupyterLab brings, and that takes a second to import."""
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def _guarded(connect: Callable[..., Any]) -> Callable[..., Any]:

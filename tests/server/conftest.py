@@ -80,7 +80,7 @@ def _command(port: int) -> list[str]:
 def _surroundings() -> dict[str, str]:
     keys = ("OPENAI_", "LANGSMITH_")
     own = {key: value for key, value in os.environ.items() if not key.startswith(keys)}
-    found = os.pathsep.join(map(str, (TESTS.parent, TESTS, TESTS / "properties")))
+    found = os.pathsep.join(map(str, (TESTS / "guarded", TESTS.parent, TESTS, TESTS / "properties")))
     return {**own, "LANGGRAPH_CLI_NO_ANALYTICS": "1", "PYTHONPATH": found}
 
 
