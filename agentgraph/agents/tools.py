@@ -6,7 +6,7 @@ a tool's name and arguments. `WrappedTool` is a tool that calls the runnable and
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from functools import wraps
+from functools import cache, lru_cache, wraps
 from typing import Annotated, Any, NamedTuple, cast
 
 from langchain_core.messages import ToolMessage
@@ -199,8 +199,8 @@ def _name_of(thing: object) -> str:
 def own_tools(agent: ChatAgent, targets: Iterable[Handoff]) -> list[BaseTool]:
     """Return the tools made here: `exit`, `break_loop`, and one for each agent to transfer to."""
     return [
-        *([StructuredTool.from_function(_exit, name="exit")] if agent.exit_tool else []),
-        *([StructuredTool.from_function(_break_loop, name="break_loop")] if agent.break_tool else []),
+        *([_tool_of(_exit, "exit")] if agent.exit_tool else []),
+        *([_tool_of(_break_loop, "break_loop")] if agent.break_tool else []),
         *(_transfer_tool(target) for target in without_tools(agent, targets)),
     ]
 
@@ -285,18 +285,29 @@ def _break_loop(tool_call_id: CallId, final_result: str = "") -> list[ToolMessag
     return [ToolMessage(final_result, tool_call_id=tool_call_id), BreakLoop()]
 
 
+@cache
+def _tool_of(fn: Fn, name: str) -> BaseTool:
+    """Return the tool of a function of ours, made once: LangChain makes two pydantic models for it."""
+    return StructuredTool.from_function(fn, name=name)
+
+
 def _transfer_tool(target: Handoff) -> BaseTool:
     agent = target.agent.name
     about = f"Hand over to {agent}. {target.about}".strip()
-    metadata = {HANDOFF: agent}
-    if target.args_schema is not None:
-        return HandoffCall(
-            name=target.tool_name,
-            description=about,
-            args_schema=_arguments(target.args_schema),
-            metadata=metadata,
-            handoff=target,
-        )
+    if target.args_schema is None:
+        return _plain_transfer_tool(agent, target.tool_name, about)
+    return HandoffCall(
+        name=target.tool_name,
+        description=about,
+        args_schema=_arguments(target.args_schema),
+        metadata={HANDOFF: agent},
+        handoff=target,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _plain_transfer_tool(agent: str, name: str, about: str) -> BaseTool:
+    """Return a tool that hands over to an agent, made once, too."""
 
     def transfer(tool_call_id: CallId) -> list[ToolMessage | TransferTo]:
         mark = {TRANSFERRED: agent}
@@ -304,9 +315,8 @@ def _transfer_tool(target: Handoff) -> BaseTool:
         result = ToolMessage(done, tool_call_id=tool_call_id, additional_kwargs=mark)
         return [result, TransferTo(agent)]
 
-    return StructuredTool.from_function(
-        transfer, name=target.tool_name, description=about, metadata=metadata
-    )
+    metadata = {HANDOFF: agent}
+    return StructuredTool.from_function(transfer, name=name, description=about, metadata=metadata)
 
 
 class Passed(NamedTuple):

@@ -1,6 +1,7 @@
 """The states of lanes: the types of their channels, and what a node writes."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, NamedTuple, NotRequired, cast, get_type_hints
 
 from langchain_core.messages import BaseMessage
@@ -86,6 +87,16 @@ class StateTypes(NamedTuple):
 
 def state_types(reducers: Reducers) -> StateTypes:
     """Return the types of the states of a tree whose values are merged by `reducers`."""
+    return _undeclared_types() if reducers == Reducers() else _types_of(reducers)
+
+
+@cache
+def _undeclared_types() -> StateTypes:
+    """Return the types for values that are not declared, made once."""
+    return _types_of(Reducers())
+
+
+def _types_of(reducers: Reducers) -> StateTypes:
     make, schema = make_typed_dict, reducers.schema
     values: object = Annotated[(schema, ValuesChannel(reducers))]
     writes = Annotated[list[Write], LaneWrites(reducers.folded, snapshot_frequency=SNAPSHOT_FREQUENCY)]
