@@ -33,8 +33,8 @@ from left_trees import TREES, Tree
 
 import agentgraph as ag
 
-STEP = 1 if EXAMPLES else 29
-"""Runs are left after each event; without examples, after each eleventh one."""
+STEP = 1 if EXAMPLES else 43
+"""Runs are left after each event; without examples, after a few."""
 SYNC_WAYS, ASYNC_WAYS = ("sync-memory", "sync-sqlite"), ("async-memory", "async-sqlite")
 async_ways = pytest.mark.parametrize("way", ASYNC_WAYS)
 

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 import pytest
+from helpers.sampling import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
@@ -143,7 +144,8 @@ def _result(call: Any, *arguments: Any) -> Any:
         return type(error)
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.by_turns  # so that `make properties` tries more
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.lists(_DATA, max_size=6),
     st.lists(st.tuples(st.integers(0, len(_LIST_CALLS) - 1), _INDEX, _SLICE, _DATA), max_size=8),
@@ -161,7 +163,8 @@ def test_an_own_list_does_what_a_list_does(data: list[Any], calls: list[Any]) ->
     assert type(written) is list
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.by_turns  # so that `make properties` tries more
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abcdef"), _DATA, max_size=6),
     st.lists(

@@ -42,6 +42,7 @@ PLACES: dict[str, tuple[Callable[[list[ag.Agent]], ag.Agent], int]] = {
 }
 
 
+@pytest.mark.by_turns("place")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", LEAVES)
 def test_replies_under_one_id_are_all_kept(drive: Drive, kind: str, place: str, tmp_path: Any) -> None:
@@ -185,6 +186,7 @@ def calling(kind: str, name: str, used: Any, ids: str = "12") -> ag.Agent:
     return chat(name, *rounds, tools=[used], parallel_tools=kind == "chat")
 
 
+@pytest.mark.by_turns("where")
 @pytest.mark.parametrize("where", ["root", "branch"])
 @pytest.mark.parametrize(
     ("kind", "used"),

@@ -115,6 +115,7 @@ def words(message: str) -> str:
     return message.replace("(", r"\(").replace(")", r"\)")
 
 
+@pytest.mark.by_turns("place")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("was", "now", "message"), REFUSED, ids=[f"{a} to {b}" for a, b, _ in REFUSED])
 def test_a_graph_that_waits_inside_is_refused_where_it_cannot_go_on(
@@ -129,6 +130,7 @@ def test_a_graph_that_waits_inside_is_refused_where_it_cannot_go_on(
     assert PAID == ["paid"]
 
 
+@pytest.mark.by_turns("place")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("was", "now"), ACCEPTED, ids=[f"{a} to {b}" for a, b in ACCEPTED])
 def test_a_graph_that_is_longer_goes_on_where_it_waited(

@@ -259,8 +259,10 @@ def dying(saver: Any, left: int) -> Iterator[None]:
     yield
 
 
+@pytest.mark.by_turns("kills")
+@pytest.mark.parametrize("kills", [(0, 2, 5), (1, 3, 9)])
 @pytest.mark.parametrize(
-    ("tree", "at", "is_async"),
+    ("tree", "at", "runs_async"),
     [
         ("a loop", "l[0]/g", False),
         ("a loop", "l[1]/g", True),
@@ -269,18 +271,18 @@ def dying(saver: Any, left: int) -> Iterator[None]:
     ],
 )
 def test_a_rewind_that_is_killed_leaves_each_line_its_state(
-    tree: str, at: str, is_async: bool, tmp_path: Path
+    tree: str, at: str, runs_async: bool, kills: tuple[int, ...], tmp_path: Path
 ) -> None:
-    begun = Played(TREES[tree](), tmp_path / "begun.db", is_async=is_async)
+    begun = Played(TREES[tree](), tmp_path / "begun.db", is_async=runs_async)
     begun.call("run", "Go.", thread_id="t")
     for _ in range(2):
         begun.go_on()
     last = begun.visits()[-1]
-    for left in (0, 1, 2, 3, 5, 9):
+    for left in kills:
         place = tmp_path / f"{left}.db"
         with open_saver(begun.place) as old, open_saver(place) as new:
             old.conn.backup(new.conn)
-        thread = Played(begun.tree, place, is_async=is_async)
+        thread = Played(begun.tree, place, is_async=runs_async)
         with open_saver(place) as saver, suppress(Killed, ag.SaverError), dying(saver, left):
             thread.call_on(saver, "rewind", "t", at)
         thread.go_on()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from helpers import asks, lines, says, scripted, visits
+from helpers.sampling import examples
 from helpers.walking import group, par, rounds, seq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -131,7 +132,8 @@ def finished(runner: ag.Runner) -> Iterator[ag.AgentEvent]:
         yield from runner.resume("t", {question.id: "yes" for question in questions})
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.by_turns  # so that `make properties` tries more
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trees(), st.data())
 def test_what_is_added_at_the_end_of_a_sequence_lets_a_thread_go_on(tree: Any, data: Any) -> None:
     was = Built(tree)
@@ -148,7 +150,8 @@ def test_what_is_added_at_the_end_of_a_sequence_lets_a_thread_go_on(tree: Any, d
     assert sorted(event.address for event in rest) == sorted(reference)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.by_turns  # so that `make properties` tries more
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trees(depth=3), st.integers(0, 2), st.data())
 def test_a_thread_goes_on_as_if_the_new_tree_had_run_it_from_the_start(
     tree: Any, answered: int, data: Any

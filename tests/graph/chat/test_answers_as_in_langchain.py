@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from helpers import Drive, enforcing, scripted, shapes, town
+from helpers.sampling import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
@@ -124,7 +125,7 @@ def stacks(draw: st.DrawFn) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(stack=stacks(), is_enforced=st.booleans(), misfits=st.integers(0, 2))
 def test_in_a_random_stack_of_middleware_the_answer_is_that_of_create_agent(
     is_async: bool, stack: list[tuple[str, str, int]], is_enforced: bool, misfits: int

@@ -6,6 +6,7 @@ from typing import Annotated, Any, NotRequired
 import pytest
 from beside_langchain import run_graph, run_tree
 from helpers import Async, Drive, Sync, look, middleware, shapes
+from helpers.sampling import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
@@ -121,7 +122,7 @@ STACKS = st.lists(
 @pytest.mark.by_turns("way")
 @pytest.mark.parametrize("way", [Sync, Async])
 @pytest.mark.parametrize("lane", ["root", "branch"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(stack=STACKS)
 def test_a_random_stack_does_what_it_does_in_create_agent(
     way: Drive, lane: str, stack: list[tuple[str, str, int]]
