@@ -168,13 +168,13 @@ async def compared(saver: ThreadSaver, lines: Lines) -> list[Difference]:
             "itself; name another thread, or a line of thread(thread_id).lines"
         )
     await read_thread(saver)
-    every = await saver.checkpoints()
+    every = await saver.lean().checkpoints()
     left = _line(saver, every, line)
     there = saver
     if other not in (None, saver.thread_id):
         there = saver.of(str(other))
         await read_thread(there)
-        every = await there.checkpoints()
+        every = await there.lean().checkpoints()
     right = _line(there, every, other_line)
     return [*_differences(_done(left), _done(right))]
 

@@ -151,7 +151,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     if saved is None:
         return Thread(thread_id, "running" if is_running else "new", queued=queued)
     await opened(saver, saved)
-    every = await saver.checkpoints()
+    every = await saver.lean().checkpoints()
     story = Story(saver.tree, leading(every))
     events = events_of(saver, story)
     questions = await pending_at(saver, saved)
