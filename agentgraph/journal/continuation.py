@@ -93,6 +93,7 @@ from agentgraph.journal.schema import (
     Rewound,
 )
 from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.journal.thread_status import ended_status
 from agentgraph.tree.addresses import root_address
 from agentgraph.tree.places import Tree
 
@@ -342,7 +343,9 @@ async def save_received(saver: ThreadSaver, upto: str | None, *, is_stopped: boo
         clock = Clock(turn, max([last, *map(number_of, saved.notes)]))
         stopped = [new_note(clock, "", STOPPED, None)] if is_stopped else []
         received: Received = "all" if upto == ALL else number_in(upto)
-        await save_notes(saver, saved, [*stopped, new_note(clock, "", RECEIVED, received)])
+        notes = [*stopped, new_note(clock, "", RECEIVED, received)]
+        has_ended = upto == ALL and not is_stopped
+        await save_notes(saver, saved, notes, ended_status(saved) if has_ended else "")
 
 
 def _full_replay(tree: Tree, every: Sequence[Saved]) -> Replay:

@@ -17,13 +17,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
-from uuid import uuid4
 
 from agentgraph.errors import ThreadError, UnknownThreadError
 from agentgraph.graph.internals import ERROR
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.stamps import Note
 from agentgraph.journal.saved import COPIED, Saved, keeps_state, parts_of
+from agentgraph.journal.savers.thread_index import ended_task
 from agentgraph.journal.schema import NOTES
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
@@ -69,10 +69,18 @@ async def save_failure(saver: ThreadSaver, error: BaseException, notes: Sequence
     await save_notes(saver, saved, notes)
 
 
-async def save_notes(saver: ThreadSaver, saved: Saved, notes: Sequence[Note]) -> None:
-    """Save notes with a checkpoint, under an id that no task has."""
+async def save_notes(saver: ThreadSaver, saved: Saved, notes: Sequence[Note], status: str = "") -> None:
+    """Save notes with a checkpoint, under an id that no task has.
+
+    Args:
+        saver: The thread.
+        saved: The checkpoint.
+        notes: The notes.
+        status: The status of the thread at the end of a run, for the index of threads; empty if it is
+            not known.
+    """
     if notes:
-        await saver.put_write(saved, str(uuid4()), NOTES, [*map(Note.plain, notes)])
+        await saver.put_write(saved, ended_task(status), NOTES, [*map(Note.plain, notes)])
 
 
 async def known_thread(saver: ThreadSaver) -> Saved:

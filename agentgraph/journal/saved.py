@@ -277,6 +277,20 @@ def time_in_id(checkpoint_id: str) -> float:
     return (ticks - _TICKS_TO_1970) / _TICKS_A_SECOND
 
 
+def began_at(checkpoint_id: str) -> float:
+    """Return the time in the id of a thread's first checkpoint, in seconds since 1970.
+
+    0 if it has none: not all ids that others save are UUIDs of version 6.
+
+    >>> began_at("1f1eb8c3-8f45-6505-bfff-117d0a00868f") > 0, began_at("first")
+    (True, 0.0)
+    """
+    try:
+        return time_in_id(checkpoint_id) if UUID(checkpoint_id).version == 6 else 0.0
+    except ValueError:
+        return 0.0
+
+
 def keeps_state(namespace: str) -> bool:
     """Return whether a namespace is that of a graph with `checkpointer=True`: it names no tasks.
 

@@ -6,6 +6,7 @@ writes threads. What a saver raises becomes a `SaverError`, and what it returns 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -26,6 +27,7 @@ from agentgraph.journal.locks import ais_locked, is_locked
 from agentgraph.journal.saved import REQUESTS, Saved
 from agentgraph.journal.savers.listing import begun_threads, kept_namespaces
 from agentgraph.journal.savers.opening import namespaces_since
+from agentgraph.journal.savers.thread_index import Begun, HasThreadIndex, Listed, ThreadQuery
 from agentgraph.journal.thread_config import config_of
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Tree
@@ -177,8 +179,8 @@ class ThreadSaver:
         forked = await self._listed(config, filter={"source": "fork"})
         return [*forked, *await self._listed(config, filter={"source": "update"})]
 
-    async def thread_ids(self) -> list[str]:
-        """Return the ids of all threads of the saver, those that began last first."""
+    async def begun(self) -> list[Begun]:
+        """Return all threads of the saver, newest first, each with the id of its first checkpoint."""
         began: dict[str, str] = {}
         if call := begun_threads(self.saver):
             began = dict(await self._result(call))
@@ -189,7 +191,34 @@ class ThreadSaver:
                     own = each.config["configurable"]
                     if not own.get("checkpoint_ns"):
                         began.setdefault(str(own["thread_id"]), str(own["checkpoint_id"]))
-        return sorted(began, key=began.__getitem__, reverse=True)
+        by_id = sorted(began.items())
+        return sorted(by_id, key=itemgetter(1), reverse=True)
+
+    def listed(self, query: ThreadQuery, after: Begun | None, limit: int) -> Calls[Listed]:
+        """Return the saver's threads after one by its index, newest first; None if it has no index."""
+        return self._indexed("list_threads", query, after, limit)
+
+    def known(self, ids: Sequence[str]) -> Calls[Listed]:
+        """Return those of some threads that the saver has, by its index; None if it has no index."""
+        return self._indexed("find_threads", ids)
+
+    async def _indexed(self, method: str, *arguments: object) -> Any:
+        if not isinstance(self.saver, HasThreadIndex):
+            return None
+        return await self._called(self.saver, method, *arguments)
+
+    async def given(
+        self, metadata: Mapping[str, object] | None, limit: int | None
+    ) -> list[Mapping[str, object]]:
+        """Return the metadata of checkpoints of the root, newest first.
+
+        Args:
+            metadata: What they have at least, as the saver compares; None for all.
+            limit: The greatest number of them.
+        """
+        config = config_of(self.thread_id, "")
+        call = list_checkpoints(self.saver, config, filter=metadata, limit=limit)
+        return [each.metadata for each in await self._result(call, is_checked=False)]
 
     async def kept_namespaces(self) -> list[str]:
         """Return the namespaces in which graphs with `checkpointer=True` keep their states."""

@@ -25,8 +25,8 @@ from agentgraph.journal.savers.undecoded import changes_in_memory, changes_of, c
 from agentgraph.journal.states import Status
 from agentgraph.journal.story import Story, present_story
 from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.journal.thread_status import status_at
 from agentgraph.reports.thread import Line, lines_of
-from agentgraph.reports.thread_list import status_at
 from agentgraph.safe_repr import cut
 
 _TURNS = 20
@@ -324,4 +324,4 @@ async def thread_ids(saver: ThreadSaver, known: ThreadIds | None) -> ThreadIds:
     changes = await _query(saver, changes_of)
     if known is not None and changes is not None and known.changes == changes:
         return known
-    return ThreadIds(changes, await saver.thread_ids())
+    return ThreadIds(changes, [thread_id for thread_id, _ in await saver.begun()])

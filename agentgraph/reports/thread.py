@@ -26,8 +26,8 @@ from agentgraph.journal.spent import Spent, counts_at, spent_in
 from agentgraph.journal.states import Status
 from agentgraph.journal.story import Story
 from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.journal.thread_status import status_at
 from agentgraph.reports.result import Usage, usage_of
-from agentgraph.reports.thread_list import status_at
 from agentgraph.tree.places import Tree
 
 

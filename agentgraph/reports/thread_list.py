@@ -1,25 +1,31 @@
 """The threads of a saver: their status, which there are, and how they are deleted."""
 
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import get_args
+from itertools import islice
+from typing import NamedTuple, get_args
 
-from agentgraph.errors import (
-    AgentGraphError,
-    SaverError,
-    ThreadError,
-)
+from agentgraph.errors import AgentGraphError, SaverError, ThreadError, UnknownThreadError
 from agentgraph.graph.internals import INTERRUPT
-from agentgraph.graph.stamps import number_of
 from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.lines import known_thread
 from agentgraph.journal.pending import pending_at
-from agentgraph.journal.saved import Saved, error_in, is_stop
+from agentgraph.journal.saved import began_at
+from agentgraph.journal.savers.thread_index import Scalar, ThreadQuery, checked_metadata
 from agentgraph.journal.soundness import checked_read, is_unreadable
-from agentgraph.journal.states import STATUS, ListedStatus, State, Status
+from agentgraph.journal.states import ListedStatus, Status
+from agentgraph.journal.thread_config import checked_id
+from agentgraph.journal.thread_pages import ThreadPages
 from agentgraph.journal.thread_saver import ThreadSaver
+from agentgraph.journal.thread_status import status_at
 from agentgraph.safe_repr import reason, shown
+
+_PAGE = 500
+"""Number of threads that are asked for at a time."""
+_UNINDEXED = (None, "new", "unreadable")
+"""What the index cannot tell: threads with these may be any in it."""
 
 
 @dataclass(frozen=True)
@@ -32,41 +38,97 @@ class ThreadSummary:
             agentgraph, or of types that may not be read.
         updated: When its saver last stored a step of it, in seconds since 1970; 0 if it is unreadable.
         error: Why it is unreadable, and what to do; None for others.
+        began: When its first step was saved, in seconds since 1970; 0 if that is not known. A copy
+            began when its original did.
     """
 
     thread_id: str
     status: ListedStatus
     updated: float
     error: str | None = None
+    began: float = 0.0
+
+
+class Listing(NamedTuple):
+    """What a list of threads has.
+
+    Attributes:
+        status: Only threads with this status; None for any.
+        limit: The greatest number of threads; None for all.
+        before: Only threads after this one in the list, which began before it; None for the newest.
+        metadata: Each pair was given to any run of the thread; None for any.
+    """
+
+    status: ListedStatus | None = None
+    limit: int | None = None
+    before: str | None = None
+    metadata: Mapping[str, Scalar] | None = None
+
+    def check(self) -> None:
+        """Refuse arguments that make no sense.
+
+        Raises:
+            AgentGraphError: There is no such status, or another argument is of a wrong type.
+        """
+        if self.status not in (None, *get_args(ListedStatus)):
+            known = ", ".join(map(repr, get_args(ListedStatus)))
+            raise AgentGraphError(
+                f"status={shown(self.status)} is not a status of threads; use one of {known}"
+            )
+        if self.limit is not None and (type(self.limit) is not int or self.limit < 1):
+            raise AgentGraphError(
+                f"limit={shown(self.limit)} is not a number of threads; pass an integer of at least 1"
+            )
+        if self.before is not None:
+            checked_id(self.before)
 
 
 async def threads(
-    saver: ThreadSaver, status: ListedStatus | None, running: Mapping[str, float]
+    saver: ThreadSaver, listing: Listing, running: Mapping[str, float]
 ) -> list[ThreadSummary]:
-    """Return the threads of a status, or all for None; those that began last first.
+    """Return threads, newest first by when they began.
 
     Args:
         saver: Any thread of the saver.
-        status: The status.
-        running: When the runs of this process began, in seconds since 1970, by thread.
+        listing: Which threads.
+        running: When the runs of this process began, in seconds since 1970, by thread; newest first.
 
     Raises:
-        AgentGraphError: There is no such status.
+        UnknownThreadError: There is no thread `before`.
+        AgentGraphError: Another argument makes no sense.
     """
-    if status not in (None, *get_args(ListedStatus)):
-        known = ", ".join(map(repr, get_args(ListedStatus)))
-        raise AgentGraphError(f"status={shown(status)} is not a status of threads; use one of {known}")
-    saved = await saver.thread_ids()
-    summaries = [
-        ThreadSummary(thread_id, "running", began)
-        for thread_id, began in running.items()
-        if thread_id not in saved and status in (None, "running")
-    ]
-    for thread_id in saved:
-        each = await _listed(saver.of(thread_id))
-        if each is not None and status in (None, each.status):
-            summaries.append(each)
-    return summaries
+    listing.check()
+    metadata, status = checked_metadata(listing.metadata), listing.status
+    known = None if status in _UNINDEXED else status
+    pages = ThreadPages(saver, ThreadQuery(known, metadata, [*running]))
+    before, unsaved = listing.before, [*running]
+    stored = await pages.known([*unsaved, *([] if before is None else [before])])
+    unsaved = [each for each in unsaved if each not in stored]
+    last = None if before is None else stored.get(before)
+    if last is not None:
+        unsaved = []
+    elif before in unsaved:
+        unsaved = unsaved[unsaved.index(before) + 1 :]
+    elif before is not None:
+        raise UnknownThreadError(
+            f"before={shown(before)} is not a thread of this saver; pass the thread_id of the last "
+            "thread of the page before",
+            before,
+        )
+    fit = not metadata and status in (None, "running")
+    began = ((each, running[each]) for each in unsaved if fit)
+    most = sys.maxsize if listing.limit is None else listing.limit
+    found = [ThreadSummary(each, "running", at, began=at) for each, at in islice(began, most)]
+    while (lacks := min(most - len(found), _PAGE)) > 0:
+        page = await pages.after(last, lacks)
+        for thread_id, first in page:
+            each = await _listed(saver.of(thread_id), began_at(first))
+            if each is not None and status in (None, each.status):
+                found.append(each)
+        if len(page) < lacks:
+            break
+        last = page[-1]
+    return found
 
 
 async def status_of(saver: ThreadSaver) -> Status:
@@ -77,15 +139,15 @@ async def status_of(saver: ThreadSaver) -> Status:
     return standing[0] if standing else "new"
 
 
-async def _listed(saver: ThreadSaver) -> ThreadSummary | None:
+async def _listed(saver: ThreadSaver, began: float) -> ThreadSummary | None:
     """Return a thread in a list, also one that cannot be read: its error is not that of the list."""
     try:
         standing = await checked_read(_standing, saver)
     except SaverError as error:
         if not is_unreadable(error):
             raise
-        return ThreadSummary(saver.thread_id, "unreadable", 0.0, reason(error))
-    return ThreadSummary(saver.thread_id, *standing) if standing else None
+        return ThreadSummary(saver.thread_id, "unreadable", 0.0, reason(error), began)
+    return ThreadSummary(saver.thread_id, *standing, began=began) if standing else None
 
 
 async def _standing(saver: ThreadSaver) -> tuple[Status, float] | None:
@@ -103,34 +165,6 @@ async def _standing(saver: ThreadSaver) -> tuple[Status, float] | None:
     except ThreadError:  # another tree ran it, or it is a copy that was cut short
         asks = any(INTERRUPT in writes for writes in saved.writes.values())
     return status_at(saved, asks=asks, is_running=is_running), saved.time
-
-
-def status_at(saved: Saved, *, asks: bool, is_running: bool) -> Status:
-    """Return the status of a thread by its latest checkpoint.
-
-    Args:
-        saved: The checkpoint.
-        asks: Whether questions wait.
-        is_running: Whether a run is active on it.
-    """
-    if is_running:
-        return STATUS[State.RUNNING]
-    if saved.next_node is None:
-        return STATUS[State.DONE]
-    if _has_failed(saved):
-        return STATUS[State.FAILED]
-    return STATUS[State.ASKS if asks else State.STOPPED]
-
-
-def _has_failed(saved: Saved) -> bool:
-    """Return whether the last run of the step after a checkpoint failed, and not only one before it."""
-    numbers: dict[str, int] = {}
-    for note in saved.notes:
-        numbers[note.kind] = max(numbers.get(note.kind, 0), number_of(note))
-    if "resumed" in numbers:
-        return numbers.get("error", 0) > numbers["resumed"]
-    errors = filter(None, map(error_in, saved.writes.values()))
-    return "error" in numbers or not all(map(is_stop, errors))
 
 
 async def delete(saver: ThreadSaver) -> None:

@@ -318,6 +318,7 @@ class Engine:
         """Return LangGraph's stream of a run."""
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(execution.thread_id, how, saver, on.before)
+        execution.metadata = options["config"].get("metadata") or {}
         return stream(graph_input, control=execution.control, **options)
 
     def _options(

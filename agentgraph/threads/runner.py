@@ -22,13 +22,14 @@ from agentgraph.graph.values_schema import declared
 from agentgraph.journal.answers import UNANSWERED
 from agentgraph.journal.replay import replayed
 from agentgraph.journal.savers.opening import open_saver
+from agentgraph.journal.savers.thread_index import Scalar
 from agentgraph.journal.states import ListedStatus
 from agentgraph.journal.steps import Visit
 from agentgraph.reports.activations import ActivationReport, activation
 from agentgraph.reports.comparison import Difference, Lines, compared
 from agentgraph.reports.result import Result, result
 from agentgraph.reports.thread import Pending, Thread, pending_on, thread
-from agentgraph.reports.thread_list import ThreadSummary, delete, status_of, threads
+from agentgraph.reports.thread_list import Listing, ThreadSummary, delete, status_of, threads
 from agentgraph.reports.timeline import Timeline, timeline
 from agentgraph.reports.visits import visits
 from agentgraph.safe_repr import shown
@@ -577,19 +578,51 @@ class Runner:
         """
         return self.engine.read(thread, thread_id, self.engine.reducers)
 
-    def threads(self, status: ListedStatus | None = None) -> list[ThreadSummary]:
-        """Return the threads of the saver, those that began last first.
+    def threads(
+        self,
+        status: ListedStatus | None = None,
+        *,
+        limit: int | None = None,
+        before: str | None = None,
+        metadata: Mapping[str, Scalar] | None = None,
+    ) -> list[ThreadSummary]:
+        """Return the threads of the saver, or a page of them, newest first by when they began.
+
+        >>> runner = Runner(function_agent("writer", lambda ctx: "A draft."))
+        >>> for number, user in enumerate(["ann", "bob", "ann"]):
+        ...     _ = runner.invoke("Go.", thread_id=f"t{number}", config={"metadata": {"user": user}})
+        >>> [each.thread_id for each in runner.threads(limit=2)]
+        ['t2', 't1']
+        >>> [each.thread_id for each in runner.threads(limit=2, before="t1")]
+        ['t0']
+        >>> [each.thread_id for each in runner.threads(metadata={"user": "ann"})]
+        ['t2', 't0']
 
         One that cannot be read, such as one of another version of agentgraph, is "unreadable" and says
         why; the others are listed as ever.
 
+        A page costs the same however many threads there are, in files and databases that agentgraph
+        has opened by name or with `sqlite_saver`, `async_sqlite_saver` or `postgres_saver`: they have
+        an index, and only the threads of the page are read. With a status the threads whose status the
+        index lacks are read too: those whose last run was killed, closed early or stopped, or was not
+        run by a `Runner`, and copies. Other savers find the first checkpoints of all threads for each
+        page, and then read one thread after the other, newest first, until the page is full.
+
         Args:
             status: Only threads with this status; see `ThreadSummary`.
+            limit: The greatest number of threads, at least 1; by default all are returned.
+            before: The id of a thread: only threads after it in this order, which makes the next page.
+            metadata: Only threads whose runs were given all these pairs in the `metadata` of their
+                configs; each pair may be from another run of the thread. LangGraph stores texts,
+                numbers and booleans of it, and those of `configurable` in the same place. Savers
+                without the index know of several resumes of one step the last one's alone.
 
         Raises:
-            AgentGraphError: There is no such status, or the saver supports async calls only.
+            UnknownThreadError: There is no thread `before`.
+            AgentGraphError: Another argument makes no sense, or the saver supports async calls only.
         """
-        return self.engine.read(threads, _ANY, status, start_times(self.saver))
+        listing = Listing(status, limit, before, metadata)
+        return self.engine.read(threads, _ANY, listing, start_times(self.saver))
 
     def delete(self, thread_id: str) -> None:
         """Delete a thread from the saver.
@@ -991,9 +1024,17 @@ class Runner:
         """Return what is on a thread, as `thread` does."""
         return await self.engine.aread(thread, thread_id, self.engine.reducers)
 
-    async def athreads(self, status: ListedStatus | None = None) -> list[ThreadSummary]:
-        """Return the threads of the saver, as `threads` does."""
-        return await self.engine.aread(threads, _ANY, status, start_times(self.saver))
+    async def athreads(
+        self,
+        status: ListedStatus | None = None,
+        *,
+        limit: int | None = None,
+        before: str | None = None,
+        metadata: Mapping[str, Scalar] | None = None,
+    ) -> list[ThreadSummary]:
+        """Return the threads of the saver, or a page of them, as `threads` does."""
+        listing = Listing(status, limit, before, metadata)
+        return await self.engine.aread(threads, _ANY, listing, start_times(self.saver))
 
     async def adelete(self, thread_id: str) -> None:
         """Delete a thread from the saver, as `delete` does."""

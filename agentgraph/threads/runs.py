@@ -23,6 +23,7 @@ from collections.abc import (
     Callable,
     Generator,
     Iterator,
+    Mapping,
     Sequence,
 )
 from concurrent.futures import Future
@@ -52,6 +53,7 @@ from agentgraph.journal.locks import ThreadLock
 from agentgraph.journal.replay import discarded_note, learn_of
 from agentgraph.journal.schema import ALL
 from agentgraph.journal.soundness import is_met_by_langgraph, unfit
+from agentgraph.journal.thread_pages import save_metadata
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.threads.live.active_run import ActiveRun, check_loop
 from agentgraph.threads.live.following import AsyncFollow
@@ -82,6 +84,7 @@ class Execution:
         is_closed: Whether the caller of an async run has closed it.
         generator: Yields the events of the run, and calls to be made.
         resume_paused: Resumes it where it pauses and can go on; None if it cannot.
+        metadata: The metadata that it was given in its config.
     """
 
     stream: object
@@ -114,6 +117,7 @@ class Execution:
         self.received: str | None = None
         self.is_closed = False
         self.resume_paused: ResumePaused | None = None
+        self.metadata: Mapping[str, object] = {}
         self.generator = self._events()
 
     @property
@@ -164,6 +168,8 @@ class Execution:
         """Run until it ends or pauses."""
         on = self._continuation
         if on.checkpoint is not None:
+            if self.metadata:
+                yield from awaiting(save_metadata(self._thread, self.metadata))
             yield from awaiting(save_notes(self._thread, on.checkpoint, on.notes_before))
         self._is_replaying = True
         yield from on.replayed

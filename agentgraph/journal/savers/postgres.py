@@ -18,6 +18,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.postgres import PostgresSaver
 from psycopg.rows import DictRow, dict_row
+from psycopg.sql import Composed
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from agentgraph.graph.named_types import allowed_types
@@ -29,7 +30,9 @@ from agentgraph.journal.savers.postgres_database import (
     Database,
     check_connection,
 )
+from agentgraph.journal.savers.postgres_index import create_index, has_index, known_of, page_of
 from agentgraph.journal.savers.postgres_locks import AdvisoryLocks
+from agentgraph.journal.savers.thread_index import Begun, Listed, ThreadQuery
 from agentgraph.journal.savers.threaded import AsyncInThreads
 
 MOST_CONNECTIONS = 8
@@ -96,12 +99,15 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
         thread_locks: The locks of its threads.
     """
 
-    def __init__(self, database: Database, schema: str, serializer: StrictSerializer) -> None:
+    def __init__(
+        self, database: Database, schema: str, serializer: StrictSerializer, *, has_index: bool
+    ) -> None:
         self._pool = _Pool(database)
         super().__init__(self._pool, serde=serializer)
         self.lock = nullcontext()  # type: ignore[assignment]  # each call has a connection of its own
         self.database = database.name
         self._where, self._process = (database, schema), OfProcess()
+        self._has_index = has_index
         self._begin()
         self._pool.open()
         _open.add(self)
@@ -151,6 +157,29 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
         self.thread_locks.check(thread_id)
         super().delete_thread(thread_id)
 
+    def list_threads(self, query: ThreadQuery, after: Begun | None, limit: int) -> Listed:
+        """Return the threads after one, newest first; None without an index."""
+        return self._listed(*page_of(self._where[1], query, after, limit))
+
+    async def alist_threads(self, query: ThreadQuery, after: Begun | None, limit: int) -> Listed:
+        """Return them on the event loop."""
+        return await self._in_thread(self.list_threads, query, after, limit)
+
+    def find_threads(self, ids: Sequence[str]) -> Listed:
+        """Return those of some threads that are stored; None without an index."""
+        return self._listed(*known_of(self._where[1], ids))
+
+    async def afind_threads(self, ids: Sequence[str]) -> Listed:
+        """Return them on the event loop."""
+        return await self._in_thread(self.find_threads, ids)
+
+    def _listed(self, query: Composed, values: Sequence[object]) -> Listed:
+        if not self._has_index:
+            return None
+        with self._pool.connection() as connection:
+            rows = connection.execute(query, values)
+            return [(row["thread_id"], row["began"]) for row in rows]
+
     def close(self) -> None:
         """Close all connections but those of runs under way."""
         self._pool.opens_late = False
@@ -190,9 +219,10 @@ def opened(url: str, allow: Iterable[type | str]) -> DatabaseSaver:
         try:
             _create_tables(connection)
             schema = _first(connection, _SCHEMA)
+            is_indexed = _create_index(connection, schema)
         except psycopg.Error as error:
             raise database.error("cannot get the tables of the saver", error) from error
-    return DatabaseSaver(database, schema, serializer)
+    return DatabaseSaver(database, schema, serializer, has_index=is_indexed)
 
 
 def _create_tables(connection: Connection) -> None:
@@ -207,6 +237,18 @@ def _create_tables(connection: Connection) -> None:
             connection.execute(f"SELECT pg_advisory_unlock({_SETUP_LOCK})")
         else:
             time.sleep(_SETUP_PAUSE)
+
+
+def _create_index(connection: Connection, schema: str) -> bool:
+    """Create the index of threads if it is not there, and return whether it is."""
+    while not has_index(connection, schema):
+        if _first(connection, f"SELECT pg_try_advisory_lock({_SETUP_LOCK})"):
+            try:
+                return has_index(connection, schema) or create_index(connection, schema)
+            finally:
+                connection.execute(f"SELECT pg_advisory_unlock({_SETUP_LOCK})")
+        time.sleep(_SETUP_PAUSE)
+    return True
 
 
 def _version(connection: Connection) -> int:

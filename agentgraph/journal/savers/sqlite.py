@@ -5,7 +5,7 @@ import ctypes
 import os
 import sqlite3
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, suppress
 from os import PathLike
 from pathlib import Path
@@ -21,10 +21,13 @@ from agentgraph.graph.guarded_saver import advice_for
 from agentgraph.graph.named_types import allowed_types
 from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.journal.savers.file_locks import FileLocks
+from agentgraph.journal.savers.sqlite_index import CREATE, IS_THERE, known_of, page_of
+from agentgraph.journal.savers.thread_index import Begun, Listed, ThreadQuery
 from agentgraph.journal.savers.threaded import AsyncInThreads
 from agentgraph.safe_repr import reason
 
 _BUSY_SECONDS = 30.0
+_ONLY_ASYNC = "AsyncSqliteSaver supports async calls only"
 _FORK_SECONDS = 1.0
 _SYNCHRONOUS = "PRAGMA synchronous=NORMAL;"
 _PRAGMAS = f"PRAGMA journal_mode=WAL; {_SYNCHRONOUS}"
@@ -55,6 +58,14 @@ class _SqliteSaver(SqliteSaver):
     """The file; None in memory."""
     thread_locks: FileLocks | None
     """The locks of its threads, by which runs in all processes know that they share them."""
+    _has_index = False
+
+    def setup(self) -> None:
+        """Create the tables, and the index of threads."""
+        if self.is_setup:
+            return
+        super().setup()
+        self._has_index = _has_index(self.conn) or _made_index(self.conn)
 
     def close(self) -> None:
         """Close the file once no other thread reads it, because SQLite would crash."""
@@ -85,6 +96,26 @@ class _SqliteSaver(SqliteSaver):
         """Return them on the event loop."""
         return await asyncio.to_thread(self.namespaces_since, thread_id, since)
 
+    def list_threads(self, query: ThreadQuery, after: Begun | None, limit: int) -> Listed:
+        """Return the threads after one, newest first; None without an index."""
+        return self._asked(*page_of(query, after, limit))
+
+    async def alist_threads(self, query: ThreadQuery, after: Begun | None, limit: int) -> Listed:
+        """Return them on the event loop."""
+        return await asyncio.to_thread(self.list_threads, query, after, limit)
+
+    def find_threads(self, ids: Sequence[str]) -> Listed:
+        """Return those of some threads that are stored; None without an index."""
+        return self._asked(*known_of(ids))
+
+    async def afind_threads(self, ids: Sequence[str]) -> Listed:
+        """Return them on the event loop."""
+        return await asyncio.to_thread(self.find_threads, ids)
+
+    def _asked(self, query: str, values: Sequence[object]) -> Listed:
+        with self.cursor(transaction=False) as cursor:
+            return [*cursor.execute(query, values)] if self._has_index else None
+
     def __enter__(self) -> Self:
         return self
 
@@ -105,6 +136,7 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
     """The file; None in memory."""
     thread_locks: FileLocks | None
     """The locks of its threads, by which runs in all processes know that they share them."""
+    _has_index = False
 
     async def setup(self) -> None:
         """Open the connection, set it up, and create the tables.
@@ -119,8 +151,45 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
             await super().setup()
             async with self.conn.executescript(_PRAGMAS):
                 pass
+            async with self.lock:
+                await self._index()
         except (sqlite3.Error, ValueError) as error:  # the latter of a connection that was closed
             raise _unopened(self.named, error) from error
+
+    async def _index(self) -> None:
+        async with self.conn.execute(IS_THERE) as cursor:
+            self._has_index = (await cursor.fetchone()) == (1,)
+        if self._has_index:
+            return
+        try:
+            await self.conn.executescript(CREATE)
+        except sqlite3.OperationalError:
+            await self.conn.rollback()
+        else:
+            self._has_index = True
+
+    async def alist_threads(self, query: ThreadQuery, after: Begun | None, limit: int) -> Listed:
+        """Return the threads after one, newest first; None without an index."""
+        return await self._asked(*page_of(query, after, limit))
+
+    async def afind_threads(self, ids: Sequence[str]) -> Listed:
+        """Return those of some threads that are stored; None without an index."""
+        return await self._asked(*known_of(ids))
+
+    async def _asked(self, query: str, values: Sequence[object]) -> Listed:
+        await self.setup()
+        if not self._has_index:
+            return None
+        async with self.lock, self.conn.execute(query, values) as cursor:
+            return [(row[0], row[1]) for row in await cursor.fetchall()]
+
+    def list_threads(self, query: ThreadQuery, after: Begun | None, limit: int) -> Listed:
+        """Refuse: the saver supports async calls only."""
+        raise NotImplementedError(_ONLY_ASYNC)
+
+    def find_threads(self, ids: Sequence[str]) -> Listed:
+        """Refuse: the saver supports async calls only."""
+        raise NotImplementedError(_ONLY_ASYNC)
 
     async def __aenter__(self) -> Self:
         try:
@@ -135,6 +204,20 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
 
     def __await__(self) -> Generator[object, None, Self]:
         return self.__aenter__().__await__()
+
+
+def _has_index(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute(IS_THERE).fetchone()[0])
+
+
+def _made_index(connection: sqlite3.Connection) -> bool:
+    """Create the index of threads, and return whether that could be done; without it lists are slow."""
+    try:
+        connection.executescript(CREATE)
+    except sqlite3.OperationalError:
+        connection.rollback()
+        return False
+    return True
 
 
 def sqlite_saver(path: str | PathLike[str], *, allow: Iterable[type | str] = ()) -> _SqliteSaver:
@@ -179,6 +262,7 @@ class ReadingSaver(FileSaver):
     def setup(self) -> None:
         """Create no tables."""
         self.is_setup = True
+        self._has_index = _has_index(self.conn)
 
 
 def reading_saver(path: str | PathLike[str], allow: Iterable[type | str] = ()) -> ReadingSaver:

@@ -1,0 +1,184 @@
+"""The index of threads in a PostgreSQL database; see `thread_index`.
+
+Its triggers act with the rights of who created it: others who may save need none on its tables.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from agentgraph.journal.saved import REQUESTS
+from agentgraph.journal.savers.postgres_database import Connection
+from agentgraph.journal.savers.thread_index import NOT_GIVEN, STATUS_AT, Begun, ThreadQuery
+from agentgraph.journal.schema import NOTES
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS {threads} (
+    thread_id text COLLATE "C" PRIMARY KEY, began text COLLATE "C" NOT NULL,
+    status text COLLATE "C" NOT NULL
+);
+CREATE INDEX IF NOT EXISTS agentgraph_threads_newest ON {threads} (began DESC, thread_id, status);
+CREATE TABLE IF NOT EXISTS {metadata} (
+    pair bytea NOT NULL, thread_id text COLLATE "C" NOT NULL, PRIMARY KEY (pair, thread_id)
+);
+CREATE INDEX IF NOT EXISTS agentgraph_metadata_threads ON {metadata} (thread_id);
+CREATE OR REPLACE FUNCTION {pair}(key text, value jsonb) RETURNS bytea LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog AS $$
+SELECT sha256(convert_to(jsonb_build_array(key, CASE jsonb_typeof(value)
+    WHEN 'number' THEN to_jsonb(trim_scale((value #>> '{{}}')::numeric)) ELSE value
+END)::text, 'UTF8'))
+$$;
+"""
+"""A pair of metadata is stored as a digest: texts may be longer than the entries of an index."""
+_FUNCTIONS = """
+CREATE OR REPLACE FUNCTION {begun}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog AS $$
+BEGIN
+    UPDATE {threads} SET status = '', began = least(began, NEW.checkpoint_id COLLATE "C")
+    WHERE thread_id = NEW.thread_id AND (status <> '' OR began > NEW.checkpoint_id);
+    IF NOT EXISTS (SELECT 1 FROM {threads} WHERE thread_id = NEW.thread_id) THEN
+        INSERT INTO {threads} VALUES (NEW.thread_id, NEW.checkpoint_id, '') ON CONFLICT DO NOTHING;
+    END IF;
+    INSERT INTO {metadata}
+    SELECT {pair}(given.key, given.value), NEW.thread_id FROM jsonb_each(NEW.metadata) AS given
+    WHERE jsonb_typeof(given.value) IN ('string', 'number', 'boolean') AND given.key <> ALL ({system})
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION {deleted}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog AS $$
+BEGIN
+    UPDATE {threads} SET status = '' WHERE thread_id = OLD.thread_id AND status <> '';
+    IF NOT EXISTS (
+        SELECT 1 FROM {checkpoints} WHERE thread_id = OLD.thread_id AND checkpoint_ns = ''
+    ) THEN
+        DELETE FROM {metadata} WHERE thread_id = OLD.thread_id;
+        DELETE FROM {threads} WHERE thread_id = OLD.thread_id;
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE OR REPLACE FUNCTION {written}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog AS $$
+DECLARE
+    ended text := CASE NEW.channel WHEN {notes} THEN substr(NEW.task_id, {status_at}) ELSE '' END;
+BEGIN
+    UPDATE {threads} SET status = ended WHERE thread_id = NEW.thread_id AND status <> ended;
+    RETURN NULL;
+END $$;
+"""
+_TRIGGERS = {
+    "begun": "INSERT OR UPDATE ON {checkpoints} FOR EACH ROW WHEN (NEW.checkpoint_ns = '')",
+    "deleted": "DELETE ON {checkpoints} FOR EACH ROW WHEN (OLD.checkpoint_ns = '')",
+    "written": "INSERT OR UPDATE ON {writes} FOR EACH ROW WHEN (NEW.checkpoint_ns <> {requests})",
+}
+_FILL = """
+DELETE FROM {threads};
+DELETE FROM {metadata};
+INSERT INTO {threads}
+SELECT thread_id, min(checkpoint_id COLLATE "C"), '' FROM {checkpoints}
+WHERE checkpoint_ns = '' GROUP BY thread_id;
+INSERT INTO {metadata}
+SELECT DISTINCT {pair}(given.key, given.value), saved.thread_id
+FROM {checkpoints} AS saved, jsonb_each(saved.metadata) AS given
+WHERE saved.checkpoint_ns = '' AND jsonb_typeof(given.value) IN ('string', 'number', 'boolean')
+AND given.key <> ALL ({system});
+"""
+_IS_THERE = """
+SELECT count(*) = {number} AND bool_and(
+    has_table_privilege(to_regclass({threads}), 'SELECT')
+    AND has_table_privilege(to_regclass({metadata}), 'SELECT')
+) FROM pg_trigger
+WHERE tgrelid IN (to_regclass({checkpoints}), to_regclass({writes})) AND tgname LIKE 'agentgraph\\_%'
+"""
+
+
+def has_index(connection: Connection, schema: str) -> bool:
+    """Return whether the tables of a schema have an index of threads that may be read."""
+    names = {
+        key: sql.Literal(_named(schema, name).as_string(connection)) for key, name in _NAMES.items()
+    }
+    query = sql.SQL(_IS_THERE).format(number=sql.Literal(len(_TRIGGERS)), **names)
+    row = connection.execute(query).fetchone()
+    return bool(row and row[0])
+
+
+def create_index(connection: Connection, schema: str) -> bool:
+    """Create the index of threads, fill it, and return whether that could be done.
+
+    Savers wait meanwhile, so that none is missed; who may not create it lists threads without.
+    """
+    parts = {key: _named(schema, name) for key, name in _NAMES.items()}
+    own = {key: _named(schema, f"agentgraph_{key}") for key in ("pair", *_TRIGGERS)}
+    given: dict[str, sql.Composable] = {
+        **parts,
+        **own,
+        "system": sql.Literal([*NOT_GIVEN]),
+        "notes": sql.Literal(NOTES),
+        "requests": sql.Literal(REQUESTS),
+        "status_at": sql.Literal(STATUS_AT),
+    }
+    lock = "LOCK TABLE {checkpoints}, {writes} IN SHARE ROW EXCLUSIVE MODE;"
+    triggers = (
+        f"DROP TRIGGER IF EXISTS agentgraph_{name} ON {event.partition(' ON ')[2].split()[0]};"
+        f"CREATE TRIGGER agentgraph_{name} AFTER {event} "
+        f"EXECUTE FUNCTION {{{name}}}();"
+        for name, event in _TRIGGERS.items()
+    )
+    script = "".join([lock, _TABLES, _FUNCTIONS, _FILL, *triggers])
+    try:
+        with connection.transaction():
+            connection.execute(sql.SQL(cast(Any, script)).format(**given))
+    except psycopg.errors.InsufficientPrivilege:
+        return False
+    return True
+
+
+_NAMES = {
+    "threads": "agentgraph_threads",
+    "metadata": "agentgraph_metadata",
+    "checkpoints": "checkpoints",
+    "writes": "checkpoint_writes",
+}
+
+
+def _named(schema: str, name: str) -> sql.Identifier:
+    return sql.Identifier(schema, name)
+
+
+def page_of(
+    schema: str, query: ThreadQuery, after: Begun | None, limit: int
+) -> tuple[sql.Composed, list[object]]:
+    """Return the statement for the threads after one, newest first, and its values."""
+    conditions, values = ["true"], list[object]()
+    if after is not None:
+        conditions.append("began <= %s AND (began < %s OR thread_id > %s)")
+        values += [after[1], after[1], after[0]]
+    if query.status is not None:
+        conditions.append("(status IN ('', %s) OR thread_id = ANY (%s))")
+        values += [query.status, [*query.running]]
+    for key, value in query.metadata.items():
+        conditions.append(
+            "EXISTS (SELECT 1 FROM {metadata} AS given WHERE given.pair = {pair}(%s, %s) "
+            "AND given.thread_id = listed.thread_id)"
+        )
+        values += [key, Jsonb(value)]
+    text = (
+        f"SELECT thread_id, began FROM {{threads}} AS listed WHERE {' AND '.join(conditions)} "
+        "ORDER BY began DESC, thread_id LIMIT %s"
+    )
+    return _formatted(schema, text), [*values, limit]
+
+
+def known_of(schema: str, ids: Sequence[str]) -> tuple[sql.Composed, list[object]]:
+    """Return the statement for those of some threads that are stored, and its values."""
+    text = "SELECT thread_id, began FROM {threads} WHERE thread_id = ANY (%s)"
+    return _formatted(schema, text), [[*ids]]
+
+
+def _formatted(schema: str, text: str) -> sql.Composed:
+    names = ("threads", "metadata", "pair")
+    parts = {name: _named(schema, f"agentgraph_{name}") for name in names}
+    return sql.SQL(cast(Any, text)).format(**parts)

@@ -1,0 +1,41 @@
+"""The status of a thread, judged by its latest checkpoint."""
+
+from agentgraph.graph.internals import INTERRUPT
+from agentgraph.graph.stamps import number_of
+from agentgraph.journal.saved import Saved, error_in, is_stop
+from agentgraph.journal.states import STATUS, State, Status
+
+
+def status_at(saved: Saved, *, asks: bool, is_running: bool) -> Status:
+    """Return the status of a thread by its latest checkpoint.
+
+    Args:
+        saved: The checkpoint.
+        asks: Whether questions wait.
+        is_running: Whether a run is active on it.
+    """
+    if is_running:
+        return STATUS[State.RUNNING]
+    if saved.next_node is None:
+        return STATUS[State.DONE]
+    if _has_failed(saved):
+        return STATUS[State.FAILED]
+    return STATUS[State.ASKS if asks else State.STOPPED]
+
+
+def ended_status(saved: Saved) -> str:
+    """Return the status of a thread whose run has ended by itself; empty if reading it takes more."""
+    status = status_at(saved, asks=True, is_running=False)
+    has_asked = any(INTERRUPT in writes for writes in saved.writes.values())
+    return status if status != STATUS[State.ASKS] or has_asked else ""
+
+
+def _has_failed(saved: Saved) -> bool:
+    """Return whether the last run of the step after a checkpoint failed, and not only one before it."""
+    numbers: dict[str, int] = {}
+    for note in saved.notes:
+        numbers[note.kind] = max(numbers.get(note.kind, 0), number_of(note))
+    if "resumed" in numbers:
+        return numbers.get("error", 0) > numbers["resumed"]
+    errors = filter(None, map(error_in, saved.writes.values()))
+    return "error" in numbers or not all(map(is_stop, errors))
