@@ -161,14 +161,14 @@ class Conversation:
     def _sent_at(self, label: str, address: str) -> list[str]:
         """Return the ids under which calls were sent: of the last message with such calls first."""
         around = address.rpartition("/")[0]
-        exact, beside = list[str](), list[str]()
+        exact, others = list[str](), list[str]()
         for key, message in reversed(self._messages.items()):
             at = _address_of(message)
             if at is not None and (at == address or at.rpartition("/")[0] == around):
                 own = f"{label}-{key}"
                 ids = [i for i in _call_ids(message) if i == label or i.startswith(own)]
-                (exact if at == address else beside).extend(ids)
-        return exact or beside
+                (exact if at == address else others).extend(ids)
+        return exact or others
 
     def remove(self, discarded: AbstractSet[str]) -> bool:
         """Remove the messages whose id or step is void, and return whether there were any.

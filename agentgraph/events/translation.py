@@ -296,10 +296,10 @@ class Translator:
                 if self._failed:  # what has ended since has not failed
                     rest = self._failed.items()
                     self._failed = {at: why for at, why in rest if speaker_at(at) != place.name}
-                told = emitted_in(update) if update else []
-                if len(told) > 1:
-                    told.sort(key=lambda each: each[0].number)
-                for order, entry in told:
+                emitted = emitted_in(update) if update else []
+                if len(emitted) > 1:
+                    emitted.sort(key=lambda each: each[0].number)
+                for order, entry in emitted:
                     if isinstance(entry, Note) and entry.kind == ANSWERED:
                         continue
                     if not order.streamed and order.number > self.last.number:
@@ -394,10 +394,10 @@ class Translator:
     def _lost(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
         """Void the chunks of replies that become no message, as far as they were told."""
         begun = self._begun.get(at, {})
-        told = [each for each in ids if each in begun]
-        for each in told:
+        emitted = [each for each in ids if each in begun]
+        for each in emitted:
             del begun[each]
-        yield from self._discarded(at, told)
+        yield from self._discarded(at, emitted)
 
     def _discarded(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
         if ids:
@@ -449,17 +449,17 @@ def question_note(asked: Any) -> Note:
 
 def emitted_in(written: Mapping[str, Any]) -> list[tuple[EventOrder, Entry]]:
     """Return the messages and notes in what a node wrote, or in a task's result, with their orders."""
-    told: list[tuple[EventOrder, Entry]] = []
+    emitted: list[tuple[EventOrder, Entry]] = []
     messages = written.get("messages")
     for each in messages if isinstance(messages, list) else ():
         is_message = isinstance(each, BaseMessage)
         if is_message or (isinstance(each, Mapping) and "type" in each):
             message = each if is_message else as_message(each)
             if (order := event_order(message)) is not None:
-                told.append((order, message))
+                emitted.append((order, message))
     if (written.get("position") or {}).get("told"):
-        told += [(note.order, note) for note in notes_in(written) if note.order is not None]
-    return told
+        emitted += [(note.order, note) for note in notes_in(written) if note.order is not None]
+    return emitted
 
 
 def is_of_an_agent(error: BaseException) -> bool:

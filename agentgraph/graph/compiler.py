@@ -298,8 +298,8 @@ class _LaneBuilder:
             builder.add_edge(node.name, following[0])
         else:
             is_end = each.may_leave and following == [END]  # LangGraph draws it where no edge is
-            ways = _Drawn({} if is_end else {name: name for name in following})
-            builder.add_conditional_edges(node.name, _NEXT_NODE, ways)
+            drawn = _Drawn({} if is_end else {name: name for name in following})
+            builder.add_conditional_edges(node.name, _NEXT_NODE, drawn)
 
     def _reads(self, builder: Builder, channels: tuple[str, ...]) -> type:
         """Return the state type with further channels, made once."""

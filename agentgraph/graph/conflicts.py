@@ -39,7 +39,7 @@ class LastWrite(NamedTuple):
 
 
 def conflicts(
-    handed_back: Mapping[int, Sequence[Write]], beside: Beside, reducers: Reducers
+    handed_back: Mapping[int, Sequence[Write]], are_concurrent: Beside, reducers: Reducers
 ) -> dict[str, tuple[LastWrite, LastWrite]]:
     """Return two conflicting writes for each name that has a conflict.
 
@@ -49,7 +49,7 @@ def conflicts(
 
     Args:
         handed_back: The writes of the joined lanes, by their numbers.
-        beside: Returns whether two of them ran concurrently.
+        are_concurrent: Returns whether two of them ran concurrently.
         reducers: How values are merged.
     """
     result: dict[str, tuple[LastWrite, LastWrite]] = {}
@@ -59,20 +59,22 @@ def conflicts(
             if name in result:
                 continue
             groups = equal.setdefault(name, [])
-            other = next(_conflicting(mine, groups, beside), None)
+            other = next(_conflicting(mine, groups, are_concurrent), None)
             if other is not None:
                 result[name] = (other, mine)
     return result
 
 
-def _conflicting(mine: LastWrite, groups: list[list[LastWrite]], beside: Beside) -> Iterator[LastWrite]:
+def _conflicting(
+    mine: LastWrite, groups: list[list[LastWrite]], are_concurrent: Beside
+) -> Iterator[LastWrite]:
     """Yield the writes that conflict with one, and add it to the group of its value."""
     group: list[LastWrite] | None = None
     for each in groups:
         if group is None and is_same(each[0].value, mine.value):
             group = each
         else:
-            yield from (other for other in each if beside(other.number, mine.number))
+            yield from (other for other in each if are_concurrent(other.number, mine.number))
     if group is None:
         groups.append(group := [])
     group.append(mine)

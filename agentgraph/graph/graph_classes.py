@@ -65,10 +65,10 @@ class LaneNode(NamedTuple):
 
 def solid(drawn: Drawing, names: Collection[str]) -> Drawing:
     """Draw an edge of the named nodes, or out of their boxes, solid, if it is their only one."""
-    ways = Counter(edge.source for edge in drawn.edges)
+    out_degrees = Counter(edge.source for edge in drawn.edges)
     for i, edge in enumerate(drawn.edges):
         node = edge.source.partition(":")[0]
-        if ways[edge.source] == 1 and node in names and not edge.target.startswith(f"{node}:"):
+        if out_degrees[edge.source] == 1 and node in names and not edge.target.startswith(f"{node}:"):
             drawn.edges[i] = edge._replace(conditional=False)
     return drawn
 

@@ -279,9 +279,9 @@ class Reducers:
         names = {name for each in several for name in each if self._is_unsettled(name, each, values)}
         if names:
             merged = self.merged(values, several) if merged is None else merged
-            settled = {name: self._replacement(name, merged) for name in names}
+            replacements = {name: self._replacement(name, merged) for name in names}
             writes = [
-                {k: settled.pop(k, _NONE) if k in names else v for k, v in each.items()}
+                {k: replacements.pop(k, _NONE) if k in names else v for k, v in each.items()}
                 for each in several
             ]
             several = [{k: v for k, v in each.items() if v is not _NONE} for each in writes]

@@ -296,7 +296,7 @@ def _continue_step(
     note = partial(new_note, clock, root_address(tree))
     mark = [note(RESUMED, [])] if ids else []
     first = [note("discarded", [*dict.fromkeys(ids)])] if ids else []
-    told = [each._replace(kind=DISCARDED, data=_as_discarded(each)) for each in first]
+    discards = [each._replace(kind=DISCARDED, data=_as_discarded(each)) for each in first]
     keeps = [note("discarded", dropped)] if dropped else []
     clock.next()  # chunks have it in their cursors, which come after those of what is replayed
     waiting = open_.keys() - {*answered, *dropped}
@@ -307,7 +307,7 @@ def _continue_step(
         replayed=[*events_from([*first, *again], saver, line)],
         questions={each.id: event for each, event in questions},
         before=(clock.last, [_as_before(each, waiting) for each in (*entries, *answers_of(every))]),
-        notes_before=[*mark, *told],
+        notes_before=[*mark, *discards],
         notes_after=[
             *(open_[each] for each in answered),
             *replay.failures,

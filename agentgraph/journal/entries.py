@@ -91,15 +91,17 @@ def _without_discarded(entries: Sequence[Entry]) -> list[Entry]:
 
     A question that was asked again under its id appears only where it was asked last.
     """
-    void: set[str] = set()
+    discarded: set[str] = set()
     rest: list[Entry] = []
     for entry in reversed(entries):
         order = event_order(entry)
         if isinstance(entry, Note) and entry.kind == "discarded":
-            void.update(entry.data)
-        elif entry.id not in void and not (order and order.step in void):
+            discarded.update(entry.data)
+        elif entry.id not in discarded and not (order and order.step in discarded):
             rest.append(entry)
-            void.update([entry.id] if isinstance(entry, Note) and entry.kind == "interrupted" else [])
+            discarded.update(
+                [entry.id] if isinstance(entry, Note) and entry.kind == "interrupted" else []
+            )
     return rest[::-1]
 
 

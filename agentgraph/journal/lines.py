@@ -128,8 +128,8 @@ async def before_edits(saver: ThreadSaver, saved: Saved) -> tuple[Saved, Saved]:
     while before is not None and before.is_manual:
         before = await parent_of(saver, before)
         if before is not None:  # what other lines have after it says where its step ran
-            beside = await saver.children(before)
-            every |= {each.id: each for each in (before, *beside)}
+            siblings = await saver.children(before)
+            every |= {each.id: each for each in (before, *siblings)}
     line = {each.id: each for each in leading(every.values())}
     origin: Saved | None = saved
     while origin is not None and origin.is_edit:
@@ -364,13 +364,13 @@ def _line(every: Sequence[Saved], inside: Sequence[Saved]) -> list[tuple[Saved, 
     children: dict[str, list[Saved]] = defaultdict(list)
     for saved in every:
         children[saved.parent_id].append(saved)
-    wanted = {saved.id for saved in inside}
+    ids = {saved.id for saved in inside}
     line: list[tuple[Saved, bool]] = []
-    at = by_id.get(max(wanted))
+    at = by_id.get(max(ids))
     next_: Saved | None = None
     while at is not None:
         own = at.id
-        if own in wanted:
+        if own in ids:
             line.append((at, next_ is None or _has_run(next_, children[own])))
         next_, at = at, by_id.get(at.parent_id)
     return line

@@ -125,15 +125,18 @@ def events_in_steps(
         upto: As in `events_since`.
     """
     notes = [note for saved in every for note in saved.notes if note.kind == DISCARDED]
-    voids = [each for each in notes if after and cursor_of(number_of(each), _LAST) > after]
-    told: list[tuple[str, Entry]] = [
-        (each.data["cursor"], each._replace(kind="discarded", data=each.data["ids"])) for each in voids
+    discards = [each for each in notes if after and cursor_of(number_of(each), _LAST) > after]
+    emitted: list[tuple[str, Entry]] = [
+        (each.data["cursor"], each._replace(kind="discarded", data=each.data["ids"]))
+        for each in discards
     ]
     entries, failed = entries_and_failures(saver.tree, every)
     if upto is None:  # else a run is under way, which will report how it has failed
         entries += failed
-    told += [(_cursor_after(entry, voids), entry) for entry in entries if not _is_lost(entry, notes)]
-    due = sorted((each for each in told if each[0] > (after or "")), key=itemgetter(0))
+    emitted += [
+        (_cursor_after(entry, discards), entry) for entry in entries if not _is_lost(entry, notes)
+    ]
+    due = sorted((each for each in emitted if each[0] > (after or "")), key=itemgetter(0))
     due = [each for each in due if upto is None or number_in(each[0]) <= upto]
     events = events_from([entry for _, entry in due], saver, every)
     return [replace(event, cursor=cursor) for event, (cursor, _) in zip(events, due, strict=True)]
@@ -141,9 +144,9 @@ def events_in_steps(
 
 def discarded_note(event: AgentEvent) -> Note:
     """Return the note of a `discarded` event, for `events_since`."""
-    cursor, void = event.cursor or "", event.action.discarded if event.action else ()
+    cursor, discarded = event.cursor or "", event.action.discarded if event.action else ()
     order = EventOrder(event.turn or 0, number_in(cursor), event.step or "")
-    data = Discarded(cursor=cursor, ids=[*void], is_final=True)
+    data = Discarded(cursor=cursor, ids=[*discarded], is_final=True)
     return Note(event.id, DISCARDED, data, event.address, order)
 
 
@@ -157,11 +160,11 @@ def _is_lost(entry: Entry, notes: Sequence[Note]) -> bool:
     )
 
 
-def _cursor_after(entry: Entry, voids: Sequence[Note]) -> str:
+def _cursor_after(entry: Entry, discards: Sequence[Note]) -> str:
     """Return the cursor of an entry that is told again after the last of some notes that void it."""
     number, order = number_of(entry), event_order(entry)
     named = {entry.id, order.step if order else None}
-    again = [number_of(each) for each in voids if not named.isdisjoint(each.data["ids"])]
+    again = [number_of(each) for each in discards if not named.isdisjoint(each.data["ids"])]
     last = max(again, default=0)
     return cursor_of(last, number) if last > number else cursor_of(number)
 

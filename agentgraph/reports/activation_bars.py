@@ -160,8 +160,8 @@ class _Chart:
             was_cut = each.before != "at rest" and agent_step.task is None  # else it may not have begun
             if failed is not None or (was_cut and not runs.asks(at, began, each.time)):
                 ended = max(time_in(failed) if failed else each.ended, began)
-                void = BarPart(began, ended, "void", str(failed.data) if failed else "")
-                self._add_discarded(agent_step, own, kind, number, void, inside)
+                attempt = BarPart(began, ended, "void", str(failed.data) if failed else "")
+                self._add_discarded(agent_step, own, kind, number, attempt, inside)
             began = each.time
         if agent_step.task is None and agent_step.after is not None:
             began = max(began, last_start(agent_step.saved, agent_step.after))

@@ -86,7 +86,7 @@ class FoundActivation:
 
 
 async def find_activation(
-    saver: ThreadSaver, wanted: VisitQuery, line: str | None
+    saver: ThreadSaver, query: VisitQuery, line: str | None
 ) -> tuple[FoundActivation, AgentStep]:
     """Return an activation, and the step of it that is wanted.
 
@@ -94,42 +94,42 @@ async def find_activation(
         UnknownAddressError: The thread, or the line, has not visited it.
         ThreadError: There is no such line.
     """
-    target = await _target(saver, wanted, line)
-    at = target.agent_step.visit.address if wanted.is_step else wanted.at
+    target = await _target(saver, query, line)
+    at = target.agent_step.visit.address if query.is_step else query.at
     return _gathered(at, target.agent_step, target.story), target.agent_step
 
 
-async def _target(saver: ThreadSaver, wanted: VisitQuery, line: str | None) -> FoundVisit:
+async def _target(saver: ThreadSaver, query: VisitQuery, line: str | None) -> FoundVisit:
     """Return where an activation is, on a line or on the one that has its step.
 
     The copy of a step that a rewind made has the names of the older ones, where other things ran.
     """
     if line is not None:
-        return _on_line(saver, wanted, line, await saver.checkpoints())
-    if wanted.is_step and (around := await _stretch_around(saver, wanted.at)) is not None:
-        return _on_line(saver, wanted, around[1], await checkpoints_since(saver, *around))
-    target = await _present(saver, wanted)
-    if not wanted.is_step:
+        return _on_line(saver, query, line, await saver.checkpoints())
+    if query.is_step and (around := await _stretch_around(saver, query.at)) is not None:
+        return _on_line(saver, query, around[1], await checkpoints_since(saver, *around))
+    target = await _present(saver, query)
+    if not query.is_step:
         return target
-    if target.agent_step.visit.step == wanted.at:
+    if target.agent_step.visit.step == query.at:
         visit = target.agent_step.visit
         whole = await _present(saver, VisitQuery(saver.tree, visit.address, visit.turn))
-        if any(each.visit.step == wanted.at for each in whole.story.steps):
+        if any(each.visit.step == query.at for each in whole.story.steps):
             return whole._replace(agent_step=target.agent_step)
     every = await saver.checkpoints()
-    head = _head_with(wanted.at, every)
-    return target if head is None else _on_line(saver, wanted, head, every)
+    head = _head_with(query.at, every)
+    return target if head is None else _on_line(saver, query, head, every)
 
 
-async def _present(saver: ThreadSaver, wanted: VisitQuery) -> FoundVisit:
+async def _present(saver: ThreadSaver, query: VisitQuery) -> FoundVisit:
     """Return where an activation is on the present line; what came after it is not read."""
-    since, until, roots = await stretch_of(saver, wanted)
+    since, until, roots = await stretch_of(saver, query)
     if since:
         every = await checkpoints_since(saver, since, until, roots.read)
         story = Story(saver.tree, line_to(until, every))
-        if (agent_step := wanted.chosen(story.steps)) is not None:
+        if (agent_step := query.chosen(story.steps)) is not None:
             return FoundVisit(agent_step, story, story)
-    return await find(saver, wanted)
+    return await find(saver, query)
 
 
 async def _stretch_around(saver: ThreadSaver, step: str) -> tuple[str, str] | None:
@@ -174,7 +174,7 @@ def _head_with(step: str, every: Sequence[Saved]) -> str | None:
     return next((h for h, line in lines if any(e.id == around for e in line)), None)
 
 
-def _on_line(saver: ThreadSaver, wanted: VisitQuery, head: str, every: Sequence[Saved]) -> FoundVisit:
+def _on_line(saver: ThreadSaver, query: VisitQuery, head: str, every: Sequence[Saved]) -> FoundVisit:
     """Return where an activation is on a line.
 
     Raises:
@@ -182,26 +182,26 @@ def _on_line(saver: ThreadSaver, wanted: VisitQuery, head: str, every: Sequence[
         UnknownAddressError: The line has not visited it.
     """
     story = Story(saver.tree, known_line(saver, head, every))
-    exact = (each for each in story.steps if each.visit.step == wanted.at)
-    if (agent_step := next(exact, None) or wanted.chosen(story.steps)) is None:
-        raise unknown(saver.thread_id, wanted, story.steps)
+    exact = (each for each in story.steps if each.visit.step == query.at)
+    if (agent_step := next(exact, None) or query.chosen(story.steps)) is None:
+        raise unknown(saver.thread_id, query, story.steps)
     return FoundVisit(agent_step, story, story)
 
 
 def _gathered(at: str, chosen: AgentStep, story: Story) -> FoundActivation:
     """Return an activation with all its steps."""
-    way, depth = places_to(chosen.place), at.count("/")
-    place = way[depth] if depth < len(way) else chosen.place
+    places, depth = places_to(chosen.place), at.count("/")
+    place = places[depth] if depth < len(places) else chosen.place
     is_composite = place.kind.encloses or place.kind.is_parallel
-    turn, wanted = chosen.visit.turn, without_keys(at)
+    turn, base = chosen.visit.turn, without_keys(at)
     here = {key: each for key, each in story.activations.items() if key.turn == turn}
     if is_composite:
-        inside = [e for key, e in here.items() if is_at_or_in(without_keys(key.address), wanted)]
+        inside = [e for key, e in here.items() if is_at_or_in(without_keys(key.address), base)]
         every = [agent_step for each in inside for agent_step in each.agent_steps]
         entries = sorted((e for each in inside for e in each.entries), key=number_of)
         every.sort(key=lambda agent_step: agent_step.order)
         return FoundActivation(at, place, every, story, entries, True)
-    several = [e for key, e in here.items() if without_keys(key.address) == wanted and e.agent_steps]
+    several = [e for key, e in here.items() if without_keys(key.address) == base and e.agent_steps]
     step = chosen.visit.step
     has_it = (e for e in several if any(agent_step.visit.step == step for agent_step in e.agent_steps))
     one = next(has_it, several[-1])
@@ -217,9 +217,9 @@ def became(found: FoundActivation) -> tuple[State, str | None]:
     state = next((each for each in ACTIVATION_STATUS if each in states), State.DONE)
     if state is not State.FAILED:
         return state, None
-    told = [e.data for e in found.entries if isinstance(e, Note) and e.kind == "error"]
+    errors = [e.data for e in found.entries if isinstance(e, Note) and e.kind == "error"]
     saved = [each.error for each in outcomes if each.state is state]
-    return state, next(filter(None, [*told[::-1], *saved[::-1]]), None)
+    return state, next(filter(None, [*errors[::-1], *saved[::-1]]), None)
 
 
 async def attempts_of(saver: ThreadSaver, found: FoundActivation, state: State) -> list[Attempt]:

@@ -119,8 +119,8 @@ async def activation(
     if turn is not None and is_step(address_or_step):
         raise AgentGraphError(f"a step is in one turn: leave turn={shown(turn)} out")
     await read_thread(saver)
-    wanted = VisitQuery(saver.tree, address_or_step, turn)
-    found, chosen = await find_activation(saver, wanted, line)
+    query = VisitQuery(saver.tree, address_or_step, turn)
+    found, chosen = await find_activation(saver, query, line)
     entries = found.entries
     found.story.is_running = await saver.is_running() and await _has_head(saver, found)
     state, error = became(found)
@@ -155,8 +155,8 @@ async def _saw(
     if found.is_composite and not found.place.kind.is_flattened:
         return [], []
     asked = [e for e in found.agent_steps if e.visit.node == found.place.node]
-    wanted = [e for e in asked if e.visit.step == chosen.visit.step]
-    agent_step = next(iter([*wanted, *asked, *found.agent_steps]))
+    in_step = [e for e in asked if e.visit.step == chosen.visit.step]
+    agent_step = next(iter([*in_step, *asked, *found.agent_steps]))
     seen = seen_messages(await views.at(agent_step), agent_step)
     return seen.messages, seen.remarks
 

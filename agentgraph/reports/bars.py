@@ -80,12 +80,12 @@ def depths(bars: Mapping[str, Bar]) -> dict[str, int]:
     """Return how many bars are around each, by their ids."""
     known: dict[str, int] = {}
     for bar_id, bar in bars.items():
-        way = [bar_id]
+        chain = [bar_id]
         while bar.inside is not None and bar.inside in bars and bar.inside not in known:
             bar = bars[bar.inside]
-            way.append(bar.id)
+            chain.append(bar.id)
         first = known[bar.inside] + 1 if bar.inside in known else 0
-        known |= {each: first + number for number, each in enumerate(reversed(way))}
+        known |= {each: first + number for number, each in enumerate(reversed(chain))}
     return known
 
 

@@ -19,13 +19,17 @@ def order_in_tree(tree: Tree, events: Sequence[AgentEvent]) -> tuple[int, ...]:
 
     Messages that were discarded are left out.
     """
-    void = {name for each in events if each.action for name in each.action.discarded}
+    discarded = {name for each in events if each.action for name in each.action.discarded}
     said = [
         each
         for each in events
         if each.message is not None
         and not is_steered(each.message)
-        and not (void and (each.id in void or each.step in void) and _is_discarded(each, events))
+        and not (
+            discarded
+            and (each.id in discarded or each.step in discarded)
+            and _is_discarded(each, events)
+        )
     ]
     if any(tree.lanes(place) for place in tree.places):
         begun: dict[str, int] = {}

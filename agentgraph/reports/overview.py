@@ -301,10 +301,10 @@ async def _query(saver: ThreadSaver, ask: Callable[..., T], *arguments: object) 
         return await asyncio.to_thread(asked)
 
     try:
-        told: T = await Call(asked, aasked)
+        result: T = await Call(asked, aasked)
     except Exception as error:
         raise saver_error(error, saver.saver, saver.thread_id) from error
-    return told
+    return result
 
 
 class ThreadIds(NamedTuple):

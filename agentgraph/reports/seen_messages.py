@@ -104,9 +104,9 @@ def _with_steered(view: View, agent_step: AgentStep) -> View:
         return view
     written = (each.get("messages") for each in agent_step.saved.writes.values() if "position" in each)
     messages = next(written, None) or ()
-    heard = [each for each in messages if isinstance(each, BaseMessage) and is_steered(each)]
+    steered = [each for each in messages if isinstance(each, BaseMessage) and is_steered(each)]
     view = copy(view)
-    view.receive(heard)
+    view.receive(steered)
     return view
 
 

@@ -179,8 +179,8 @@ def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
         first = next((each for each in ancestors(head, by_id) if each.parent_id in own), None)
         if first is None:  # where it parts from the present one was deleted
             continue
-        beside = own[first.parent_id]
-        notes = [note for each in (beside, first) for note in each.notes if note.kind == REWOUND]
+        sibling = own[first.parent_id]
+        notes = [note for each in (sibling, first) for note in each.notes if note.kind == REWOUND]
         at = cast(Rewound, notes[0].data)["at"] if notes else address_at(tree, first) or ""
         turn = first.clock[0]
         lines.append(Line(head, False, at, turn, by_id[head].time))

@@ -113,27 +113,27 @@ class VisitQuery:
         return self.turn in (None, agent_step.visit.turn)
 
 
-async def find(saver: ThreadSaver, wanted: VisitQuery) -> FoundVisit:
+async def find(saver: ThreadSaver, query: VisitQuery) -> FoundVisit:
     """Return where to go back to.
 
     Raises:
         UnknownAddressError: The thread has not visited it.
     """
-    stretch = await stretch_of(saver, wanted)
+    stretch = await stretch_of(saver, query)
     present = await present_story(saver, stretch.roots if stretch.since else None)
-    agent_step = wanted.chosen(present.steps)
+    agent_step = query.chosen(present.steps)
     if agent_step is None and stretch.since:
         present = await present_story(saver)
-        agent_step = wanted.chosen(present.steps)
+        agent_step = query.chosen(present.steps)
     if agent_step is not None and not (
-        wanted.is_step and _is_of_edited(wanted.at, agent_step, present.every)
+        query.is_step and _is_of_edited(query.at, agent_step, present.every)
     ):
         return FoundVisit(agent_step, present, present)
-    if wanted.is_step:
-        story = Story(saver.tree, older_line(wanted.at, await saver.checkpoints()))
-        if (agent_step := wanted.chosen(story.steps)) is not None:
+    if query.is_step:
+        story = Story(saver.tree, older_line(query.at, await saver.checkpoints()))
+        if (agent_step := query.chosen(story.steps)) is not None:
             return FoundVisit(agent_step, present, story)
-    raise unknown(saver.thread_id, wanted, present.steps)
+    raise unknown(saver.thread_id, query, present.steps)
 
 
 class Stretch(NamedTuple):
@@ -150,14 +150,14 @@ class Stretch(NamedTuple):
     roots: RootLine
 
 
-async def stretch_of(saver: ThreadSaver, wanted: VisitQuery) -> Stretch:
+async def stretch_of(saver: ThreadSaver, query: VisitQuery) -> Stretch:
     """Return where on the present line a visit may be; what is older is not read."""
     touched: list[str] = []
 
     def is_past(saved: Saved) -> bool:
-        if wanted.may_have(saved):
+        if query.may_have(saved):
             touched.append(saved.id)
-            return wanted.is_step
+            return query.is_step
         return bool(touched)
 
     roots = await root_line(saver, is_past)
@@ -192,16 +192,14 @@ def _is_of_edited(step: str, agent_step: AgentStep, every: Iterable[Saved]) -> b
     return has_edits and all(order is None or order.step != step for order in orders)
 
 
-def unknown(
-    thread_id: str, wanted: VisitQuery, agent_steps: Sequence[AgentStep]
-) -> UnknownAddressError:
+def unknown(thread_id: str, query: VisitQuery, agent_steps: Sequence[AgentStep]) -> UnknownAddressError:
     """Return the error for what was not visited; it names the nearest address that was."""
     visited = dict.fromkeys(each.visit.address for each in agent_steps)
-    near = next(iter(get_close_matches(wanted.at, visited, 1, cutoff=0)), None)
-    nearest = f"the nearest that it has is {shown(near)}; " if near and near != wanted.at else ""
-    then = "" if wanted.turn is None else f" in turn {shown(wanted.turn)}"
+    near = next(iter(get_close_matches(query.at, visited, 1, cutoff=0)), None)
+    nearest = f"the nearest that it has is {shown(near)}; " if near and near != query.at else ""
+    then = "" if query.turn is None else f" in turn {shown(query.turn)}"
     return UnknownAddressError(
-        f"thread {shown(thread_id)} has not visited {shown(wanted.at)}{then}; {nearest}visits() lists "
+        f"thread {shown(thread_id)} has not visited {shown(query.at)}{then}; {nearest}visits() lists "
         "all",
         thread_id,
     )

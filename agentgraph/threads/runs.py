@@ -257,9 +257,9 @@ class Execution:
 
     async def _save_discarded(self) -> None:
         """Save what was told to be void, for followers that were cut off before they learned of it."""
-        voids, self._discarded = self._discarded, []
-        if voids and (saved := await self._thread.written()) is not None:
-            await save_notes(self._thread, saved, [*map(discarded_note, voids)])
+        discards, self._discarded = self._discarded, []
+        if discards and (saved := await self._thread.written()) is not None:
+            await save_notes(self._thread, saved, [*map(discarded_note, discards)])
 
     def _failed(self, error: BaseException, translator: Translator) -> RunGenerator:
         """Yield and save how the run failed.

@@ -139,11 +139,11 @@ def root_address(tree: Tree) -> str:
 
 def places_to(place: Place | None) -> list[Place]:
     """Return the enclosing places of a place and itself, outermost first: the parts of its address."""
-    way = []
+    places = []
     while place is not None:
-        way.append(place)
+        places.append(place)
         place = place.parent
-    return way[::-1]
+    return places[::-1]
 
 
 def keeper_node(place: Place, name: str) -> str:
@@ -324,21 +324,21 @@ def _own_counter(place: Place, number: int | None) -> Cursor | None:
 
 def _targets_to(place: Place, count: Count) -> list[Place]:
     """Return the targets on the way from the chat agent of a counter to a place, itself included."""
-    way = places_to(place)
-    inside = list(takewhile(lambda step: step.is_target, way[way.index(count.place) + 1 :]))
+    places = places_to(place)
+    inside = list(takewhile(lambda step: step.is_target, places[places.index(count.place) + 1 :]))
     own = next((i for i, step in enumerate(inside) if step.counts_transfers), len(inside))
     return inside[: own + 1]
 
 
 def _with_last(place: Place, count: Count, chain: tuple[None, ...]) -> tuple[str | None, ...] | None:
     """Return transfers of an address, the last one named; None if they cannot end at the place."""
-    way = _targets_to(place, count)
+    places = _targets_to(place, count)
     first = count.place
-    if not way:  # it is where the transfers begin, or is called there; two may lead back
+    if not places:  # it is where the transfers begin, or is called there; two may lead back
         if not chain:
             return ()
         return (*chain[:-1], first.name) if len(chain) > 1 and not first.kind.is_swarm else None
-    return (*chain[:-1], way[-1].name) if len(chain) >= len(way) else None
+    return (*chain[:-1], places[-1].name) if len(chain) >= len(places) else None
 
 
 def _begin_alike(cursor: Cursor, other: Cursor, counters: int) -> bool:

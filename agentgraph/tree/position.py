@@ -148,8 +148,8 @@ def advance(
     was transferred to, and ends without a transfer, ends the chat agent at which the transfers began
     too, unless it returns.
     """
-    for way in _routes_outwards(tree, place, signal):
-        if (following := _taken(tree, way, cursor, callbacks)) is not None:
+    for route in _routes_outwards(tree, place, signal):
+        if (following := _taken(tree, route, cursor, callbacks)) is not None:
             return following
     raise AssertionError("the last way outwards is always taken")
 
@@ -175,26 +175,26 @@ def plain_routes(tree: Tree, place: Place) -> tuple[PlainRoute, ...] | None:
 
     None if a function may be asked, or the stop returns to the agent that transferred to it.
     """
-    ways: list[PlainRoute] = []
-    for way in _routes_outwards(tree, place, None):
-        if way.asks or way.kind == "return":
+    routes: list[PlainRoute] = []
+    for route in _routes_outwards(tree, place, None):
+        if route.asks or route.kind == "return":
             return None
-        if way.to is None:
-            ways.append(PlainRoute(None, len(counts_around(way.at)), ()))
+        if route.to is None:
+            routes.append(PlainRoute(None, len(counts_around(route.at)), ()))
             continue
-        first = start(tree, way.to)
-        if way.kind == "round":
-            most = _loop(way.at).max_iterations
+        first = start(tree, route.to)
+        if route.kind == "round":
+            most = _loop(route.at).max_iterations
             rounds = inf if most is None else most
-            ways.append(PlainRoute(first.place, len(way.at.counts_inside), first.cursor, rounds))
+            routes.append(PlainRoute(first.place, len(route.at.counts_inside), first.cursor, rounds))
         else:
-            ways.append(PlainRoute(first.place, len(counts_around(way.to)), first.cursor))
-    return tuple(ways)
+            routes.append(PlainRoute(first.place, len(counts_around(route.to)), first.cursor))
+    return tuple(routes)
 
 
-def advance_plainly(ways: tuple[PlainRoute, ...], cursor: Cursor) -> tuple[Place | None, Cursor]:
+def advance_plainly(routes: tuple[PlainRoute, ...], cursor: Cursor) -> tuple[Place | None, Cursor]:
     """Return the next stop and its cursor, as `advance` does without a signal."""
-    for to, kept, begun, rounds in ways:
+    for to, kept, begun, rounds in routes:
         if not rounds:
             return to, (*cursor[:kept], *begun)
         if (iteration := cursor[kept - 1] + 1) < rounds:
@@ -232,20 +232,20 @@ def _routes_outwards(tree: Tree, place: Place, signal: Signal | None) -> Iterato
         place = parent
 
 
-def _taken(tree: Tree, way: _Route, cursor: Cursor, callbacks: Callbacks) -> Next | None:
+def _taken(tree: Tree, route: _Route, cursor: Cursor, callbacks: Callbacks) -> Next | None:
     """Return what runs next by a way; None if a check or a loop refuses it."""
-    at, to = way.at, way.to
+    at, to = route.at, route.to
     if to is None:
-        return Next(None, cursor[: len(counts_around(at))], way.signal)
-    cursor = cursor[: len(at.counts_inside if way.kind == "round" else at.counts)]
-    match way.kind:
+        return Next(None, cursor[: len(counts_around(at))], route.signal)
+    cursor = cursor[: len(at.counts_inside if route.kind == "round" else at.counts)]
+    match route.kind:
         case "again":
             return _next_attempt(tree, at, cursor) if callbacks.repeats(at, cursor) else None
         case "round":
             goes = _repeats(at, cursor, callbacks)
             return start(tree, to, (*cursor[:-1], cursor[-1] + 1)) if goes else None
         case "return":
-            return transfer_at(tree, at, cursor, to, "/".join(way.back))
+            return transfer_at(tree, at, cursor, to, "/".join(route.back))
     return start(tree, to, cursor[: len(counts_around(to))])
 
 
@@ -305,13 +305,13 @@ def next_nodes(
         place: A stop.
         capabilities: What the place does when it ends; by default all that it may do.
     """
-    ways = _all_next(tree, place, capabilities or capabilities_at(tree, place))
-    return tuple(dict.fromkeys(way.place for way in ways))
+    routes = _all_next(tree, place, capabilities or capabilities_at(tree, place))
+    return tuple(dict.fromkeys(route.place for route in routes))
 
 
 def asks_functions(tree: Tree, place: Place, capabilities: Capabilities) -> bool:
     """Return whether an `until` or a check may be called when a stop ends."""
-    return any(way.asks for way in _routes(tree, place, capabilities))
+    return any(route.asks for route in _routes(tree, place, capabilities))
 
 
 def capabilities_at(tree: Tree, place: Place) -> Capabilities:
@@ -383,21 +383,21 @@ def _outcomes(tree: Tree, lane: Place) -> set[Signal | None]:
     seen, queue = {first}, [first]
     while queue:
         place = queue.pop()
-        for way in _all_next(tree, place, capabilities_at(tree, place)):
-            if way.place is None:
-                signals.add(way.signal)
-            elif way.place not in seen:
-                seen.add(way.place)
-                queue.append(way.place)
+        for route in _all_next(tree, place, capabilities_at(tree, place)):
+            if route.place is None:
+                signals.add(route.signal)
+            elif route.place not in seen:
+                seen.add(route.place)
+                queue.append(route.place)
     return signals
 
 
 def _all_next(tree: Tree, place: Place, capabilities: Capabilities) -> Iterator[Next]:
     """Yield all that can run after a stop, without cursors."""
-    for way in _routes(tree, place, capabilities):
-        to = way.to if way.to is None or way.kind == "return" else _first(tree, way.to)
-        if way.kind != "again" or way.at.repeats:  # some checks only fail, and never send back
-            yield Next(to, (), way.signal)
+    for route in _routes(tree, place, capabilities):
+        to = route.to if route.to is None or route.kind == "return" else _first(tree, route.to)
+        if route.kind != "again" or route.at.repeats:  # some checks only fail, and never send back
+            yield Next(to, (), route.signal)
     for chosen in _choices(tree, place):
         yield Next(_first(tree, chosen), ())
     if capabilities.transfer:

@@ -84,7 +84,7 @@ class CallRunner:
 
     def reads_state(self, calls: Sequence[RunningCall]) -> bool:
         """Return whether a tool or middleware reads the agent's state in one of several calls."""
-        return self._built.wraps_tools or any(each.wanted in self._see_state for each in calls)
+        return self._built.wraps_tools or any(each.tool_name in self._see_state for each in calls)
 
     async def talk(self, running: RunningCall) -> TaskResult:
         """Run a call, and return its result."""

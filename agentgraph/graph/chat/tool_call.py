@@ -70,7 +70,7 @@ class RunningCall:
         built: The agent that calls.
         activation: Its activation.
         opened: The call.
-        wanted: The name of the tool to run, which differs from the call's if a person edited that.
+        tool_name: The name of the tool to run, which differs from the call's if a person edited that.
         emitter: Emits its events. If it is the only call, and runs in the node itself, the node's.
         is_concurrent: Whether other calls of the message may say something.
         tool: The name of the tool that ran; middleware may have replaced it.
@@ -92,7 +92,7 @@ class RunningCall:
         built: BuiltAgent,
         activation: Activation,
         opened: OpenCall,
-        wanted: str,
+        tool_name: str,
         emitter: Emitter,
         control: Stop,
         step: Callable[[], Step],
@@ -100,7 +100,7 @@ class RunningCall:
         is_concurrent: bool,
     ) -> None:
         self.built, self.activation, self.opened = built, activation, opened
-        self.wanted, self.tool, self.emitter = wanted, str(opened.call["name"]), emitter
+        self.tool_name, self.tool, self.emitter = tool_name, str(opened.call["name"]), emitter
         self.control, self.step, self.is_concurrent = control, step, is_concurrent
         self.is_ignored = False
         self.seen = activation.view.seen

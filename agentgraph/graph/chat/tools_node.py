@@ -78,14 +78,21 @@ class ToolsNode(ChatNode):
         last_transfer: RunningCall | None = None
         every, emitter, is_alone = open_calls(activation.view), activation.output.emitter, False
         for opened in every:
-            wanted = str(edited.get(str(opened.call["id"]), opened.call)["name"])
-            is_alone = len(every) == 1 and wanted not in self.runner.agents
+            tool_name = str(edited.get(str(opened.call["id"]), opened.call)["name"])
+            is_alone = len(every) == 1 and tool_name not in self.runner.agents
             if built.wraps_tools or not is_alone:
                 emitter = activation.output.new_emitter(is_concurrent=True)
             running = RunningCall(
-                built, activation, opened, wanted, emitter, control, step, is_concurrent=len(every) > 1
+                built,
+                activation,
+                opened,
+                tool_name,
+                emitter,
+                control,
+                step,
+                is_concurrent=len(every) > 1,
             )
-            if wanted in self.runner.handing_over and opened.error is None:
+            if tool_name in self.runner.handing_over and opened.error is None:
                 if last_transfer is not None:
                     last_transfer.is_ignored = True
                 last_transfer = running
@@ -103,7 +110,7 @@ class ToolsNode(ChatNode):
             if last and not self.agent.parallel_tools:
                 before, future = last.pop()
                 self._continue(running, before, future.result())
-            tasks = self.tasks.get(running.wanted, self.tasks[""])
+            tasks = self.tasks.get(running.tool_name, self.tasks[""])
             future = call(tasks[mode], running)
             last[:] = [(running, future)]
             return future

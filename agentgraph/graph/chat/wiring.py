@@ -62,13 +62,15 @@ def _through(last: str | None, node: LaneNode) -> LaneNode:
 
 def _hook_node(node: HookNode) -> LaneNode:
     """Return the node of a hook, with the ways on that LangChain draws."""
-    place, ways = node.node_context.place, node.built.flat.successors(node.hook)
+    place, successors = node.node_context.place, node.built.flat.successors(node.hook)
     named = {"model": [place.node], "tools": [place.nodes.tools], END: []}
-    others = [name for way in ways for name in named.get(way, [place.nodes.hook(way)])]
+    others = [
+        name for successor in successors for name in named.get(successor, [place.nodes.hook(successor)])
+    ]
     is_last = node.hook.endswith(".after_agent")
     ends_by = place.kind.capabilities(place.agent) if is_last else Capabilities()
-    is_free = len(ways) > 1 or END in ways or node.hook.endswith(".after_model")
-    return LaneNode(node, ends_by if END in ways else None, others, is_free)
+    is_free = len(successors) > 1 or END in successors or node.hook.endswith(".after_model")
+    return LaneNode(node, ends_by if END in successors else None, others, is_free)
 
 
 def transformers(tree: Tree, others: Iterable[object]) -> list[object]:

@@ -61,11 +61,11 @@ class FlatGraph:
     def successors(self, name: str) -> list[str]:
         """Return the nodes that can follow a node as far as its edges say; `END` for the end."""
         builder = self._builder
-        ways = [end for start, end in builder.edges if start == name]
+        ends = [end for start, end in builder.edges if start == name]
         for branch in builder.branches.get(name, {}).values():
-            ways += (branch.ends or {each: each for each in [*builder.nodes, END]}).values()
-        ways += (name in builder.nodes and builder.nodes[name].ends) or ()
-        return [*dict.fromkeys(ways or [END])]
+            ends += (branch.ends or {each: each for each in [*builder.nodes, END]}).values()
+        ends += (name in builder.nodes and builder.nodes[name].ends) or ()
+        return [*dict.fromkeys(ends or [END])]
 
     def route(
         self, name: str, state: Callable[[], Mapping[str, object]], config: RunnableConfig

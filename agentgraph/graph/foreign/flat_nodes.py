@@ -262,11 +262,11 @@ def flat_node(node_context: NodeContext) -> LaneNode:
     place = node_context.place
     is_inner = place.kind.is_inner
     node = InnerGraphNode(node_context) if is_inner else EntryNode(node_context)
-    ways, has_output = node.graph.successors(node.inner), not node.emits_messages
-    others = [node.places[way].node for way in ways if way in node.places]
-    if is_inner and has_output and END in ways:
+    successors, has_output = node.graph.successors(node.inner), not node.emits_messages
+    others = [node.places[successor].node for successor in successors if successor in node.places]
+    if is_inner and has_output and END in successors:
         others.append(place.home.node)
-    may_end = not is_inner if has_output else END in ways
+    may_end = not is_inner if has_output else END in successors
     return LaneNode(
         node,
         place.kind.capabilities(place.agent) if may_end else None,

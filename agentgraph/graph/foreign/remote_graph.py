@@ -67,9 +67,9 @@ def remote_thread(thread_id: str, tree: Tree, place: Place, namespace: str) -> s
     """
     if _is_uuid(thread_id) and place == _first(tree):
         return thread_id
-    way = places_to(place)
-    is_called = any(each.is_called for each in way)
-    at = namespace if is_called else "/".join(each.segment for each in way)
+    places = places_to(place)
+    is_called = any(each.is_called for each in places)
+    at = namespace if is_called else "/".join(each.segment for each in places)
     return str(uuid5(NAMESPACE_URL, f"{thread_id}\n{at}"))
 
 
@@ -161,9 +161,9 @@ class RemoteRun:
 
     def _pass_context_on(self) -> None:
         """Send the fields of the context that the remote graph's own context has."""
-        wanted = (_SCHEMAS.get(self._graph) or {}).get("context_schema") or {}
+        schema = (_SCHEMAS.get(self._graph) or {}).get("context_schema") or {}
         context = to_jsonable_python(self._runtime.context, fallback=lambda _: None)
-        for name in wanted.get("properties", ()) if isinstance(context, dict) else ():
+        for name in schema.get("properties", ()) if isinstance(context, dict) else ():
             if name in context and name != "thread_id":
                 self._config["configurable"][name] = context[name]
 

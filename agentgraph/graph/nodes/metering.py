@@ -34,7 +34,7 @@ from agentgraph.graph.sync_async import Call
 
 T = TypeVar("T")
 
-_A_MOMENT = 0.001
+_TOLERANCE = 0.001
 """In seconds: a timer may be early by less."""
 
 
@@ -164,7 +164,7 @@ class Meter:
         if seconds is None:
             return await work(*arguments)
         try:
-            with stopped_after(max(seconds, 0) + _A_MOMENT):
+            with stopped_after(max(seconds, 0) + _TOLERANCE):
                 return await work(*arguments)
         except TimeoutError as error:
             if not isinstance(error.__cause__, asyncio.CancelledError):

@@ -39,15 +39,15 @@ class SwitchNode(TalkNode):
 
     def _lead(self, activation: Activation, key: object) -> None:
         """Emit which case a key has, and go there."""
-        way = self._chosen(activation, key)
-        match way:
+        target = self._chosen(activation, key)
+        match target:
             case Place():
-                activation.output.emit_note("chosen", way.name)
-                activation.enter(way)
+                activation.output.emit_note("chosen", target.name)
+                activation.enter(target)
             case Skip():
                 activation.output.emit_note("chosen", "skip")
             case BreakLoop() | Exit():
-                signal: Signal = "exit" if way == Exit() else "break_loop"
+                signal: Signal = "exit" if target == Exit() else "break_loop"
                 activation.output.emit_note("chosen", signal)
                 activation.signal(signal, is_emitted=True)
 
@@ -58,17 +58,17 @@ class SwitchNode(TalkNode):
             InvalidOutputError: There is no such case.
         """
         try:
-            way = self._targets.get(key, self._otherwise)
+            target = self._targets.get(key, self._otherwise)
         except TypeError:  # it cannot be a key
-            way = self._otherwise
-        if way is None:
+            target = self._otherwise
+        if target is None:
             of_value = isinstance(self.agent.choose, str)
             gave = f"the value {shown(self.agent.choose)} is" if of_value else "choose returned"
             raise InvalidOutputError(
                 f"{activation.address}: {gave} {shown(key)}, for which there is no case; there are: "
                 f"{', '.join(map(shown, self._targets))}; add one, or otherwise="
             )
-        return way
+        return target
 
     def _target(self, case: Case) -> Target:
         """Return where a case leads."""

@@ -109,7 +109,7 @@ def _live_events(
         for event in (yield from awaiting(_so_far(saver, run.feed, after))):
             after = event.cursor
             yield event
-        void: set[str] = set()
+        discarded: set[str] = set()
         base = ""
         while (item := (yield Call(subscription.get, subscription.aget))) is not None:
             if isinstance(item, Nothing):
@@ -118,11 +118,11 @@ def _live_events(
             event = item
             cursor = event.cursor or ""
             if cursor <= (after or ""):
-                if event.partial or not base or void.isdisjoint((event.id, event.step)):
+                if event.partial or not base or discarded.isdisjoint((event.id, event.step)):
                     continue  # the reader has it
                 event = replace(event, cursor=cursor_of(number_in(base), number_in(cursor)))
             elif event.action is not None and event.action.discarded:
-                void, base = {*event.action.discarded}, cursor
+                discarded, base = {*event.action.discarded}, cursor
             after = event.cursor
             yield event
     finally:

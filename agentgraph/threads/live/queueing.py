@@ -86,14 +86,14 @@ def begin_run(
     _check(while_running)
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.run(begin, thread_id, how)
-    wanted = _QueuedTurn(engine, begin, thread_id, how)
+    queued_turn = _QueuedTurn(engine, begin, thread_id, how)
     if while_running == "steer" or not engine.read(has_waiting_turn, thread_id):
         try:
             return engine.run(begin, thread_id, how)
         except ThreadBusyError:
             pass
     goes = _sent if while_running == "steer" else _enqueued
-    return Follow(thread_id, engine.read(goes, thread_id, wanted))
+    return Follow(thread_id, engine.read(goes, thread_id, queued_turn))
 
 
 def abegin_run(
@@ -103,7 +103,7 @@ def abegin_run(
     _check(while_running)
     if while_running == "refuse" or not isinstance(begin, NewTurn):
         return engine.arun(begin, thread_id, how)
-    wanted = _QueuedTurn(engine, begin, thread_id, how)
+    queued_turn = _QueuedTurn(engine, begin, thread_id, how)
 
     async def start() -> Driver | AsyncFollow:
         if while_running == "steer" or not await engine.aread(has_waiting_turn, thread_id):
@@ -112,7 +112,7 @@ def abegin_run(
             except ThreadBusyError:
                 pass
         goes = _sent if while_running == "steer" else _enqueued
-        return AsyncFollow(await engine.aread(goes, thread_id, wanted))
+        return AsyncFollow(await engine.aread(goes, thread_id, queued_turn))
 
     return AsyncRun(thread_id, start)
 
@@ -125,18 +125,20 @@ def _check(while_running: object) -> None:
         )
 
 
-async def _enqueued(saver: ThreadSaver, wanted: _QueuedTurn) -> Following:
+async def _enqueued(saver: ThreadSaver, queued_turn: _QueuedTurn) -> Following:
     """Save the input of a turn that has to wait, and return what yields its events."""
-    several = saver.saved_messages(named_messages(wanted.begin.messages))
-    saver.saved_values(wanted.begin.values)
+    several = saver.saved_messages(named_messages(queued_turn.begin.messages))
+    saver.saved_values(queued_turn.begin.values)
     request_id = new_id()
     lock = lock_of(saver, request_id)
     await Call(lock.acquire, lock.aacquire)
     request = await put_request(saver, "queue", messages=several, request_id=request_id)
-    return _queued(saver, request, lock, wanted)
+    return _queued(saver, request, lock, queued_turn)
 
 
-def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _QueuedTurn) -> Following:
+def _queued(
+    saver: ThreadSaver, request: Request, lock: ThreadLock, queued_turn: _QueuedTurn
+) -> Following:
     """Wait until nobody is before a request, then yield the events of its turn.
 
     Raises:
@@ -147,9 +149,9 @@ def _queued(saver: ThreadSaver, request: Request, lock: ThreadLock, wanted: _Que
         while True:
             is_busy = yield from awaiting(saver.is_running())
             if not is_busy and not (yield from awaiting(has_waiting_turn(saver, before=request.id))):
-                yield from awaiting(_check_ended(saver, drops=wanted.begin.drop_pending))
+                yield from awaiting(_check_ended(saver, drops=queued_turn.begin.drop_pending))
                 try:
-                    run: object = yield wanted.start(request.id)
+                    run: object = yield queued_turn.start(request.id)
                 except ThreadBusyError:
                     continue
                 yield Call(lock.release, lock.arelease)
@@ -182,20 +184,20 @@ async def _check_ended(saver: ThreadSaver, *, drops: bool) -> None:
         )
 
 
-async def _sent(saver: ThreadSaver, wanted: _QueuedTurn) -> Following:
+async def _sent(saver: ThreadSaver, queued_turn: _QueuedTurn) -> Following:
     """Send the input of a turn to the run on its thread, and return what yields what happens there.
 
     Raises:
         AgentGraphError: The turn has values, which a run under way does not take.
     """
-    if wanted.begin.values:
+    if queued_turn.begin.values:
         raise AgentGraphError(
             f"thread {shown(saver.thread_id)}: values= cannot be sent to a run under way; leave them "
             "out, or use while_running='queue'"
         )
     after = cursor_of(await last_number(saver))
-    request = await sent(saver, wanted.begin.messages)
-    return _steered(saver, after, request, wanted.start(request.id))
+    request = await sent(saver, queued_turn.begin.messages)
+    return _steered(saver, after, request, queued_turn.start(request.id))
 
 
 def _steered(saver: ThreadSaver, after: str, request: Request, begins: Call) -> Following:

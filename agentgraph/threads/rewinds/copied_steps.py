@@ -198,38 +198,38 @@ class CopiedStep:
                 last = parts_of(each)[-1].replace(task, new[task])
                 line.rename(each, joined(within, last))
 
-    def kept(self, way: Route | None) -> tuple[list[PendingWrite], list[str]]:
+    def kept(self, route: Route | None) -> tuple[list[PendingWrite], list[str]]:
         """Return the writes that are kept, and the namespaces of the lanes that are.
 
         Args:
-            way: The steps inside it on the way to the visit; None if all of it is kept.
+            route: The steps inside it on the way to the visit; None if all of it is kept.
         """
-        if way is None:
+        if route is None:
             return self._whole(), [each for names in self._lanes.values() for each in names]
         agent_step, placed = self._line.agent_step, [*self._line.placed.get(str(self._saved.id), ())]
-        if not way and agent_step.task is None:
+        if not route and agent_step.task is None:
             answered = [each for one in self._line.answers for each in self._answered(one)]
             return [*self._before(dict(self._line.edits), placed), *answered], []
-        target = self._target(way)
+        target = self._target(route)
         kept = kept_siblings(self._place, target, self._line.siblings, self._called.values())
-        began = self._line.lanes[way[0].namespace][0].first_time if way else inf
+        began = self._line.lanes[route[0].namespace][0].first_time if route else inf
         lanes = [each for task in kept for each in self._lanes.get(task, ())]
         within = recast_checkpoint_ns(self._within)
         for each in kept.values():
             if each.result and each.id not in self._lanes and each.name != target.name:
                 self._line.bounds[joined(within, each.name)] = None
-        on_the_way = self._past_attempts(target, way[0].namespace) if way else []
-        come = way[0].first_time if way else 0.0
+        on_route = self._past_attempts(target, route[0].namespace) if route else []
+        come = route[0].first_time if route else 0.0
         self._line.stays.append(self._stays([*kept.values()], began, target, come))
-        if agent_step.task is not None and not way and self._line.edits:
+        if agent_step.task is not None and not route and self._line.edits:
             self._line.copies.append(self._entry(target))
         writes = [
             self._on_new_line(task, channel, value)
             for task, channel, value in self._saved.pending_writes or ()
-            if self._keeps_write(task, channel, value, kept.keys(), {*lanes, *on_the_way[:-1]}, target)
+            if self._keeps_write(task, channel, value, kept.keys(), {*lanes, *on_route[:-1]}, target)
         ]
         writes += [*self._answered_before(target, began), *self._asked_by(kept)]
-        return [*self._before({}, placed), *writes], [*lanes, *on_the_way]
+        return [*self._before({}, placed), *writes], [*lanes, *on_route]
 
     def _before(
         self, edits: Mapping[str, Any], placed: Sequence[BaseMessage]
@@ -239,9 +239,9 @@ class CopiedStep:
         if placed or "messages" in edits:
             yield NO_TASK, "messages", [*placed]
 
-    def needed(self, way: Route) -> Iterator[Called]:
+    def needed(self, route: Route) -> Iterator[Called]:
         """Yield the tasks that ended before the visit began, as it depends on them."""
-        target = self._target(way)
+        target = self._target(route)
         for each in kept_siblings(self._place, target, "rerun", self._called.values()).values():
             if "messages" in each.result:
                 yield each
@@ -369,10 +369,10 @@ class CopiedStep:
 
         return stays
 
-    def _target(self, way: Route) -> Called:
+    def _target(self, route: Route) -> Called:
         """Return the task in which the visit is."""
-        if way:
-            return self._called[task_in(parts_of(way[0].namespace)[len(parts_of(self._within))])]
+        if route:
+            return self._called[task_in(parts_of(route[0].namespace)[len(parts_of(self._within))])]
         agent_step = self._line.agent_step
         if agent_step.task:
             return self._called[agent_step.task]

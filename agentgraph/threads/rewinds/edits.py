@@ -89,42 +89,42 @@ async def edits_of(
     Raises:
         AgentGraphError: One can neither be added nor take the place of another.
     """
-    way = line.route()
-    placed = {str(saved.id): _placed_at(saved) for saved in way}
+    route = line.route()
+    placed = {str(saved.id): _placed_at(saved) for saved in route}
     if not any(each.id for each in given):
         new = [with_id(each, str(uuid4())) for each in given if _check_new(saver, each)]
         return Edits(new, _lists(placed))
-    there: dict[str, _Present] = {}
-    for saved, *rest in (way[i:] for i in range(len(way))):
+    present: dict[str, _Present] = {}
+    for saved, *rest in (route[i:] for i in range(len(route))):
         own_id = str(saved.id)
         state = await saver.state(saved.namespace, own_id)
-        there |= {str(m.id): _Present(m, saved, own_id) for m in state.values.get("messages", [])}
-        there |= {key: _Present(m, saved, own_id) for key, m in placed[own_id].items()}
-        there |= {str(m.id): _Present(m, saved, task) for task, m in _needed(line, saved, rest)}
+        present |= {str(m.id): _Present(m, saved, own_id) for m in state.values.get("messages", [])}
+        present |= {key: _Present(m, saved, own_id) for key, m in placed[own_id].items()}
+        present |= {str(m.id): _Present(m, saved, task) for task, m in _needed(line, saved, rest)}
     added: list[BaseMessage] = []
-    void: list[str] = []
+    discarded: list[str] = []
     entries = (
         entry for saved in [*target.present.every, *target.story.every] for entry in entries_at(saved)
     )
     number = max([last, now(), *map(number_of, entries)])
     for message in given:
-        was = there.get(str(message.id)) if message.id else None
+        was = present.get(str(message.id)) if message.id else None
         if was is None:
             _check_not_later(saver, target, message)
             _check_new(saver, message)
             added.append(with_id(message, str(uuid4())))
         elif not _is_same(message, was.message):
             _check_like(saver, message, was.message)
-            _check_calls(saver, message, was.message, there.values())
+            _check_calls(saver, message, was.message, present.values())
             number += 2  # the number between is that of what makes the old one void
             began = line.new_id(str(was.saved.id))
             step = step_name(began, was.saved.next_node or "")
             edited = _in_place(message, was.message, number, step)
             placed.setdefault(was.where, {})[str(message.id)] = edited
-            void += [str(message.id)] if address_of(edited) is not None else []
+            discarded += [str(message.id)] if address_of(edited) is not None else []
     several = _lists(placed)
-    told = (each for messages in several.values() for each in messages if each.id in void)
-    return Edits(added, several, void, min(map(number_of, told), default=None))
+    emitted = (each for messages in several.values() for each in messages if each.id in discarded)
+    return Edits(added, several, discarded, min(map(number_of, emitted), default=None))
 
 
 def has_edits(every: Iterable[Saved]) -> bool:
@@ -139,11 +139,11 @@ def _placed_at(saved: Saved) -> dict[str, BaseMessage]:
     return {str(each.id): each for each in written} if isinstance(written, list) else {}
 
 
-def _needed(line: NewLine, saved: Saved, way: Sequence[Saved]) -> Iterator[tuple[str, BaseMessage]]:
+def _needed(line: NewLine, saved: Saved, route: Sequence[Saved]) -> Iterator[tuple[str, BaseMessage]]:
     """Yield the messages that tasks of a step have given on which the visit depends, with the task."""
     place = line.tree.by_node.get(saved.next_node or "")
-    if place is not None and (way or line.agent_step.task is not None):
-        for task in CopiedStep(line, saved, place).needed(way):
+    if place is not None and (route or line.agent_step.task is not None):
+        for task in CopiedStep(line, saved, place).needed(route):
             yield from ((task.id, each) for each in task.result["messages"])
 
 
@@ -182,10 +182,10 @@ def _check_like(saver: ThreadSaver, message: BaseMessage, was: BaseMessage) -> N
 
 
 def _check_calls(
-    saver: ThreadSaver, message: BaseMessage, was: BaseMessage, there: Iterable[_Present]
+    saver: ThreadSaver, message: BaseMessage, was: BaseMessage, present: Iterable[_Present]
 ) -> None:
     """Refuse a message that lacks a call whose result is there: providers refuse such a history."""
-    results = (each.message for each in there if isinstance(each.message, ToolMessage))
+    results = (each.message for each in present if isinstance(each.message, ToolMessage))
     answered = {each.tool_call_id for each in results}
     lost = {call_id(each) for each in calls_of(was)} & answered - {*map(call_id, calls_of(message))}
     if lost:

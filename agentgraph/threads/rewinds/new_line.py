@@ -64,9 +64,9 @@ class NewLine(Draft):
             placed: Messages that are written before steps on the way begin, by the ids of checkpoints.
         """
         self.edits, self.answers, self.placed = edits, answers, placed
-        way = self.route()
-        self.bounds[""] = str(way[0].checkpoint["id"])
-        self._copy(way[0], way[1:])
+        route = self.route()
+        self.bounds[""] = str(route[0].checkpoint["id"])
+        self._copy(route[0], route[1:])
         self.add_notes([each for each in self.root.notes if self._is_kept(each)])
 
     def add_notes(self, notes: Sequence[Note]) -> None:
@@ -83,32 +83,32 @@ class NewLine(Draft):
             return bool(self.stays)
         return note.kind not in (RECEIVED, REWOUND) and any(stays(note) for stays in self.stays)
 
-    def _copy(self, saved: Saved, way: Route | None) -> None:
+    def _copy(self, saved: Saved, route: Route | None) -> None:
         """Copy a checkpoint, and what is kept of the step after it.
 
         Args:
             saved: The checkpoint.
-            way: The steps inside that step on the way to the visit; None if all of it is kept.
+            route: The steps inside that step on the way to the visit; None if all of it is kept.
         """
         writes, lanes = [*(saved.pending_writes or ())], list[str]()
         place = self.tree.by_node.get(saved.next_node or "")
         if place is not None and START not in saved.checkpoint["channel_values"]:
-            writes, lanes = CopiedStep(self, saved, place).kept(way)
+            writes, lanes = CopiedStep(self, saved, place).kept(route)
         for lane in lanes:
-            self._copy_lane(lane, way if way and way[0].namespace == lane else None)
-        self._add(saved, writes, is_on_way=way is not None)
+            self._copy_lane(lane, route if route and route[0].namespace == lane else None)
+        self._add(saved, writes, is_on_route=route is not None)
 
-    def _copy_lane(self, namespace: str, way: Route | None) -> None:
+    def _copy_lane(self, namespace: str, route: Route | None) -> None:
         """Copy a lane: up to its step on the way to the visit, or whole."""
         line = self.lanes[namespace]
-        if way:
-            line = [each for each in line if each.id <= way[0].checkpoint["id"]]
-        begins_anew = bool(way) or self._runs_graph(line[-1])
-        bound = str(line[-1].checkpoint["id"]) if begins_anew else None
+        if route:
+            line = [each for each in line if each.id <= route[0].checkpoint["id"]]
+        restarts = bool(route) or self._runs_graph(line[-1])
+        bound = str(line[-1].checkpoint["id"]) if restarts else None
         self.bounds[recast_checkpoint_ns(namespace)] = bound
         for saved in line[:-1]:
             self._copy(saved, None)
-        self._copy(line[-1], way[1:] if way else None)
+        self._copy(line[-1], route[1:] if route else None)
 
     def _runs_graph(self, saved: Saved) -> bool:
         """Return whether the step after a checkpoint runs a graph and has not ended: it begins anew."""
@@ -120,13 +120,13 @@ class NewLine(Draft):
         """Return the ids of the checkpoints around one on the new line, by their namespaces."""
         return {self.new_name(ns): self.new_id(each) for ns, each in parents_of(saved).items()}
 
-    def _add(self, saved: Saved, writes: list[PendingWrite], *, is_on_way: bool) -> None:
+    def _add(self, saved: Saved, writes: list[PendingWrite], *, is_on_route: bool) -> None:
         own, name = self.new_id(saved.id), self.new_name(saved.namespace)
         parent = self.new_id(saved.parent_id)
         more: dict[str, object] = {"parents": self.parents_of(saved)}
         if self._has_new_ids:
             more |= {COPIED: saved.steps, **({} if name else {"source": "fork"})}
-        when = {"ts": now()} if is_on_way else {}
+        when = {"ts": now()} if is_on_route else {}
         thread_id = saved.config["configurable"]["thread_id"]
         self.copies.append(
             Saved(

@@ -367,7 +367,7 @@ async def _compared(saver: ThreadSaver, target: FoundVisit, line: NewLine) -> Se
     return [[each for each in several if not is_foreign(saver.tree, each)] for several in every]
 
 
-def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Replay, changed: Edits) -> Rewound:
+def _gone(was: Sequence[Entry], now: Sequence[Entry], replay: Replay, changed: Edits) -> Rewound:
     """Return what is gone, given the events of the line before and after, and what a resume voids.
 
     If more is gone than the last ones, or an event comes back before others, all from there on is
@@ -376,7 +376,7 @@ def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Replay, changed: Edi
     before, after = ([(each.id or "", number_of(each)) for each in line] for line in (was, now))
     stays, had = {*after}, {*before}
     left = [pair for pair in before if pair not in stays]
-    again = [number_of(each) for each in void.entries]
+    again = [number_of(each) for each in replay.entries]
     common, new = (
         [e for e in after if e in had],
         [number for e, number in after if (e, number) not in had],
@@ -390,7 +390,7 @@ def _gone(was: Sequence[Entry], now: Sequence[Entry], void: Replay, changed: Edi
         same = next((n for n, (one, other) in pairs if one != other), shorter)
         left = before[same:]
         again += [number for _, number in after[same:][:1]]
-    ids = dict.fromkeys([*void.discarded, *(each for each, _ in left), *changed.discarded])
+    ids = dict.fromkeys([*replay.discarded, *(each for each, _ in left), *changed.discarded])
     return Rewound(ids=[*ids], again=min(again, default=None), since="", at="", states=[])
 
 
