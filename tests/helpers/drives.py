@@ -116,14 +116,21 @@ THREAD: Any = {"configurable": {"thread_id": "t"}}
 
 
 class Session:
-    """A thread, used sync or async, in memory, a file or a database; each call has a new runner."""
+    """A thread, used sync or async, in memory, a file or a database.
+
+    In memory a tree has one runner; else each call has a new one, as in another process.
+    """
 
     def __init__(self, tree: ag.Agent, drive: Drive, path: Place | None = None) -> None:
         self.tree, self.drive, self.path, self.memory = tree, drive, path, InMemorySaver()
         self.id = "t"
+        self._in_memory: ag.Runner | None = None
 
     def runner(self, saver: Any) -> ag.Runner:
-        return ag.Runner(self.tree, checkpointer=saver)
+        made = self._in_memory
+        if self.path is not None or made is None or made.agent is not self.tree:
+            made = self._in_memory = ag.Runner(self.tree, checkpointer=saver)
+        return made
 
     def use(self, act: Callable[[ag.Runner], Any], aact: Callable[[ag.Runner], Any]) -> Any:
         """Return what `act` returns for a new runner; in an async session, what `aact` does."""
