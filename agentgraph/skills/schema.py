@@ -301,6 +301,12 @@ _HOLDING_AGENTS = (
 )
 
 
+class _Made(FileMapping):
+    """A mapping whose fields are given with their descriptions: no source has to be looked for them."""
+
+    model_config = ConfigDict(use_attribute_docstrings=False)
+
+
 def _part(title: str, builder: Builder, **more: Any) -> type[FileMapping]:
     """Return the model of what a builder builds: each parameter that a file can give is a field.
 
@@ -321,9 +327,7 @@ def _part(title: str, builder: Builder, **more: Any) -> type[FileMapping]:
     if holds_agents and "model" not in fields:
         about = "The model of all agents inside that have none."
         fields["model"] = (ModelName | None, Field(None, description=about))
-    made = create_model(
-        title, __base__=FileMapping, __module__=__name__, __doc__=_summary(builder), **fields
-    )
+    made = create_model(title, __base__=_Made, __module__=__name__, __doc__=_summary(builder), **fields)
     made.builder, made.asks = builder, tuple(asks)
     made.inner = tuple(
         name
