@@ -229,9 +229,10 @@ class StrictSerializer(JsonPlusSerializer):
         if code == EXT_DELTA_SNAPSHOT and _IN_LIST.get():
             return UnreadSnapshot.of(self, packed)
         try:
-            return self._object(code, self.loads_typed(("msgpack", packed)))
+            parts = ormsgpack.unpackb(packed, ext_hook=self._rebuilt, option=_UNPACKING)
+            return self._object(code, parts)
         except Exception as error:
-            _failure.error = self._class_error(code, packed) or error
+            _failure.error = self._class_error(code, packed) or _cause(error)
             raise
 
     def _class_error(self, code: int, packed: bytes) -> UnreadableError | None:

@@ -74,8 +74,8 @@ from agentgraph.journal.lines import (
     before_edits,
     lanes_since,
     newest_of_each,
-    parent_of,
     place_of,
+    root_line,
     save_notes,
 )
 from agentgraph.journal.replay import events_from
@@ -202,12 +202,9 @@ async def continuation(saver: ThreadSaver, graph_input: object) -> Continuation:
     return _continue_step(saver, graph_input, saved, rest)
 
 
-async def next_replay(saver: ThreadSaver) -> Replay:
-    """Return what a resume of a thread would discard and replay now."""
-    saved = await saver.checkpoint()
-    rest = None
-    if saved is not None and saved.position is not None:
-        rest = await _rest(saver, saved)
+async def next_replay(saver: ThreadSaver, head: Saved) -> Replay:
+    """Return what a resume of a thread would discard and replay now, given its latest checkpoint."""
+    rest = None if head.position is None else await _rest(saver, head)
     return Replay() if rest is None else rest.replay
 
 
@@ -253,7 +250,7 @@ async def _replay_of(
     place = place_of(tree, origin.position)
     runs_tasks = (place or tree).runs_tasks
     if received != inf or tree.may_discard or (runs_tasks and (is_cut or _has_failed(origin))):
-        line = await lanes_since(saver, await _first_needed(saver, ran, origin, received))
+        line = await lanes_since(saver, *await _first_needed(saver, ran, origin, received))
     every = _since(line, origin)
     if received is None:
         replay = _full_replay(tree, _maybe_unreceived(line, ran))
@@ -371,22 +368,25 @@ def _replay_after(tree: Tree, line: Sequence[Saved], received: float, steps: Col
     return Replay([*steps, *discarded], entries[first:])
 
 
-async def _first_needed(saver: ThreadSaver, ran: Saved, origin: Saved, received: float | None) -> str:
+async def _first_needed(
+    saver: ThreadSaver, ran: Saved, origin: Saved, received: float | None
+) -> tuple[str, Sequence[Saved]]:
     """Return the id of the first checkpoint of the root that tells what is discarded and replayed.
 
     If it is unknown what was received, that is the one before `ran`; otherwise the last one at which
-    all events had been received, or the one whose step continues.
+    all events had been received, or the one whose step continues. With those of the root since then,
+    if they were read to find it.
     """
     if received == inf:
-        return str(origin.id)
-    first = ran
-    while (before := await parent_of(saver, first)) is not None:
+        return origin.id, ()
+
+    def is_first(saved: Saved) -> bool:
         if received is None:
-            return str(before.id)
-        if first.clock[1] <= received:
-            break
-        first = before
-    return str(first.id)
+            return saved.id < ran.id
+        return saved.id <= ran.id and saved.clock[1] <= received
+
+    roots = await root_line(saver, is_first)
+    return roots.first, roots.read
 
 
 def _is_due(entry: Entry, received: float, steps: Collection[str]) -> bool:

@@ -5,7 +5,7 @@ of tasks, and the notes that the runner saves at a checkpoint. Each has a number
 thread. What a later `discarded` entry names, by id or by step, is left out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from agentgraph.events.translation import emitted_in, question_note
 from agentgraph.graph.internals import INTERRUPT
@@ -40,7 +40,11 @@ def entries_of(tree: Tree, every: Iterable[Saved]) -> list[Entry]:
 def entries_and_failures(tree: Tree, every: Iterable[Saved]) -> tuple[list[Entry], list[Note]]:
     """Return `_entries` in two parts: saved entries, and failures that no runner reported."""
     rest, entries = _of_last_attempts(every)
-    events = [each for each in _without_discarded(entries) if not _is_answer(each)]
+    events = [
+        each
+        for each in _without_discarded(entries)
+        if not (isinstance(each, Note) and each.kind == ANSWERED)
+    ]
     return events, [*_failures(tree, rest, entries)]
 
 
@@ -69,19 +73,15 @@ def _began_at(entry: Entry) -> str:
 def answers_of(every: Iterable[Saved]) -> list[Note]:
     """Return the notes of structured answers in the steps after some checkpoints, in order."""
     entries = _without_discarded(_of_last_attempts(every)[1])
-    return [each for each in entries if isinstance(each, Note) and _is_answer(each)]
-
-
-def _is_answer(entry: Entry) -> bool:
-    return isinstance(entry, Note) and entry.kind == ANSWERED
+    return [each for each in entries if isinstance(each, Note) and each.kind == ANSWERED]
 
 
 def all_entries(every: Iterable[Saved]) -> list[Entry]:
     """Return all saved entries of the steps after some checkpoints, in order."""
     by_number: dict[int, Entry] = {}
     for saved in every:
-        for entry in entries_at(saved):
-            if (order := event_order(entry)) is not None:
+        for order, entry in _ordered_at(saved):
+            if order is not None:
                 by_number.setdefault(order.number, entry)
     return [by_number[number] for number in sorted(by_number)]
 
@@ -94,10 +94,9 @@ def _without_discarded(entries: Sequence[Entry]) -> list[Entry]:
     discarded: set[str] = set()
     rest: list[Entry] = []
     for entry in reversed(entries):
-        order = event_order(entry)
         if isinstance(entry, Note) and entry.kind == "discarded":
             discarded.update(entry.data)
-        elif entry.id not in discarded and not (order and order.step in discarded):
+        elif not (discarded and _is_named(entry, discarded)):
             rest.append(entry)
             discarded.update(
                 [entry.id] if isinstance(entry, Note) and entry.kind == "interrupted" else []
@@ -105,32 +104,47 @@ def _without_discarded(entries: Sequence[Entry]) -> list[Entry]:
     return rest[::-1]
 
 
-def entries_at(saved: Saved) -> Iterator[Entry]:
-    """Yield the entries of the step after a checkpoint, and those that were saved at the checkpoint."""
+def _is_named(entry: Entry, names: Collection[str]) -> bool:
+    """Return whether an entry, or its step, is among some ids and names of steps."""
+    order = event_order(entry)
+    return entry.id in names or (order is not None and order.step in names)
+
+
+def entries_at(saved: Saved) -> list[Entry]:
+    """Return the entries of the step after a checkpoint, and those that are saved at it."""
+    return [entry for _, entry in _ordered_at(saved)]
+
+
+def _ordered_at(saved: Saved) -> list[tuple[EventOrder | None, Entry]]:
+    """Return the same, with their orders; before an edited message is what makes the old one void."""
+    found: list[tuple[EventOrder | None, Entry]] = []
     for task, writes in saved.writes.items():
-        yield from _entries_in(writes)
-        if task in saved.results:
-            yield from _entries_in(saved.results[task])
+        for written in (writes, saved.results.get(task, {})):
+            if "messages" in written or "position" in written:
+                _add_emitted(found, written)
         for asked in writes.get(INTERRUPT, ()):
-            yield question_note(asked)
-    for note in saved.notes:
-        if note.kind not in _NO_EVENTS:
-            yield note
+            note = question_note(asked)
+            found.append((note.order, note))
+    if saved.notes:
+        found += [(note.order, note) for note in saved.notes if note.kind not in _NO_EVENTS]
+    return found
 
 
-def _entries_in(written: Mapping[str, object]) -> Iterator[Entry]:
-    """Yield the entries in what was written; before an edited message what makes the old one void."""
+def _add_emitted(found: list[tuple[EventOrder | None, Entry]], written: Mapping[str, object]) -> None:
     for order, entry in emitted_in(written):
         if not isinstance(entry, Note) and is_edited(entry):
             before = order._replace(number=order.number - 1)
-            yield Note(str(entry.id), "discarded", [entry.id], "", before)
-        yield entry
+            found.append((before, Note(str(entry.id), "discarded", [entry.id], "", before)))
+        found.append((order, entry))
 
 
 def last_note(saved: Saved, *kinds: str) -> Note | None:
     """Return the last note of some kinds that is saved at a checkpoint."""
-    notes = [note for note in saved.notes if note.kind in kinds]
-    return max(notes, key=number_of, default=None)
+    last: Note | None = None
+    for note in saved.notes:
+        if note.kind in kinds and (last is None or number_of(note) > number_of(last)):
+            last = note
+    return last
 
 
 def _failures(tree: Tree, every: Sequence[Saved], entries: Sequence[Entry]) -> Iterator[Note]:
@@ -138,7 +152,7 @@ def _failures(tree: Tree, every: Sequence[Saved], entries: Sequence[Entry]) -> I
 
     A step that has ended since has none: its failure is not saved any more.
     """
-    last = max(map(number_of, entries), default=0)
+    last = 0
     for saved in reversed(every):
         if saved.namespace or saved.has_ended or last_note(saved, "error"):
             continue
@@ -147,7 +161,7 @@ def _failures(tree: Tree, every: Sequence[Saved], entries: Sequence[Entry]) -> I
                 (address_at(tree, each) or "" for each in every if error in _shown_errors(each)),
                 key=len,
             )
-            last = max(last, number_at(saved.time)) + 1
+            last = max([last, number_at(saved.time), *map(number_of, entries)]) + 1
             order = EventOrder(saved.clock[0], last, saved.step)
             yield Note(f"{saved.checkpoint['id']} {error}", "error", error, at, order)
 

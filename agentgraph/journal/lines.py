@@ -210,6 +210,8 @@ async def checkpoints_since(
     namespaces = await saver.namespaces(since) if since else None
     if namespaces is None:
         every = await saver.checkpoints()
+        if not since and until is None:
+            return every
         in_time = (e for e in every if until is None or e.id <= until)
         return [each for each in in_time if each.id >= since]
     checkpoints: list[Saved] = []
@@ -393,8 +395,9 @@ def _has_run(next_: Saved, children: Iterable[Saved]) -> bool:
 def without_past_attempts(every: Iterable[Saved]) -> list[Saved]:
     """Return the checkpoints except those of attempts that another one followed."""
     checkpoints = list(every)
-    past = past_attempts(checkpoints)
-    return [each for each in checkpoints if not past or not is_inside(each.namespace, past)]
+    if not (past := past_attempts(checkpoints)):
+        return checkpoints
+    return [each for each in checkpoints if not is_inside(each.namespace, past)]
 
 
 def past_attempts(every: Iterable[Saved]) -> set[str]:
@@ -407,9 +410,9 @@ def is_inside(namespace: str, outer: Collection[str]) -> bool:
     return any(namespace == each or namespace.startswith(f"{each}|") for each in outer)
 
 
-async def lanes_since(saver: ThreadSaver, since: str) -> list[Saved]:
+async def lanes_since(saver: ThreadSaver, since: str, read: Sequence[Saved] = ()) -> list[Saved]:
     """Return the leading checkpoints of the tree's lanes, as `leading_checkpoints` does."""
-    return [e for e in await leading_checkpoints(saver, since) if not is_foreign(saver.tree, e)]
+    return [e for e in await leading_checkpoints(saver, since, read) if not is_foreign(saver.tree, e)]
 
 
 def lanes_of_any_tree(tree: Tree, every: Sequence[Saved], lanes: Sequence[Saved]) -> Sequence[Saved]:

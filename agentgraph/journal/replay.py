@@ -28,7 +28,7 @@ from agentgraph.journal.lines import (
 )
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.schema import DISCARDED, Discarded
-from agentgraph.journal.story import Story, present_story, story_of
+from agentgraph.journal.story import Story, present_story, whole_story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.tree.addresses import as_cursor
 from agentgraph.tree.places import Tree
@@ -45,15 +45,15 @@ async def replayed(saver: ThreadSaver, line: str | None = None) -> list[AgentEve
         line: The head of one of its lines; None for the present one.
 
     Raises:
-        ThreadError: The thread has no such line; or as `read_thread` does.
+        UnknownThreadError: The saver has no such thread, and nothing runs on it.
+        ThreadError: The thread has no such line; or as `open_thread` does.
     """
-    await read_thread(saver)
     return [*await _events_on(saver, line)]
 
 
 async def _events_on(saver: ThreadSaver, line: str | None) -> Iterator[AgentEvent]:
     """Return what makes the events of a line. It holds no checkpoint: these take more memory."""
-    story = await story_of(saver, line)
+    story = await whole_story(saver, line)
     return events_from(story.entries, saver, story.with_other_trees)
 
 
@@ -206,7 +206,7 @@ def events_from(
     positions = deque(sorted(ends, key=clock_in))
 
     def event(entry: Entry) -> AgentEvent:
-        order = event_order(entry)
+        order = event_order(entry) if positions else None
         while positions and order and clock_in(positions[0]) < (order.turn, order.number):
             position = positions.popleft()
             there = tree if former is None else former(EventOrder(*clock_in(position), "")).tree

@@ -83,7 +83,7 @@ async def put_request(
     checkpoint["channel_values"] = {**data}
     own_version = f"1.{checkpoint['id']}"  # some savers keep one value for each version of a channel
     checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], own_version)
-    config = config_of(saver.thread_id, REQUESTS)
+    config = config_of(saver.checked_id, REQUESTS)
     metadata = cast(CheckpointMetadata, {"source": "update", "step": 1, "parents": {}})
     named: RunnableConfig = await saver.put(config, Saved(config, checkpoint, metadata))
     return _request(Saved(named, checkpoint, metadata))

@@ -14,7 +14,7 @@ from langgraph.constants import START
 
 from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
 from agentgraph.graph.lane_position import Position, clock_in, reduced_position
-from agentgraph.graph.nodes.lane import FormerAttempt, attempts_in
+from agentgraph.graph.nodes.lane import ATTEMPTS, FormerAttempt, attempts_in
 from agentgraph.graph.stamps import Note, note_of, step_name
 from agentgraph.graph.task_ids import node_task
 from agentgraph.graph.task_results import ours
@@ -54,19 +54,27 @@ class Saved(CheckpointTuple):
 
         It takes half of the memory. Saved anew, a run could not go on from it.
         """
-        versions = self.checkpoint["channel_versions"]
-        checkpoint = {
-            **self.checkpoint,
-            "channel_versions": {name: _once(each) for name, each in versions.items()},
-            "versions_seen": _NOTHING,
-        }
-        checkpoint.pop("updated_channels", None)
-        metadata = {_once(key): _once(each) for key, each in self.metadata.items() if key != _COUNTERS}
+        versions: dict[str, Any] = {**self.checkpoint["channel_versions"]}
+        metadata: dict[Any, Any] = {}
+        for name, each in versions.items():
+            versions[name] = intern(each) if type(each) is str else each
+        for key, each in self.metadata.items():
+            metadata[intern(key) if type(key) is str else key] = (
+                intern(each) if type(each) is str else each
+            )
+        metadata.pop(_COUNTERS, None)
         if not metadata.get("parents"):
             metadata["parents"] = _NOTHING
-        writes = [(_once(task), _once(name), each) for task, name, each in self.pending_writes or ()]
+        checkpoint = {**self.checkpoint, "channel_versions": versions, "versions_seen": _NOTHING}
+        checkpoint.pop("updated_channels", None)
+        writes = [*(self.pending_writes or ())]
+        if writes:
+            tasks, names, values = zip(*writes, strict=True)
+            writes = [*zip(map(intern, tasks), map(intern, names), values, strict=True)]
         parts = {"checkpoint": checkpoint, "metadata": metadata, "pending_writes": writes}
-        return self._replace(**cast(Any, parts))
+        lean = self._replace(**cast(Any, parts))
+        vars(lean).update(vars(self))  # what was decoded for its checks
+        return lean
 
     @cached_property
     def id(self) -> str:
@@ -117,8 +125,11 @@ class Saved(CheckpointTuple):
     @cached_property
     def notes(self) -> Sequence[Note]:
         """The notes of the runner that are saved with it."""
-        writes = self.pending_writes or ()
-        return [note_of(note) for _, channel, notes in writes if channel == NOTES for note in notes]
+        found: list[Note] = []
+        for _, channel, notes in self.pending_writes or ():
+            if channel == NOTES:
+                found += map(note_of, notes)
+        return found
 
     @cached_property
     def writes(self) -> Writes:
@@ -146,7 +157,7 @@ class Saved(CheckpointTuple):
     def position(self) -> Position | None:
         """Where the lane is; if a turn begins after it, at the turn's start."""
         position: Position | None = self.checkpoint["channel_values"].get("position")
-        if (begun := self._input_channel) is None:
+        if START not in self.checkpoint["channel_values"] or (begun := self._input_channel) is None:
             return position
         return (
             reduced_position(position, begun["position"])
@@ -197,7 +208,8 @@ class Saved(CheckpointTuple):
     @cached_property
     def attempts(self) -> Sequence[FormerAttempt]:
         """The attempts of tool calls that are saved with it; those of each call in order."""
-        return attempts_in(self)
+        has_some = ATTEMPTS in map(_CHANNEL, self.pending_writes or ())
+        return attempts_in(self) if has_some else ()
 
     @property
     def begins_turn(self) -> bool:
@@ -243,11 +255,6 @@ class Saved(CheckpointTuple):
     def is_cut_short(self) -> bool:
         """Whether a thread with this head is a copy that was not completed."""
         return COPIED_TO in self.metadata
-
-
-def _once(text: Any) -> Any:
-    """Return the one object for all equal texts."""
-    return intern(text) if type(text) is str else text
 
 
 def error_in(writes: Written) -> str | None:

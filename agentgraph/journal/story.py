@@ -10,13 +10,16 @@ from functools import cached_property
 
 from agentgraph.graph.stamps import Entry
 from agentgraph.journal.activations import Activation, ActivationKey, activations_in
+from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.entries import entries_of
 from agentgraph.journal.lines import (
     RootLine,
+    begun_thread,
     is_foreign,
     is_inside,
     known_line,
     lanes_of_any_tree,
+    leading,
     leading_checkpoints,
     past_attempts,
 )
@@ -43,7 +46,7 @@ class Story:
     @cached_property
     def lanes(self) -> Sequence[Saved]:
         """The checkpoints of the tree's lanes, without those of LangGraph graphs in it."""
-        return [each for each in self.every if not is_foreign(self.tree, each)]
+        return [e for e in self.every if not (e.namespace and is_foreign(self.tree, e))]
 
     @cached_property
     def with_other_trees(self) -> Sequence[Saved]:
@@ -118,6 +121,20 @@ async def present_story(saver: ThreadSaver, roots: RootLine | None = None) -> St
     """
     since = () if roots is None else (roots.first, roots.read)
     return Story(saver.tree, await leading_checkpoints(saver.lean(), *since))
+
+
+async def whole_story(saver: ThreadSaver, head: str | None = None) -> Story:
+    """Return the story of a line of a thread, all of which is read: also what its checks need.
+
+    Raises:
+        UnknownThreadError: The saver has no such thread, and nothing runs on it.
+        ThreadError: The thread has no line with that head; or as `open_thread` does.
+    """
+    every = await saver.lean().checkpoints()
+    latest = next((each for each in every if not each.namespace), None) or await begun_thread(saver)
+    if latest is not None:
+        await opened(saver, latest)
+    return Story(saver.tree, leading(every) if head is None else known_line(saver, head, every))
 
 
 async def story_of(saver: ThreadSaver, head: str | None) -> Story:

@@ -29,12 +29,8 @@ def checked_id(thread_id: object) -> str:
 def config_of(
     thread_id: str, namespace: str | None = None, checkpoint_id: str | None = None
 ) -> RunnableConfig:
-    """Return LangGraph's config for a thread, a namespace of it, or a checkpoint in the namespace.
-
-    Raises:
-        AgentGraphError: The thread id is invalid.
-    """
-    configurable: dict[str, object] = {"thread_id": checked_id(thread_id)}
+    """Return LangGraph's config for a thread, a namespace of it, or a checkpoint in the namespace."""
+    configurable: dict[str, object] = {"thread_id": thread_id}
     if namespace is not None:
         configurable["checkpoint_ns"] = namespace
     if checkpoint_id is not None:

@@ -6,6 +6,7 @@ writes threads. What a saver raises becomes a `SaverError`, and what it returns 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, cast
 
@@ -28,7 +29,7 @@ from agentgraph.journal.saved import REQUESTS, Saved
 from agentgraph.journal.savers.listing import begun_threads, kept_namespaces
 from agentgraph.journal.savers.opening import namespaces_since
 from agentgraph.journal.savers.thread_index import Begun, HasThreadIndex, Listed, ThreadQuery
-from agentgraph.journal.thread_config import config_of
+from agentgraph.journal.thread_config import checked_id, config_of
 from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
@@ -88,6 +89,15 @@ class ThreadSaver:
         own = self.tree, self._graph, self.saver, self._check_one
         return ThreadSaver(*own, self.thread_id, self.paths, is_lean=True)
 
+    @cached_property
+    def checked_id(self) -> str:
+        """The thread.
+
+        Raises:
+            AgentGraphError: It cannot be the id of a thread.
+        """
+        return checked_id(self.thread_id)
+
     @property
     def reducers(self) -> Reducers:
         """How its values are merged."""
@@ -100,7 +110,7 @@ class ThreadSaver:
     async def written(self) -> Saved | None:
         """Return the latest checkpoint of the root, which this run has written: it is not checked."""
         get = self.saver.get_tuple, self.saver.aget_tuple
-        saved: CheckpointTuple | None = await Call(*get, (config_of(self.thread_id, ""),))
+        saved: CheckpointTuple | None = await Call(*get, (config_of(self.checked_id, ""),))
         return None if saved is None else Saved(*saved)
 
     def saved_messages(self, messages: Iterable[BaseMessage]) -> list[BaseMessage]:
@@ -133,12 +143,12 @@ class ThreadSaver:
 
     def checkpoint(self, namespace: str = "", checkpoint_id: str | None = None) -> Calls[Saved | None]:
         """Return the latest checkpoint of a namespace, or one by its id; None if there is none."""
-        config = config_of(self.thread_id, namespace, checkpoint_id)
+        config = config_of(self.checked_id, namespace, checkpoint_id)
         return self._called(self.saver, "get_tuple", config)
 
     def state(self, namespace: str = "", checkpoint_id: str | None = None) -> Calls[StateSnapshot]:
         """Return LangGraph's state at the latest checkpoint of a namespace, or at another one."""
-        config = config_of(self.thread_id, namespace, checkpoint_id)
+        config = config_of(self.checked_id, namespace, checkpoint_id)
         return self._called(self._graph, "get_state", config)
 
     async def checkpoints(
@@ -152,9 +162,9 @@ class ThreadSaver:
             limit: The greatest number of them; a page that has fewer is the last.
         """
         bound = before and {"configurable": {"checkpoint_id": before}}
-        every = await self._listed(config_of(self.thread_id, namespace), before=bound, limit=limit)
+        every = await self._listed(config_of(self.checked_id, namespace), before=bound, limit=limit)
         is_whole = namespace is None and limit is None
-        return [each for each in every if not each.is_request] if is_whole else every
+        return [each for each in every if each.namespace != REQUESTS] if is_whole else every
 
     async def children(self, saved: Saved) -> list[Saved]:
         """Return the checkpoints after one, in its namespace: of several lines, of which one forked.
@@ -163,19 +173,19 @@ class ThreadSaver:
         """
         own = saved.config["configurable"]
         step = {"step": saved.metadata.get("step", 0) + 1}
-        config = config_of(self.thread_id, own.get("checkpoint_ns", ""))
+        config = config_of(self.checked_id, own.get("checkpoint_ns", ""))
         every = await self._listed(config, filter=step)
         parents = [(each, (each.parent_config or {}).get("configurable", {})) for each in every]
         return [each for each, at in parents if at.get("checkpoint_id") == own["checkpoint_id"]]
 
     def begun_turns(self, limit: int) -> Calls[list[Saved]]:
         """Return the checkpoints of the root at which the last turns begin (of all lines)."""
-        config = config_of(self.thread_id, "")
+        config = config_of(self.checked_id, "")
         return self._listed(config, filter={"source": "input"}, limit=limit)
 
     async def forks(self) -> list[Saved]:
         """Return the checkpoints of the root at which a line may begin: of rewinds, forks and edits."""
-        config = config_of(self.thread_id, "")
+        config = config_of(self.checked_id, "")
         forked = await self._listed(config, filter={"source": "fork"})
         return [*forked, *await self._listed(config, filter={"source": "update"})]
 
@@ -263,11 +273,11 @@ class ThreadSaver:
         tasks: dict[str, list[tuple[str, object]]] = defaultdict(list)
         for task, channel, value in saved.pending_writes or ():
             tasks[task].append((channel, value))
-        at = config_of(self.thread_id, namespace, own["checkpoint_id"])
+        at = config_of(self.checked_id, namespace, own["checkpoint_id"])
         for number, (task, writes) in enumerate(tasks.items()):
             await self.put_writes(at, writes, task, f"{number:06}")
         before = parent["configurable"]["checkpoint_id"] if parent else None
-        await self.put(config_of(self.thread_id, namespace, before), saved)
+        await self.put(config_of(self.checked_id, namespace, before), saved)
 
     def delete(self) -> Calls[None]:
         """Delete the thread."""

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from agentgraph.errors import UnknownAddressError
 from agentgraph.graph.stamps import Note, event_order, is_edited
-from agentgraph.journal.changed_trees import read_thread
 from agentgraph.journal.entries import entries_at
 from agentgraph.journal.lines import (
     RootLine,
@@ -17,7 +16,7 @@ from agentgraph.journal.lines import (
 )
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.steps import AgentStep, Visit, is_at_or_in
-from agentgraph.journal.story import Story, present_story
+from agentgraph.journal.story import Story, present_story, whole_story
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.safe_repr import shown
 from agentgraph.tree.addresses import (
@@ -32,8 +31,7 @@ _STEP = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:.+", re.DOTALL)
 
 async def visits(saver: ThreadSaver) -> list[Visit]:
     """Return what a thread has visited, in order. Raises as `read_thread` does."""
-    await read_thread(saver)
-    return [agent_step.visit for agent_step in (await present_story(saver)).steps]
+    return [agent_step.visit for agent_step in (await whole_story(saver)).steps]
 
 
 class FoundVisit(NamedTuple):

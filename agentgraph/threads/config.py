@@ -26,7 +26,7 @@ from agentgraph.graph.internals import (
 )
 from agentgraph.graph.nodes.replies import Replies
 from agentgraph.graph.signal_handlers import is_of_a_handler
-from agentgraph.journal.thread_config import config_of
+from agentgraph.journal.thread_config import checked_id, config_of
 from agentgraph.safe_repr import reason, shown
 
 _OF_CHECKPOINTS = ("checkpoint_id", "checkpoint_ns", "checkpoint_map")
@@ -160,7 +160,7 @@ def merged(
                 f"thread_id={shown(thread_id)}, but config names the thread {shown(named)}; leave one "
                 "of them out"
             )
-    own = config_of(thread_id)
+    own = config_of(checked_id(thread_id))
     own["configurable"].update(further)
     return merge_configs(*configs, own) if configs else own
 

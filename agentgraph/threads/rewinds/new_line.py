@@ -71,6 +71,8 @@ class NewLine(Draft):
 
     def add_notes(self, notes: Sequence[Note]) -> None:
         """Save notes with the root's copy, under an id that no task has."""
+        if not notes:
+            return
         *_, root = self.copies
         write: PendingWrite = str(uuid4()), NOTES, [*map(Note.plain, notes)]
         self.copies[-1] = root._replace(pending_writes=[*(root.pending_writes or ()), write])

@@ -138,7 +138,7 @@ async def new_line(saver: ThreadSaver, back: RewindArguments) -> Prepared:
     states = state_copies(line, kept)
     divided = await _compared(saver, target, line)
     was, now = (entries_of(saver.tree, each) for each in divided)
-    gone = _gone(was, now, await next_replay(saver), changed)
+    gone = _gone(was, now, await next_replay(saver, head), changed)
     gone["at"], gone["states"] = target.agent_step.visit.address, states
     if (again := gone["again"]) is not None:
         gone["since"] = await _first_with(saver, target, again)
