@@ -226,7 +226,7 @@ class ThreadSaver:
             metadata: What they have at least, as the saver compares; None for all.
             limit: The greatest number of them.
         """
-        config = config_of(self.thread_id, "")
+        config = config_of(self.checked_id, "")
         call = list_checkpoints(self.saver, config, filter=metadata, limit=limit)
         return [each.metadata for each in await self._result(call, is_checked=False)]
 
