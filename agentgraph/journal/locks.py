@@ -189,7 +189,7 @@ class ThreadLock:
         """Return whether the caller may wait: it is ending, and needs nothing of the caller."""
         if self.closing is None or is_within(self.closing):
             return False
-        return waits_on_loop or self.loop is None or self.loop is not _running_loop()
+        return waits_on_loop or self.loop is None or self.loop is not running_loop()
 
 
 def holder_of(saver: object, thread_id: str) -> object:
@@ -248,7 +248,8 @@ def _shared(saver: object) -> SharedLocks | None:
     return getattr(saver, "thread_locks", None)
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread; None without one."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

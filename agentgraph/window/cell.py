@@ -1,12 +1,12 @@
 """The widget of a cell: the page's modules in one, and a table for places without a kernel."""
 
-import asyncio
 from collections.abc import Callable
 
 import anywidget
 import traitlets
 
 from agentgraph.events.json_forms import JsonObject
+from agentgraph.journal.locks import running_loop
 from agentgraph.threads.runner import Runner
 from agentgraph.window.calls import Window
 from agentgraph.window.cell_backend import CellBackend
@@ -31,7 +31,7 @@ class Cell(anywidget.AnyWidget):
     def __init__(self, runner: Runner, thread_id: str | None, height: int) -> None:
         super().__init__(thread_id=thread_id, height=height)
         window = Window(runner, runner.agent.name)
-        self.backend = CellBackend(window, self._send_content, _loop())
+        self.backend = CellBackend(window, self._send_content, running_loop())
         self.on_msg(self._receive_content)
         self._reset_subshell()
 
@@ -85,10 +85,3 @@ class Cell(anywidget.AnyWidget):
     def _static(self) -> JsonObject:
         table = static_view(self.backend.window, self.thread_id)
         return {"text/plain": table.text(), "text/html": table.html()}
-
-
-def _loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

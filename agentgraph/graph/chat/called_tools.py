@@ -1,14 +1,12 @@
 """The wrappers that LangGraph's `ToolNode` calls in place of tools, handoffs and agents."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import ToolCall, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
 from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -26,6 +24,7 @@ from agentgraph.agents.tools import (
 )
 from agentgraph.graph.chat.calls import before_calls
 from agentgraph.graph.chat.output import reply_of
+from agentgraph.graph.chat.step import in_config
 from agentgraph.graph.chat.tool_call import RUNNING, RunningCall
 from agentgraph.graph.chat.tool_parameters import context_parameters
 from agentgraph.graph.failures import add_note, is_fatal
@@ -157,7 +156,7 @@ class LaneTool:
         with attempts.running(address(place, entered(place, cursor)), place.node):
             try:
                 lane_call = self._lane_call(running, arguments, cursor)
-                with _without_place():
+                with in_config(without_place(get_config())):
                     outcome = await Call(self.lane.attempt, self._aattempt, (lane_call,))
                 await self._take(running, *outcome)
             except GraphBubbleUp:
@@ -240,14 +239,3 @@ def call_state(tool: AgentTool, view: View, seen: RunState, number: int, argumen
         seen = replace(seen, values={**seen.values, **seen.reducers.all_typed(arguments)})
     around = before_calls(view, seen.messages) if tool.history == "shared" else ()
     return replace(seen, messages=[*around, request])
-
-
-@contextmanager
-def _without_place() -> Iterator[None]:
-    """Keep the place that the caller's middleware sees from the lane of an agent that it calls."""
-    config = without_place(get_config())
-    token = var_child_runnable_config.set(config)
-    try:
-        yield
-    finally:
-        var_child_runnable_config.reset(token)
