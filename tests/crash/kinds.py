@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hostile import NoRepr
 from langgraph.errors import GraphBubbleUp, NodeCancelledError
 
 import agentgraph as ag
@@ -16,11 +17,8 @@ class PlainBaseError(BaseException):
     """Neither an `Exception` nor one that Python knows."""
 
 
-class NoReprError(Exception):
-    def __repr__(self) -> str:
-        raise RuntimeError("it has no repr")
-
-    __str__ = __repr__
+class NoReprError(NoRepr, Exception):
+    """An exception that cannot be shown."""
 
 
 class FrozenError(Exception):

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from helpers.web_page import Page, chromium_in
+from helpers.web_server import Server, Wire
 from selenium.webdriver import Chrome
-from web_page import Page, chromium_in
-from web_server import Server, Wire
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from helpers.web_page import Page
+from helpers.web_server import Server
+from helpers.web_trees import HOSTILE
 from selenium.webdriver import Keys
-from web_page import Page
-from web_server import Server
-from web_trees import HOSTILE
 
 TEXT, NESTED = {"type": "string"}, {"$ref": "#/$defs/Sender"}
 SENDER = {

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from web_page import Page
-from web_server import Server, Wire
-from web_trees import HOSTILE
+from helpers.web_page import Page
+from helpers.web_server import Server, Wire
+from helpers.web_trees import HOSTILE
 
 Tab = Callable[[Server | Wire, str], Page]
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from helpers.web_page import chromium_in
+from helpers.web_server import Wire
 from panel_pages import Panels, PanelServer
 from selenium.webdriver import Chrome
-from web_page import chromium_in
-from web_server import Wire
 from window_page import WindowPage
 from window_process import WindowServer
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from helpers.web_page import Tab
 from selenium.webdriver import Chrome
 from selenium.webdriver.remote.webelement import WebElement
-from web_page import Tab
 
 PATIENCE = 60.0
 _NOTEBOOK = "window.jupyterapp?.shell.currentWidget?.content"

@@ -4,12 +4,12 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import panel_trees
+from helpers.web_page import Tab
+from helpers.web_server import Server
 from selenium.common.exceptions import NoSuchElementException
 from selenium.webdriver import Chrome
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
-from web_page import Tab
-from web_server import Server
 from window_process import WindowServer
 
 _BUTTON = """

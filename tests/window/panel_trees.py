@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 import uvicorn
+from helpers.web_trees import HOSTILE, GatedModel, ask, clerk_script, draft, gates_of, mail, user_texts
 from langchain_core.messages import AIMessage, BaseMessage
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
-from web_trees import HOSTILE, GatedModel, ask, clerk_script, draft, gates_of, mail, user_texts
 
 import agentgraph as ag
 from agentgraph.cli.reloading import TargetFiles

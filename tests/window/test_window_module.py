@@ -10,8 +10,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from helpers.web_page import Tab
 from selenium.webdriver import Chrome
-from web_page import Tab
 
 import agentgraph as ag
 from agentgraph.window.calls import Window

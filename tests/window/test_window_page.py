@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 import window_trees
 from helpers.pages import free_port
+from helpers.web_server import Wire
+from helpers.web_trees import HOSTILE
 from selenium.webdriver import Keys
-from web_server import Wire
-from web_trees import HOSTILE
 from window_page import WindowPage
 from window_process import WindowServer
 

@@ -2,9 +2,9 @@
 
 from urllib.parse import quote
 
+from helpers.web_page import Tab
+from helpers.web_server import Wire
 from selenium.webdriver import ActionChains, Chrome, Keys
-from web_page import Tab
-from web_server import Wire
 from window_process import WindowServer
 
 _BOXES = """

@@ -11,8 +11,8 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import window_trees
-from web_page import PATIENCE
-from web_server import Server
+from helpers.web_page import PATIENCE
+from helpers.web_server import Server
 
 
 class WindowServer(Server):

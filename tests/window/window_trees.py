@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 import uvicorn
+from helpers.web_trees import HOSTILE, GatedModel, draft, gates_of, user_texts
 from langchain_core.messages import AIMessage, BaseMessage
-from web_trees import HOSTILE, GatedModel, draft, gates_of, user_texts
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel, call, calls

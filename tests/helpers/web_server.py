@@ -12,10 +12,10 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-import web_trees
-from helpers.pages import free_port
 
 import agentgraph as ag
+from helpers import web_trees
+from helpers.pages import free_port
 
 SECONDS_TO_START = 60
 
@@ -35,7 +35,7 @@ class Server:
         own = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI_")}
         with (self.folder / "log").open("a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, self.script, self.name, str(self.folder), str(self.port)],
+                [sys.executable, "-P", self.script, self.name, str(self.folder), str(self.port)],
                 env={**own, "PYTHONPATH": found},
                 stdout=log,
                 stderr=log,
