@@ -1,16 +1,19 @@
 """The commands that read and change saved threads."""
 
 import json
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 import click
 from rich.text import Text
 
-from agentgraph.cli.options import db_option, runner_of, thread_argument
+from agentgraph.cli.options import db_option, json_object, runner_of, thread_argument
 from agentgraph.cli.target import Target, takes_target
+from agentgraph.events.json_forms import JsonObject
 from agentgraph.events.json_forms import as_json as as_data
 from agentgraph.journal.savers.urls import without_password
 from agentgraph.journal.steps import Visit
@@ -32,14 +35,41 @@ _json_option = click.option(
 @click.command()
 @takes_target
 @click.option("--status", type=click.Choice(_STATUSES), help="Only threads with this status.")
+@click.option(
+    "--metadata",
+    metavar="JSON",
+    type=json_object,
+    help='Only threads whose runs were given this metadata, such as \'{"user": "ann"}\'.',
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="List at most so many threads.",
+)
+@click.option("--before", metavar="THREAD", help="List the threads after this one: the next page.")
 @db_option
 @_json_option
-def threads(target: Target, status: str | None, db: str, as_json: bool) -> None:
-    """List the threads of a file, those that began last first."""
+def threads(
+    target: Target,
+    status: str | None,
+    metadata: JsonObject | None,
+    limit: int,
+    before: str | None,
+    db: str,
+    as_json: bool,
+) -> None:
+    """List the threads of a file, newest first by when they began."""
+    page: dict[str, Any] = {"limit": limit + 1, "before": before, "metadata": metadata}
     with runner_of(target, db) as runner:
-        for each in runner.threads(status):  # type: ignore[arg-type]
-            line = f"{each.thread_id}  {each.status}  {each.error or _time(each.updated)}"
-            click.echo(json.dumps(asdict(each)) if as_json else without_controls(line))
+        found = runner.threads(status, **page)  # type: ignore[arg-type]
+    for each in found[:limit]:
+        line = f"{each.thread_id}  {each.status}  {each.error or _time(each.updated)}"
+        click.echo(json.dumps(asdict(each)) if as_json else without_controls(line))
+    if len(found) > limit:
+        more = f"There are more threads: add --before {shlex.quote(found[limit - 1].thread_id)}"
+        click.echo(without_controls(more), err=True)
 
 
 @click.command()

@@ -4,6 +4,7 @@ What one version_of has found is kept, and read again only if the thread has cha
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -22,11 +23,13 @@ from agentgraph.journal.pending import pending
 from agentgraph.journal.requests import Request, requests
 from agentgraph.journal.saved import REQUESTS, Saved, time_in_id
 from agentgraph.journal.savers.undecoded import changes_in_memory, changes_of, count_lines
-from agentgraph.journal.states import Status
+from agentgraph.journal.states import ListedStatus, Status
 from agentgraph.journal.story import Story, present_story
+from agentgraph.journal.thread_pages import ThreadPages
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import status_at
 from agentgraph.reports.thread import Line, lines_of
+from agentgraph.reports.thread_list import query_of, unknown_before
 from agentgraph.safe_repr import cut
 
 _TURNS = 20
@@ -319,9 +322,31 @@ class ThreadIds(NamedTuple):
     ids: Sequence[str]
 
 
-async def thread_ids(saver: ThreadSaver, known: ThreadIds | None) -> ThreadIds:
-    """Return the ids of the threads of a saver; they are not listed again if nothing has changed."""
+async def thread_ids(
+    saver: ThreadSaver,
+    status: ListedStatus | None,
+    before: str | None,
+    running: Sequence[str],
+    known: ThreadIds | None,
+) -> ThreadIds:
+    """Return the ids of the threads of a saver; they are not listed again if nothing has changed.
+
+    Args:
+        saver: Any thread of the saver.
+        status: Threads that are known to have another status are left out; None leaves out none.
+        before: Only threads after this one; None for all.
+        running: The threads of the runs of this process.
+        known: What an earlier call has returned.
+
+    Raises:
+        UnknownThreadError: There is no thread `before`.
+    """
     changes = await _query(saver, changes_of)
+    changes = None if changes is None else (changes, *running)
     if known is not None and changes is not None and known.changes == changes:
         return known
-    return ThreadIds(changes, [thread_id for thread_id, _ in await saver.begun()])
+    pages = ThreadPages(saver, query_of(status, {}, running))
+    last = None if before is None else (await pages.known([before])).get(before)
+    if before is not None and last is None:
+        raise unknown_before(before)
+    return ThreadIds(changes, [thread_id for thread_id, _ in await pages.after(last, sys.maxsize)])

@@ -1,7 +1,7 @@
 """The threads of a saver: their status, which there are, and how they are deleted."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -99,8 +99,7 @@ async def threads(
     """
     listing.check()
     metadata, status = checked_metadata(listing.metadata), listing.status
-    known = None if status in _UNINDEXED else status
-    pages = ThreadPages(saver, ThreadQuery(known, metadata, [*running]))
+    pages = ThreadPages(saver, query_of(status, metadata, [*running]))
     before, unsaved = listing.before, [*running]
     stored = await pages.known([*unsaved, *([] if before is None else [before])])
     unsaved = [each for each in unsaved if each not in stored]
@@ -110,11 +109,7 @@ async def threads(
     elif before in unsaved:
         unsaved = unsaved[unsaved.index(before) + 1 :]
     elif before is not None:
-        raise UnknownThreadError(
-            f"before={shown(before)} is not a thread of this saver; pass the thread_id of the last "
-            "thread of the page before",
-            before,
-        )
+        raise unknown_before(before)
     fit = not metadata and status in (None, "running")
     began = ((each, running[each]) for each in unsaved if fit)
     most = sys.maxsize if listing.limit is None else listing.limit
@@ -129,6 +124,28 @@ async def threads(
             break
         last = page[-1]
     return found
+
+
+def query_of(
+    status: ListedStatus | None, metadata: Mapping[str, Scalar], running: Sequence[str]
+) -> ThreadQuery:
+    """Return the query for the threads that may be in a list: what an index can tell leaves out others.
+
+    Args:
+        status: The status of the threads; None for any.
+        metadata: What any run of them was given.
+        running: The threads of the runs of this process.
+    """
+    return ThreadQuery(None if status in _UNINDEXED else status, metadata, running)
+
+
+def unknown_before(before: str) -> UnknownThreadError:
+    """Return the error for a page before a thread that there is not."""
+    return UnknownThreadError(
+        f"before={shown(before)} is not a thread of this saver; pass the thread_id of the last "
+        "thread of the page before",
+        before,
+    )
 
 
 async def status_of(saver: ThreadSaver) -> Status:

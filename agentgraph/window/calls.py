@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from agentgraph.events.json_forms import JsonObject
 from agentgraph.journal.states import ListedStatus
 from agentgraph.reports.overview import Overview, ThreadIds, lines, overview_of, thread_ids, version_of
 from agentgraph.safe_repr import shown
-from agentgraph.threads.live.active_run import active_run_on
+from agentgraph.threads.live.active_run import active_run_on, start_times
 from agentgraph.threads.live.queueing import WhileRunning
 from agentgraph.threads.rewinds.rewinding import RewindArguments
 from agentgraph.threads.runner import Runner
@@ -46,6 +46,10 @@ _FURTHER = 400
 """Maximum number of missed steps sent to a page that comes back; of more, the last ones are sent."""
 _MOST_LISTED = 500
 """The most threads that are listed at a time."""
+_SEARCHED, _SEARCHED_A_ROW = 200, 4
+"""Number of threads whose texts are searched at least; for each row of a longer page."""
+_KEPT_LISTS = 8
+"""Maximum number of lists of ids that are kept: each status of each page is another one."""
 
 
 class Window:
@@ -68,7 +72,7 @@ class Window:
         self.runner, self.title, self.is_closed = runner, title, False
         self._source, self._runs = source, BackgroundRuns()
         self._overviews: OrderedDict[str, Overview] = OrderedDict()
-        self._ids: ThreadIds | None = None
+        self._ids: OrderedDict[Hashable, ThreadIds] = OrderedDict()
         self._timelines: OrderedDict[Hashable, JsonObject] = OrderedDict()
         self._guard, self._reloads = threading.Lock(), threading.Lock()
         self._turns = [threading.Lock() for _ in range(_STRIPES)]
@@ -104,44 +108,61 @@ class Window:
         }
 
     def threads(
-        self, search: str = "", limit: int = 50, status: ListedStatus | None = None
+        self,
+        search: str = "",
+        limit: int = 50,
+        status: ListedStatus | None = None,
+        before: str | None = None,
     ) -> JsonObject:
-        """Return the threads, those that began last first.
+        """Return a page of threads, newest first by when they began, and how many there are.
 
-        Without a word to search for, and of any status, only those that are returned are read.
+        Only those that are returned are read; with a status or a word to search for, others only until
+        the page is full: `more` says that there may be further ones. Texts are searched in the newest
+        threads alone, in more of them for a longer page.
 
         Args:
             search: A word of their ids, or of what was said in them first or last.
             limit: The most of them.
             status: Only those with this status.
-        """
-        self._ids = self.runner.engine.read(thread_ids, "", self._ids)
-        ids = self._ids.ids
-        limit = max(1, min(limit, _MOST_LISTED))
-        rows: list[JsonObject] = []
-        total = 0
-        for row in self._rows(ids, search.casefold(), status, limit):
-            total += 1
-            rows += [row] if len(rows) < limit else []
-        is_all = not search and status is None
-        return {"threads": rows, "total": len(ids) if is_all else total}
+            before: The last thread of the page before.
 
-    def _rows(
-        self, ids: Sequence[str], search: str, status: ListedStatus | None, limit: int
-    ) -> Iterator[JsonObject]:
-        """Yield the threads that fit, as rows; no more than `limit` where all fit."""
-        count = 0
-        for thread_id in ids:
-            row = self._row(thread_id)
-            texts = (thread_id, row["first"], row["last"])
-            if status not in (None, row["status"]) or not any(
-                search in each.casefold() for each in texts
-            ):
-                continue
-            yield row
-            count += 1
-            if not search and status is None and count >= limit:
-                return
+        Raises:
+            UnknownThreadError: There is no thread `before`.
+        """
+        ids = self._thread_ids(status, before)
+        limit = max(1, min(limit, _MOST_LISTED))
+        searched = max(_SEARCHED, limit * _SEARCHED_A_ROW)
+        rows: list[JsonObject] = []
+        number = 0
+        for number, thread_id in enumerate(ids, 1):
+            reads = number <= searched
+            row = self._fitting_row(thread_id, search.casefold(), status, searches_texts=reads)
+            rows += [row] if row else []
+            if len(rows) == limit:
+                break
+        if not search and status is None:
+            return {"threads": rows, "total": len(ids)}
+        has_more = number < len(ids) or (bool(search) and number > searched)
+        return {"threads": rows, "total": len(rows), **({"more": True} if has_more else {})}
+
+    def _thread_ids(self, status: ListedStatus | None, before: str | None) -> Sequence[str]:
+        """Return the ids of threads that may have a status, read again only after a change."""
+        key, running = (status, before), [*start_times(self.runner.saver)]
+        known = self._ids.get(key)
+        found = self.runner.engine.read(thread_ids, "", status, before, running, known)
+        self._keep(self._ids, key, found, _KEPT_LISTS)
+        return found.ids
+
+    def _fitting_row(
+        self, thread_id: str, word: str, status: ListedStatus | None, *, searches_texts: bool
+    ) -> JsonObject | None:
+        """Return a thread that has a word and a status, as a row; None for others."""
+        if not searches_texts and word not in thread_id.casefold():
+            return None
+        row = self._row(thread_id)
+        texts = (thread_id, row["first"], row["last"])
+        fits = status in (None, row["status"]) and any(word in each.casefold() for each in texts)
+        return row if fits else None
 
     def _row(self, thread_id: str) -> JsonObject:
         try:
@@ -345,6 +366,7 @@ class Window:
         self.runner = runner
         with self._guard:
             self._overviews.clear()
+            self._ids.clear()
             self._timelines.clear()
         return True, None, False
 

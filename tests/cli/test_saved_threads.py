@@ -68,6 +68,24 @@ def test_a_thread_that_cannot_be_read_is_listed_with_what_to_do(command: Command
     assert len(command("threads", "agents.py:asking", "--status", "paused").lines) == 1
 
 
+def test_threads_are_listed_in_pages_and_by_metadata(command: Commands) -> None:
+    for name, user in (("one", "ann"), ("two", "bob"), ("a three", "ann")):
+        config = json.dumps({"metadata": {"user": user}})
+        command("run", "agents.py:asking", "Go.", "--thread", name, "--no-input", "--config", config)
+    page = command("threads", "agents.py:asking", "--limit", "2")
+    assert [line.split("  ")[0] for line in page.lines] == ["a three", "two"]
+    assert page.err == "There are more threads: add --before two\n"
+    rest = command("threads", "agents.py:asking", "--limit", "2", "--before", "two")
+    assert ([line.split("  ")[0] for line in rest.lines], rest.err) == (["one"], "")
+    page = command("threads", "agents.py:asking", "--limit", "1", "--metadata", '{"user": "ann"}')
+    assert [line.split("  ")[0] for line in page.lines] == ["a three"]
+    assert page.err == "There are more threads: add --before 'a three'\n"
+    refused = command("threads", "agents.py:asking", "--before", "none")
+    assert refused.code == REFUSED
+    assert "before='none' is not a thread of this saver" in refused.err
+    assert command("threads", "agents.py:asking", "--limit", "0").code != 0
+
+
 def test_a_thread_goes_back_to_what_it_has_visited(command: Commands) -> None:
     command("run", "agents.py:asking", "Go.", "--thread", "one", "--no-input")
     command("resume", "agents.py:asking", "one", "--answer", "yes")

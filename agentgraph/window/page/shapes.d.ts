@@ -126,7 +126,10 @@ export interface ThreadRow {
 
 export interface Threads {
   threads: ThreadRow[];
+  /** How many there are; with a word or a status, how many are here. */
   total: number;
+  /** Whether there may be more than these. */
+  more?: boolean;
 }
 
 /** Something that took time on a thread. */
@@ -286,7 +289,7 @@ type OfThread = {thread_id: string};
 /** The calls: by name, what they take and what they return. */
 export interface Calls {
   about: [{}, About];
-  threads: [{search?: string; limit?: number; status?: string}, Threads];
+  threads: [{search?: string; limit?: number; status?: string; before?: string}, Threads];
   thread: [OfThread, Thread];
   timeline: [OfThread & {since?: string; last?: number; line?: string}, Timeline];
   activation: [Spot, Activation];

@@ -76,7 +76,7 @@ export function makeThreads(store) {
   const show = atNextFrame(() => {
     start.disabled = Boolean(state.about?.is_read_only);
     if (!state.threads) return setText(count, "Loading …");
-    const {threads, total} = state.threads;
+    const {threads, total, more: hasMore = false} = state.threads;
     const ids = new Set(threads.map((each) => each.thread_id));
     for (const [id, row] of rows) {
       if (!ids.has(id)) {
@@ -92,9 +92,11 @@ export function makeThreads(store) {
       const there = list.children[number] ?? null;
       if (there !== row.node) list.insertBefore(row.node, there);
     });
-    more.hidden = threads.length >= total;
+    more.hidden = threads.length >= total && !hasMore;
     const isAll = !state.search && !state.status;
-    if (!threads.length) setText(count, isAll ? "No threads yet: begin a new run." : "No thread fits.");
+    if (!threads.length && isAll) setText(count, "No threads yet: begin a new run.");
+    else if (!threads.length) setText(count, hasMore ? "No newer thread fits." : "No thread fits.");
+    else if (hasMore) setText(count, `${threads.length} threads, and perhaps more`);
     else if (threads.length < total) setText(count, `${threads.length} of ${countText(total)} threads`);
     else setText(count, "");
     return undefined;
