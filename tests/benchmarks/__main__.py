@@ -17,6 +17,7 @@ import calls
 import growth
 import imports
 import items
+import lists
 import long_runs
 import many_runs
 import pictures
@@ -35,6 +36,7 @@ GROUPS = {
     "growth": growth,
     "imports": imports,
     "items": items,
+    "lists": lists,
     "long_runs": long_runs,
     "many_runs": many_runs,
     "pictures": pictures,

@@ -42,7 +42,7 @@ def figures() -> Iterator[Figure]:
     for worker, aim in items.AIMS.items():
         both = [items.of(worker), partial(items.in_memory, items.by_hand)]
         yield _figure(f"calls an item, {worker}", "Send by hand", both, aim=aim)
-    ours, theirs = (_calls(each) for each in (compiling.compiled, compiling.compiled_by_hand))
+    ours, theirs = (count_calls(each) for each in (compiling.compiled, compiling.compiled_by_hand))
     name, against = "calls to compile 1,000 agents", "the same nodes by hand"
     yield Figure(name=name, ours=ours, theirs=theirs, against=against, unit="calls", aim=2.0)
     for added, aim in tools.AIMS.items():
@@ -69,11 +69,11 @@ def _savers(folder: Path) -> Mapping[str, Callable[[], Any]]:
 
 def _calls_a_round(made: Made) -> float:
     """Return how many Python functions are called for one more round."""
-    _, few, many = (_calls(made(rounds)) for rounds in (1, _FEW, _MANY))  # the first fills caches
+    _, few, many = (count_calls(made(rounds)) for rounds in (1, _FEW, _MANY))  # the first fills caches
     return (many - few) / (_MANY - _FEW)
 
 
-def _calls(contender: Contender) -> int:
+def count_calls(contender: Contender) -> int:
     """Return how many Python functions a call calls, in all threads."""
     count = 0
 
