@@ -100,6 +100,7 @@ CASES = {
 }
 
 
+@pytest.mark.by_turns("mode")
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("tree", CASES)
 def test_only_what_was_in_flight_runs_again(program: Commands, tree: str, mode: str) -> None:
@@ -142,6 +143,7 @@ def test_of_an_undo_of_two_agents_only_the_one_in_flight_runs_again(
 CALLS = ["one(0)", "two(k)", "bad(1)", *(f"pair({x})/{y}" for x in "ab" for y in "pq"), "last(2)"]
 
 
+@pytest.mark.by_turns("mode")
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("hang_at", ["two(k)", "bad(1)", "pair(b)/q", "last(2)"])
 def test_of_the_agents_that_a_function_runs_only_those_in_flight_run_again(
@@ -161,6 +163,7 @@ def test_of_the_agents_that_a_function_runs_only_those_in_flight_run_again(
     assert {at for at, times in ended.items() if times > 1} <= again & beside
 
 
+@pytest.mark.by_turns("mode")
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("tree", ["undoable", "failing"])
 def test_steps_whose_results_were_not_saved_yet_do_not_run_again(
