@@ -33,13 +33,14 @@ OPTIONS_OF = re.compile(
     r"^(?:Its fields are the|The other options are) (?:those|options) of `(\w+)`", re.MULTILINE
 )
 TWIN = re.compile(r"\bas `(\w+)` does\b")
+OF_THE_PACKAGE = {name: getattr(agentgraph, name) for name in dir(agentgraph)}
 STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_a_module_give_what_they_show(name: str) -> None:
     module = importlib.import_module(name)
-    names = {**vars(agentgraph), **vars(module)}
+    names = {**OF_THE_PACKAGE, **vars(module)}
     assert doctest.testmod(module, extraglobs=names).failed == 0
 
 
@@ -183,7 +184,7 @@ def returns(fn: Callable[..., Any]) -> bool:
 
 def is_error(fn: Callable[..., Any], name: str) -> bool:
     """Return whether a name is that of an error which the module of a function, or Python, knows."""
-    known = {**vars(builtins), **vars(agentgraph), **fn.__globals__}.get(name)
+    known = {**vars(builtins), **OF_THE_PACKAGE, **fn.__globals__}.get(name)
     return inspect.isclass(known) and issubclass(known, Exception)
 
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.tools import BaseTool
 from langgraph.cache.memory import InMemoryCache
 from langgraph.types import CachePolicy, RetryPolicy, TimeoutPolicy
 
@@ -459,6 +460,10 @@ _NAMES = {
     "ResponseFormat": list,
     "TypeForm": list,
     "timedelta": timedelta,
+    "BaseTool": BaseTool,
+    "Context": ag.Context,
+    "LanguageModelLike": Runnable,
+    "Runnable": Runnable,
     "RunnableConfig": dict,
     "Console": object,
     "Screen": object,

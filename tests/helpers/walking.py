@@ -158,7 +158,8 @@ def cases(path: Path) -> list[Any]:
 
 
 NAMES: dict[str, Any] = {
-    **{name: each for module in (agentgraph, helpers, testing) for name, each in vars(module).items()},
+    **{name: getattr(agentgraph, name) for name in dir(agentgraph)},
+    **{name: each for module in (helpers, testing) for name, each in vars(module).items()},
     **globals(),
 }
 """The names that the expressions of text files may use."""
