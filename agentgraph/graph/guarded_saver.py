@@ -220,19 +220,39 @@ class GuardedSaver(Saver):
             task_id: The id of the task.
             path: LangGraph's path of the task.
         """
-        self.put_writes(at, [(RETURN, result)], task_id, *self._path(path))
+        self.put_result(at, result, task_id, path)
         self._saved.add(task_id)
 
     async def asave_result(self, at: RunnableConfig, result: object, task_id: str, path: str) -> None:
         """Save the result of a task on the event loop; if the task is cancelled, it is saved first."""
-        put = self.aput_writes(at, [(RETURN, result)], task_id, *self._path(path))
+        await self.aput_result(at, result, task_id, path)
+        self._saved.add(task_id)
+
+    def put_result(
+        self, at: RunnableConfig, result: object, task_id: str, path: str, channel: str = RETURN
+    ) -> None:
+        """Save what something gave that LangGraph does not save, as it saves the result of a task.
+
+        Args:
+            at: The checkpoint of the step in which it runs.
+            result: What it gave.
+            task_id: The id that its task would have.
+            path: LangGraph's path of that.
+            channel: Under which LangGraph saves it.
+        """
+        self.put_writes(at, [(channel, result)], task_id, *self._path(path))
+
+    async def aput_result(
+        self, at: RunnableConfig, result: object, task_id: str, path: str, channel: str = RETURN
+    ) -> None:
+        """Save it on the event loop, as `put_result` does; if it is cancelled, it is saved first."""
+        put = self.aput_writes(at, [(channel, result)], task_id, *self._path(path))
         saving = asyncio.ensure_future(put)
         try:
             await asyncio.shield(saving)
         except asyncio.CancelledError:
             await asyncio.wait({saving})
             raise
-        self._saved.add(task_id)
 
     def _path(self, path: str) -> tuple[str, ...]:
         return (path,) if _takes_path(type(self.inner).put_writes) else ()

@@ -60,6 +60,19 @@ except ImportError as error:
         "langchain-core>=1.7,<2, or a newer agentgraph"
     ) from error
 
+try:  # only for leaves that run without a task; without these parts each has one, as in LangGraph
+    from langgraph._internal._constants import CONFIG_KEY_NODE_FINISHED, CONFIG_KEY_READ_STATE
+    from langgraph._internal._scratchpad import PregelScratchpad
+    from langgraph.pregel._call import get_runnable_for_task
+    from langgraph.pregel._io import map_output_updates
+    from langgraph.pregel._retry import _checkpoint_ns_for_parent_command as namespace_around
+    from langgraph.pregel._runner import _acall as call_async_task
+    from langgraph.pregel._runner import _call as call_task
+except ImportError:
+    CONFIG_KEY_NODE_FINISHED = CONFIG_KEY_READ_STATE = ""
+    PregelScratchpad = get_runnable_for_task = None  # type: ignore
+    map_output_updates = namespace_around = call_async_task = call_task = None  # type: ignore
+
 # Keys of `config["configurable"]`. Without them a node reaches nothing of the run around it.
 SAVER = CONFIG_KEY_CHECKPOINTER
 """The saver of the run; also how a guard is put before it."""
@@ -86,6 +99,10 @@ RESUMING = CONFIG_KEY_RESUMING
 """Whether the run is resumed."""
 REPLAY = CONFIG_KEY_REPLAY_STATE
 """From which checkpoint a fork runs."""
+READ_STATE = CONFIG_KEY_READ_STATE
+"""The function with which the mapper of a node reads the state; a task that a node calls has none."""
+NODE_FINISHED = CONFIG_KEY_NODE_FINISHED
+"""A function of LangGraph's servers that hears of each node and task that has ended."""
 
 # Names of channels and of triggers, as savers keep them: what has run is read from them.
 TRIGGER = "branch:to:"
@@ -107,6 +124,9 @@ ROOT = "__root__"
 # - `default_cache_key`: the key of a cached node. `recast_checkpoint_ns`: a namespace without task ids.
 # - `StreamMessagesHandler`: who streams chunks. `StreamingHandler`: who only streams; it needs no path.
 # - `tool_call_writer`: the writer of the tool call around; an inner run must not write to it.
+# - `PregelScratchpad`, `get_runnable_for_task`: what a task that a node calls has, and what runs in it.
+#   `map_output_updates`: how LangGraph streams what it gave. `namespace_around`: where a command for
+#   the graph around it goes. `call_task`, `call_async_task`: who calls it.
 # - `SAFE_MSGPACK_TYPES`: the classes that LangGraph reads without question: dates, messages and others.
 
 __all__ = [
@@ -118,9 +138,11 @@ __all__ = [
     "ERROR",
     "INTERRUPT",
     "MISSING",
+    "NODE_FINISHED",
     "PULL",
     "PUSH",
     "READ",
+    "READ_STATE",
     "REPLAY",
     "RESUME",
     "RESUME_MAP",
@@ -141,20 +163,26 @@ __all__ = [
     "ChannelWriteEntry",
     "DeltaSnapshot",
     "PregelNode",
+    "PregelScratchpad",
     "PregelTaskWrites",
     "RunnableCallable",
     "RunnableSeq",
     "StreamMessagesHandler",
     "StreamMessagesHandlerV2",
     "StreamingHandler",
+    "call_async_task",
+    "call_task",
     "coerce_context",
     "default_cache_key",
     "delta_reducer",
     "ensure_config",
     "get_cached_annotated_keys",
+    "get_runnable_for_task",
     "get_update_as_tuples",
     "id_from",
     "local_read",
+    "map_output_updates",
+    "namespace_around",
     "overwrite_in",
     "recast_checkpoint_ns",
     "task_path_str",

@@ -76,7 +76,8 @@ def _function(
     if lanes:
         node: FunctionNode = OrchestratorNode(context, capabilities, lanes)
     else:
-        node = (FirstNode if place.is_item else FunctionNode)(context, capabilities)
+        is_lane = place.parent is not None and place.parent.kind.is_parallel
+        node = (FirstNode if is_lane else FunctionNode)(context, capabilities)
     yield LaneNode(
         node,
         capabilities,
@@ -108,7 +109,8 @@ def _parallel(
     context: NodeContext, capabilities: Capabilities, lanes: Sequence[Lane]
 ) -> Iterable[LaneNode]:
     most = max(cast(ParallelAgent, context.place.agent).max_concurrency or 0, BRANCHES)
-    yield _lanes_node(ParallelNode(context, lanes), capabilities, min(len(lanes), most))
+    node = ParallelNode(context, [in_its_task(lane) for lane in lanes])
+    yield _lanes_node(node, capabilities, min(len(lanes), most))
 
 
 def _workflow(

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 
 from agentgraph.graph.guarded_saver import GuardedSaver
-from agentgraph.graph.internals import TASK_ID, task_path_str
+from agentgraph.graph.internals import ERROR, TASK_ID, task_path_str
 from agentgraph.graph.saving import saver_of, step_config
 from agentgraph.graph.sync_async import Call
 from agentgraph.graph.task_ids import path_of_call
@@ -36,6 +36,22 @@ class ResultSaver(NamedTuple):
     async def asave(self, result: object) -> None:
         """Save the result of the current task on the event loop."""
         await self.saver.asave_result(self.at, result, *self._task())
+
+    def put(self, result: object, task_id: str, number: int) -> None:
+        """Save the result of a leaf that has no task, under the id that its task would have."""
+        self.saver.put_result(self.at, result, task_id, path_of_call(self.path, number))
+
+    async def aput(self, result: object, task_id: str, number: int) -> None:
+        """Save the result of a leaf that has no task on the event loop."""
+        await self.saver.aput_result(self.at, result, task_id, path_of_call(self.path, number))
+
+    def put_failure(self, error: BaseException, task_id: str, number: int) -> None:
+        """Save the failure of a leaf that has no task, as LangGraph saves that of a task."""
+        self.saver.put_result(self.at, error, task_id, path_of_call(self.path, number), ERROR)
+
+    async def aput_failure(self, error: BaseException, task_id: str, number: int) -> None:
+        """Save the failure of a leaf that has no task on the event loop."""
+        await self.saver.aput_result(self.at, error, task_id, path_of_call(self.path, number), ERROR)
 
     def _task(self) -> tuple[str, str]:
         """Return the id and the path of the current task."""

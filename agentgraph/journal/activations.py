@@ -53,7 +53,7 @@ def activations_in(
         if at not in numbers or begins(tree, agent_step):
             numbers[at] = numbers.get(at, -1) + 1
         key = ActivationKey(*at, numbers[at])
-        by_step |= {(key.address, step): key for step in agent_step.saved.steps}
+        by_step |= {(key.address, step): key for step in agent_step.steps}
         found.setdefault(key, Activation()).agent_steps.append(agent_step)
     for entry in entries:
         address, order = address_in(entry), event_order(entry)

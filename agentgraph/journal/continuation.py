@@ -92,6 +92,7 @@ from agentgraph.journal.schema import (
     Received,
     Rewound,
 )
+from agentgraph.journal.steps import steps_after
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.journal.thread_status import ended_status
 from agentgraph.tree.addresses import root_address
@@ -256,7 +257,7 @@ async def _replay_of(
         replay = _full_replay(tree, _maybe_unreceived(line, ran))
     elif received < inf:
         replay = _replay_after(
-            tree, line, received, _names(newest_of_each(every).values()) if is_cut else ()
+            tree, line, received, _names(tree, newest_of_each(every).values()) if is_cut else ()
         )
     else:  # it can be cut short only if another line continued
         replay = _full_replay(tree, every) if is_cut else Replay()
@@ -348,7 +349,7 @@ async def save_received(saver: ThreadSaver, upto: str | None, *, is_stopped: boo
 def _full_replay(tree: Tree, every: Sequence[Saved]) -> Replay:
     """Discard all events of the steps after some checkpoints, and replay those that are saved."""
     entries, failed = entries_and_failures(tree, every)
-    return Replay(_names(every), [*entries, *failed], failed)
+    return Replay(_names(tree, every), [*entries, *failed], failed)
 
 
 def _replay_after(tree: Tree, line: Sequence[Saved], received: float, steps: Collection[str]) -> Replay:
@@ -394,9 +395,9 @@ def _is_due(entry: Entry, received: float, steps: Collection[str]) -> bool:
     return order is not None and (order.number > received or order.step in steps)
 
 
-def _names(every: Iterable[Saved]) -> list[str]:
+def _names(tree: Tree, every: Iterable[Saved]) -> list[str]:
     """Return the names of the steps after some checkpoints."""
-    return sorted(filter(None, (each.step for each in every)))
+    return sorted(step for each in every for step in steps_after(tree, each))
 
 
 async def _received_upto(saver: ThreadSaver, ran: Saved, *, is_edited: bool) -> float | None:
@@ -466,7 +467,7 @@ def _open_questions(asked: Iterable[Note], every: Sequence[Saved], origin: Saved
     resumed = [note for note in origin.notes if note.kind == RESUMED]
     answered = {each for note in resumed for each in note.data or ()}
     heads = newest_of_each(every)
-    next_ = _names(heads.values())
+    next_ = {each.step for each in heads.values()}
     return {
         note.id: note
         for note in asked

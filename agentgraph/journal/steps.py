@@ -5,7 +5,7 @@ is a step of an agent, and so is the result of a lane that is one leaf, which ha
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
@@ -15,7 +15,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from agentgraph.graph.lane_position import Position
-from agentgraph.graph.stamps import seconds, step_name
+from agentgraph.graph.stamps import seconds, step_name, time_in
+from agentgraph.journal.begun_leaves import begun_leaves
 from agentgraph.journal.changed_trees import places_kept
 from agentgraph.journal.lines import (
     position_in,
@@ -25,6 +26,7 @@ from agentgraph.tree.addresses import (
     Cursor,
     address,
     as_cursor,
+    entered,
     fits,
     iteration,
     parse_address,
@@ -46,8 +48,8 @@ class Visit:
             also its question.
         turn: The turn of the thread, from 0.
         iteration: The iteration of the nearest loop; None outside all loops.
-        step: The name of the step, as in `AgentEvent.step`. Lanes that are one leaf share the step of
-            what runs them.
+        step: The name of the step, as in `AgentEvent.step`. Items that are one leaf share the step of
+            the `each`.
         time: When it began, in seconds since 1970; of a lane that is one leaf, and that has no result
             yet, when what runs it began.
         duration: How long it took, in seconds, from where a run resumed it if one did; None if it has
@@ -92,6 +94,13 @@ class AgentStep(NamedTuple):
     def activation(self) -> tuple[Place, Cursor]:
         """The place, and the counters there."""
         return self.place, self.cursor
+
+    @property
+    def steps(self) -> Sequence[str]:
+        """The names of the step: its own, and those before it was copied."""
+        if self.task is None or self.place.is_item:
+            return self.saved.steps
+        return [step_name(each.partition(":")[0], self.place.node) for each in self.saved.steps]
 
     @property
     def order(self) -> tuple[str, bool, float]:
@@ -148,7 +157,7 @@ def _agent_steps_at(
     visit = Visit(at, place.home.name, node, turn, round_, step, began, duration, tokens)
     agent_step = AgentStep(visit, place, cursor, saved, root, next_)
     yield agent_step
-    if lanes := frozenset(lane.node for lane in tree.lanes(place)):
+    if lanes := tree.lanes(place):
         yield from _leaves_at(tree, agent_step, lanes)
 
 
@@ -158,9 +167,23 @@ def last_start(saved: Saved, after: Saved) -> float:
     return seconds(position["began"]) if "began" in position else saved.time
 
 
-def _leaves_at(tree: Tree, outer: AgentStep, lanes: Container[str]) -> Iterator[AgentStep]:
-    """Yield the visits of lanes without checkpoints in a step: they have results, or have failed."""
+def steps_after(tree: Tree, saved: Saved) -> list[str]:
+    """Return the names of the step after a checkpoint, and of the branches or steps in it."""
+    if not saved.step:
+        return []
+    place = tree.by_node.get(saved.next_node or "")
+    has_lanes = place is not None and place.kind.is_parallel and not place.kind.has_items
+    lanes = tree.lanes(place) if place is not None and has_lanes else ()
+    return [saved.step, *(step_name(saved.id, lane.node) for lane in lanes if lane.kind.is_leaf)]
+
+
+def _leaves_at(tree: Tree, outer: AgentStep, lanes: Sequence[Place]) -> Iterator[AgentStep]:
+    """Yield the visits of lanes without checkpoints in a step: they have results, or have failed.
+
+    Or they are branches or steps, which may have begun.
+    """
     around, saved, root = outer.visit, outer.saved, outer.root
+    nodes, begun = {lane.node for lane in lanes}, _begun_at(outer, lanes)
     ended: dict[str, tuple[str, Written]] = {}
     for task, came in saved.results.items():
         if at := (came.get("position") or {}).get("at"):
@@ -168,12 +191,14 @@ def _leaves_at(tree: Tree, outer: AgentStep, lanes: Container[str]) -> Iterator[
     for note in root.notes:
         if note.kind == "error":
             ended.setdefault(note.address, ("", {}))
+    for at in begun:
+        ended.setdefault(at, ("", {}))
     for at, (task, result) in ended.items():
         activation = parse_address(tree, at)
         if activation is None or not is_at_or_in(at, around.address):
             continue
         place, cursor = activation
-        if place.is_node and place.node in lanes:
+        if place.is_node and place.node in nodes:
             finished = result.get("finished")
             visit = replace(
                 around,
@@ -181,11 +206,24 @@ def _leaves_at(tree: Tree, outer: AgentStep, lanes: Container[str]) -> Iterator[
                 agent_name=place.home.name,
                 node=place.node,
                 iteration=iteration(place, cursor),
-                time=around.time if "began" not in result else seconds(result["began"]),
+                step=around.step if place.is_item else step_name(saved.id, place.node),
+                time=seconds(result["began"]) if "began" in result else begun.get(at, around.time),
                 duration=None if finished is None else seconds(finished - result["began"]),
                 tokens=_tokens_in([result]),
             )
             yield AgentStep(visit, place, cursor, saved, root, outer.after, task)
+
+
+def _begun_at(outer: AgentStep, lanes: Sequence[Place]) -> dict[str, float]:
+    """Return when branches and steps without a result began that are one leaf, by address."""
+    if not outer.place.kind.is_parallel or outer.place.kind.has_items:
+        return {}
+    failed = {note.address: time_in(note) for note in outer.root.notes if note.kind == "error"}
+    at = {lane: address(lane, entered(lane, outer.cursor)) for lane in lanes}
+    by_name = {lane.name: failed[at[lane]] for lane in lanes if at[lane] in failed}
+    results = outer.saved.results.values()
+    begun = begun_leaves(lanes, outer.visit.time, results, by_name)
+    return {at[lane]: min(time, by_name.get(lane.name, time)) for lane, time in begun}
 
 
 def _tokens_in(written: Iterable[Written]) -> int:

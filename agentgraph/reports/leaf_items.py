@@ -6,7 +6,7 @@ running, and the earliest time at which each may have begun. LangGraph's own `ma
 threads that Python has, may hold one back for longer; that is not saved.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -14,6 +14,7 @@ from agentgraph.agents.agents import EachAgent
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.stamps import seconds, time_in
 from agentgraph.graph.task_results import TAG
+from agentgraph.journal.begun_leaves import begun_in_order
 from agentgraph.journal.step_runs import StepRuns
 from agentgraph.journal.steps import AgentStep
 from agentgraph.tree.addresses import Cursor, address, entered, item_counter, iteration
@@ -48,25 +49,13 @@ def leaf_items(tree: Tree, agent_step: AgentStep, runs: StepRuns) -> LeafItems:
     ends |= {n: time_in(note) for n, note in failed.items() if note is not None}
     began: dict[int, float] = {}
     if agent.depends_on is None:
-        began = _begun(agent_step.visit.time, rest, agent.max_concurrency or AT_ONCE, ends)
+        began = begun_in_order(agent_step.visit.time, rest, agent.max_concurrency or AT_ONCE, ends)
     is_open = agent_step.after is None and (runs.is_running or runs.was_killed)
     waiting = [number for number in began if is_open and number not in ends]
     return LeafItems(
         {rest[number]: time for number, time in began.items()},
         [_open(agent_step, lane, number, keys[number]) for number in waiting],
     )
-
-
-def _begun(
-    begin: float, numbers: Iterable[int], at_once: int, ends: Mapping[int, float]
-) -> dict[int, float]:
-    """Return when items began, as far as they have; a number of them run at once, in order.
-
-    >>> _begun(1.0, [0, 2, 3, 4], 2, {0: 3.0, 1: 2.0})
-    {0: 1.0, 2: 2.0, 3: 3.0}
-    """
-    freed = [begin] * at_once + sorted(ends.values())
-    return {number: max(begin, freed[number]) for number in numbers if number < len(freed)}
 
 
 def _keys(agent_step: AgentStep) -> list[str | int | None] | None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from itertools import chain
 from typing import NamedTuple
 
 from agentgraph.errors import UnknownAddressError
@@ -87,7 +88,9 @@ class VisitQuery:
     def chosen(self, agent_steps: Sequence[AgentStep]) -> AgentStep | None:
         """Return the visit to go back to; None if it is not among these."""
         if self.is_step:
-            return next((each for each in agent_steps if self.at in each.saved.steps), None)
+            exact = (each for each in agent_steps if self.at == each.visit.step)
+            copies = (each for each in agent_steps if self.at in each.steps)
+            return next(chain(exact, copies), None)
         there = [
             (each, without_keys(each.visit.address)) for each in agent_steps if self._is_then(each)
         ]
@@ -167,8 +170,9 @@ async def stretch_of(saver: ThreadSaver, query: VisitQuery) -> Stretch:
 
 def older_line(step: str, every: Sequence[Saved]) -> list[Saved]:
     """Return the checkpoints that lead to a step, of whatever line; none if there is no such step."""
-    there = [saved for saved in every if step in saved.steps]
-    there.sort(key=lambda saved: step not in saved.steps[:1])  # its own name before that of a copy
+    began = f"{step.partition(':')[0]}:"  # a leaf without checkpoints runs from that of its node
+    there = [saved for saved in every if any(each.startswith(began) for each in saved.steps)]
+    there.sort(key=lambda saved: not saved.steps[0].startswith(began))  # itself before a copy
     return line_to(there[0].root_id, every) if there else []
 
 

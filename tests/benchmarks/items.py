@@ -1,4 +1,4 @@
-"""What an item of an `each` costs, beside LangGraph's `Send` written by hand."""
+"""What an item of an `each` and a branch of a `parallel` cost, beside `Send` written by hand."""
 
 import operator
 from collections.abc import Callable, Iterator
@@ -19,7 +19,8 @@ import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
 
 _FEW, _MANY, _REPEATS = 100, 1000, 3
-AIMS = {"a function": 2.5, "a chat agent": 4.5}
+_BRANCHES = (50, 200)
+AIMS = {"a function": 1.0, "a chat agent": 2.0}
 """For each worker what an item may take, of what `Send` by hand takes for a function."""
 
 
@@ -33,7 +34,8 @@ class State(MessagesState):
 def figures() -> Iterator[Figure]:
     """Time an `each` of many items, beside `Send`, and beside one of few."""
     with TemporaryDirectory() as folder:
-        for saver, opened in savers(Path(folder)).items():
+        for saver, opened in {"no saver": nullcontext, **savers(Path(folder))}.items():
+            yield from _of_branches(saver, opened)
             for worker, aim in AIMS.items():
                 made, hand = ours(worker, _MANY, opened), by_hand(_MANY, opened)
                 took, theirs = side_by_side(made, hand, repeats=_REPEATS)
@@ -55,6 +57,16 @@ def figures() -> Iterator[Figure]:
                 )
 
 
+def _of_branches(saver: str, opened: Opened) -> Iterator[Figure]:
+    """Time branches that are one function each, beside `Send`."""
+    for count in _BRANCHES:
+        made, hand = branches(count, opened), by_hand(count, opened)
+        took, theirs = side_by_side(made, hand, repeats=_REPEATS)
+        name = f"parallel of {count} branches, {saver}"
+        aim = 1.6 if saver == "SQLite" else 1.2
+        yield Figure(name=name, ours=took, theirs=theirs, against="Send by hand", unit="ms", aim=aim)
+
+
 def ours(worker: str, count: int, opened: Opened) -> Contender:
     """Run an `each` over so many items."""
     if worker == "a function":
@@ -62,6 +74,13 @@ def ours(worker: str, count: int, opened: Opened) -> Contender:
     else:
         agent = ag.chat_agent("read", ScriptedChatModel(responses=lambda _: "done"))
     return _run(lambda saver: ag.compile_agent(_each(agent), checkpointer=saver), count, opened)
+
+
+def branches(count: int, opened: Opened) -> Contender:
+    """Run so many branches that are one function each."""
+    agents = [ag.function_agent(f"b{number}", lambda ctx: "done") for number in range(count)]
+    tree = ag.parallel("both", agents)
+    return _run(lambda saver: ag.compile_agent(tree, checkpointer=saver), count, opened)
 
 
 def by_hand(count: int, opened: Opened) -> Contender:

@@ -1,13 +1,24 @@
 """What runs cost: counts, sizes and ratios. Times are in `tests/benchmarks`."""
 
+import concurrent.futures
 import cProfile
 import json
+import operator
 import pstats
-from typing import Any
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from types import FrameType
+from typing import Annotated, Any
 
 import pytest
 from helpers import says, scripted
 from helpers.walking import par, rounds, seq
+from langchain_core.messages import AIMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Send
 
 import agentgraph as ag
 from agentgraph.testing import call, calls
@@ -103,3 +114,65 @@ def test_a_question_deep_inside_is_kept_a_few_times_at_each_level_and_no_more(wi
     kept = [one for _, channel, asked in writes if channel == "__interrupt__" for one in asked]
     assert {one.id for one in kept} == {runner.pending("t")[0].id}
     assert len(kept) <= 3 * 12
+
+
+class Sent(MessagesState):
+    out: Annotated[list[str], operator.add]
+
+
+def sending(number: int) -> Any:
+    def read(state: Any) -> dict[str, Any]:
+        return {"messages": [AIMessage("x")], "out": ["x"]}
+
+    builder = StateGraph(Sent).add_node("read", read).add_node("split", lambda _: {})
+    builder.add_edge(START, "split").add_conditional_edges(
+        "split", lambda state: [Send("read", n) for n in range(number)], ["read"]
+    )
+    return builder.compile()
+
+
+def wide(kind: str, number: int) -> ag.Agent:
+    if kind == "each":
+        return ag.each("all", says("w", "x"), lambda ctx: [*range(number)], output_key="out")
+    agents = [says(f"w{n}", "x") for n in range(number)]
+    if kind == "parallel":
+        return ag.parallel("all", agents)
+    return ag.workflow("all", list(map(ag.step, agents)))
+
+
+def calls_in_all_threads(action: Callable[[], object]) -> int:
+    """Return how many Python functions are called, but those by which threads wait for each other."""
+    waiting, counted = (threading.__file__, concurrent.futures.__path__[0]), count()
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and not frame.f_code.co_filename.startswith(waiting):
+            next(counted)  # a sum would lose those that threads count at once
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return next(counted)
+
+
+@pytest.mark.parametrize("kind", ["each", "parallel", "workflow"])
+def test_a_leaf_that_is_a_lane_costs_no_more_calls_than_one_of_send_however_many_there_are(
+    kind: str,
+) -> None:
+    def cost(made: Callable[[int], Any], few: int, many: int) -> float:
+        return (whole(made(many)) - whole(made(few))) / (many - few)
+
+    def whole(graph: Any) -> int:
+        call = partial(graph.invoke, {"messages": ["Go."]})
+        call()  # the first fills caches
+        return calls_in_all_threads(call)
+
+    def compiled(number: int) -> Any:
+        return ag.compile_agent(wide(kind, number))
+
+    many = cost(compiled, 50, 150)
+    assert many <= 1.1 * cost(compiled, 10, 50)  # threads meet by chance
+    assert many <= 1.1 * cost(sending, 50, 150)

@@ -221,6 +221,40 @@ def test_a_run_under_way_is_running(told: Told) -> None:
     assert told("s/b").status == "done"
 
 
+@pytest.mark.parametrize("kind", ["parallel", "workflow"])
+def test_a_branch_or_step_under_way_is_running_and_one_that_has_not_begun_is_not_there(
+    told: Told, kind: str
+) -> None:
+    states: dict[str, str] = {}
+
+    def fn(ctx: ag.Context) -> str:
+        for name in "xyz":
+            try:
+                states[name] = told.runner.activation("t", f"p/{name}").status
+            except ag.UnknownAddressError:
+                states[name] = "unknown"
+        bars = told.runner.timeline("t").bars
+        states["bars"] = " ".join(f"{each.label} {each.state}" for each in bars)
+        raise ValueError("no")
+
+    agents = [says("x"), ag.function_agent("y", fn), says("z")]
+    steps = [ag.step(agents[0])]
+    steps += [ag.step(agents[n], depends_on=["xyz"[n - 1]]) for n in (1, 2)]
+    told.of(
+        ag.parallel("p", agents, max_concurrency=1) if kind == "parallel" else ag.workflow("p", steps)
+    )
+    with pytest.raises((ValueError, ag.StepFailedError)):
+        told.invoke("Go.")
+    assert states == {
+        "x": "done",
+        "y": "running",
+        "z": "unknown",
+        "bars": "p running x done y running",
+    }
+    assert told("p/y").status == "failed"
+    assert [each.address for each in told.runner.visits("t")] == ["p", "p/x", "p/y"]
+
+
 def test_a_choice_is_told(told: Told) -> None:
     told.of(ag.switch("which", "x", {"1": says("one")}, otherwise=says("two")))
     told.invoke("Go.", values={"x": "1"})

@@ -113,7 +113,8 @@ def test_a_database_error_of_a_function_is_that_agents(drive: Drive) -> None:
 def test_the_saver_of_a_runner_in_a_tool_fails_the_tool(drive: Drive, shares: bool) -> None:
     """It is another run, which the tool may try again; the outer run ends if its own calls fail."""
     saver = breaking("research:")
-    runner = ag.Runner(ag.parallel("research", [says("i1")]), checkpointer=saver)
+    tree = ag.parallel("research", [ag.sequential("i", [says("i1"), says("i2")])])
+    runner = ag.Runner(tree, checkpointer=saver)
 
     def research() -> str:
         """Research."""

@@ -22,9 +22,11 @@ from agentgraph.graph.chat.step import Step
 from agentgraph.graph.chat.tool_call import RunningCall
 from agentgraph.graph.lane_position import ChatEnding, Progress
 from agentgraph.graph.nodes.activation import Activation
+from agentgraph.graph.nodes.gated_task import TaskCall, talk_tasks
 from agentgraph.graph.nodes.lane import Lane
-from agentgraph.graph.nodes.schedule import Schedule, TaskCall, talk_tasks, tasks_call
+from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import Stop, inner_stop
+from agentgraph.graph.nodes.task_calls import tasks_call
 from agentgraph.graph.paired_calls import calls_of
 from agentgraph.graph.stored_values import notes_in
 from agentgraph.graph.task_results import TaskResult

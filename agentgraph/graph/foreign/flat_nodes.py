@@ -34,14 +34,11 @@ from agentgraph.graph.nodes.callers import CALLER
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Writer, with_writer
+from agentgraph.graph.nodes.gated_task import TaskCall, talk_tasks
 from agentgraph.graph.nodes.reporter import Reporter
-from agentgraph.graph.nodes.schedule import (
-    Schedule,
-    TaskCall,
-    talk_tasks,
-    tasks_call,
-)
+from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import inner_stop
+from agentgraph.graph.nodes.task_calls import tasks_call
 from agentgraph.graph.stamps import GRAPH_AGENT, now
 from agentgraph.graph.task_results import TaskResult
 

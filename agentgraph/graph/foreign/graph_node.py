@@ -48,8 +48,8 @@ from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.emitter import Emitter
 from agentgraph.graph.nodes.function_output import take_output
 from agentgraph.graph.nodes.leaf import LeafNode
-from agentgraph.graph.nodes.schedule import send_next
 from agentgraph.graph.nodes.stopping import stoppable
+from agentgraph.graph.nodes.task_calls import send_next
 from agentgraph.graph.result_saver import save_result
 from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.stamps import GRAPH_AGENT, address_of

@@ -6,6 +6,7 @@ run that is resumed goes on with the same items, whatever the value or the funct
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
@@ -24,10 +25,12 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked, look_up
 from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext, RunState
+from agentgraph.graph.nodes.gated_task import talk_tasks
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of
 from agentgraph.graph.nodes.lanes_node import Job, LanesNode, Results, beside
-from agentgraph.graph.nodes.schedule import Schedule, talk_tasks, tasks_call
+from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import inner_stop
+from agentgraph.graph.nodes.task_calls import tasks_call
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.pictures import Picture, picture_of
 from agentgraph.graph.sync_async import Calls, run_calls
@@ -96,8 +99,9 @@ class EachNode(LanesNode):
         keys: Sequence[str | int | None] = items["keys"] or [None] * len(items["values"])
         pairs = zip(keys, map(unmarked, items["values"]), strict=True)
         several = [Item(number, key, value) for number, (key, value) in enumerate(pairs)]
-        numbers = {str(item.key): item.number for item in several}
-        jobs = [self._job(activation, item, numbers) for item in several]
+        names = [str(item.key) for item in several]
+        numbers = {name: number for number, name in enumerate(names)}
+        jobs = [self._job(activation, item, numbers, names) for item in several]
         return KeyedJobs(jobs) if has_keys else jobs
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
@@ -180,26 +184,35 @@ class EachNode(LanesNode):
             if number in results and "failed" in results[number]
         }
 
-    def _job(self, activation: Activation, item: Item, numbers: Mapping[str, int]) -> Job:
+    def _job(
+        self,
+        activation: Activation,
+        item: Item,
+        numbers: Mapping[str, int],
+        keys: Sequence[str],
+    ) -> Job:
         needs: tuple[int, ...] = ()
         if self.agent.depends_on is not None:
             needs = tuple(numbers[key] for key in self.needed(activation.view, item))
         counter = item_counter(item.number, item.key)
-
-        def sees(results: Results) -> RunState:
-            return self.sees(activation.view, item)
+        sees = partial(self._seen_by, activation.view, item)
+        job = Job(0, (*activation.cursor, counter), sees, needs, item.key)
+        if not callable(self.agent.input):
+            return job
 
         def asks(results: Results) -> Calls[RunState]:
-            texts = {key: last_text(results[n]) for key, n in numbers.items() if n in needs}
+            texts = {keys[number]: last_text(results[number]) for number in sorted({*needs})}
             return self._asking(activation.view, replace(item, results=texts))
 
-        job = Job(0, (*activation.cursor, counter), sees, needs, item.key)
-        return job._replace(asks=asks) if callable(self.agent.input) else job
+        return job._replace(asks=asks)
 
     def needed(self, view: View, item: Item) -> Sequence[str]:
         """Return the keys of the items whose results an item needs."""
         depends_on = self.agent.depends_on
         return () if depends_on is None else depends_on(self._context(view, item))
+
+    def _seen_by(self, view: View, item: Item, _: Results) -> RunState:
+        return self.sees(view, item)
 
     def sees(self, view: View, item: Item) -> RunState:
         """Return the state that an item sees: the value of the item, and its input if it has one."""

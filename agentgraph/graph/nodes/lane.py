@@ -26,6 +26,7 @@ from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
 from agentgraph.graph.nodes.emitter import without_writer
 from agentgraph.graph.nodes.stopping import LaneStop, Stop
 from agentgraph.graph.open_types import Graph
+from agentgraph.graph.state import Update
 from agentgraph.graph.values import Reducers, Write, is_deletion
 from agentgraph.tree.addresses import Cursor
 from agentgraph.tree.places import Place
@@ -71,6 +72,21 @@ def without_running(why: Literal["skipped", "stopped"] | None = None) -> LaneRes
     return result
 
 
+Way = Literal["graph", "task", "pool"]
+
+
+class NeedsTask(GraphBubbleUp):
+    """Raised by a leaf that runs without a task, and must go on in its graph, in a task.
+
+    Attributes:
+        returned: What the leaf has returned; None if it is to run in its graph.
+    """
+
+    def __init__(self, returned: Update | None = None) -> None:
+        super().__init__("it needs a task")
+        self.returned = returned
+
+
 class LaneCall(NamedTuple):
     """One run of a lane.
 
@@ -81,6 +97,8 @@ class LaneCall(NamedTuple):
         control: Stops it.
         namespace: Its checkpoint namespace; None for that of the task that runs it.
         request: What a function asks of it, saved with its first position.
+        way: Where it runs, if it is one leaf: in its graph, in the task that would run that, or without
+            a task (`leaf_pool.py`).
     """
 
     node_context: NodeContext
@@ -89,6 +107,7 @@ class LaneCall(NamedTuple):
     control: Stop
     namespace: str | None = None
     request: str | None = None
+    way: Way = "task"
 
 
 class Lane(NamedTuple):

@@ -4,7 +4,9 @@ import asyncio
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple, TypeVar
 
@@ -13,25 +15,23 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 
 from agentgraph.agents.dependencies import upstream
+from agentgraph.agents.middleware import Mode
 from agentgraph.graph.failures import Failure, failures, is_fatal, mark_failure
 from agentgraph.graph.lane_position import Position
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import NodeContext, RunState
-from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, without_running
+from agentgraph.graph.nodes.gated_task import GatedTask, TaskCall, talk_tasks
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, Way, without_running
+from agentgraph.graph.nodes.leaf_lane import LeafLane
 from agentgraph.graph.nodes.metering import metered
 from agentgraph.graph.nodes.reporter import Reporter
-from agentgraph.graph.nodes.schedule import (
-    GatedTask,
-    Schedule,
-    Start,
-    arun_tasks,
-    run_tasks,
-)
+from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import NotBegun
+from agentgraph.graph.nodes.task_calls import arun_tasks, run_tasks
 from agentgraph.graph.pictures import Picture, picture_of
 from agentgraph.graph.stamps import home_at, speaker_at, stamped
 from agentgraph.graph.state import LaneState, Update
-from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
 from agentgraph.graph.values import Beside, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
 
@@ -83,8 +83,7 @@ class LanesNode(Runnable[LaneState, Update]):
     def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
         self.node_context, self.lanes = node_context, lanes
         self.name = node_context.place.node
-        self.tasks = [GatedTask(lane.place.node, self._runner(lane)) for lane in lanes]
-        self.atasks = [GatedTask(lane.place.node, self._arunner(lane)) for lane in lanes]
+        self.tasks = [self._tasks(lane) for lane in lanes]
 
     @abstractmethod
     async def jobs(self, activation: Activation) -> list[Job]:
@@ -102,6 +101,10 @@ class LanesNode(Runnable[LaneState, Update]):
     async def not_run(self, activation: Activation, job: Job, results: Results) -> LaneResult | None:
         """Return the result of a job whose lane is not run at all; None if it is run."""
         return None
+
+    def keeps_graphs(self, activation: Activation) -> bool:
+        """Return whether lanes that are one leaf run in their graphs all the same."""
+        return False
 
     def keeps_failure(self, lane: Lane) -> bool:
         """Return whether the failure of a lane is a saved result, so that a resume does not run it."""
@@ -152,8 +155,9 @@ class LanesNode(Runnable[LaneState, Update]):
             run_calls(activation.read_lanes())
             jobs = run_calls(self.jobs(activation))
             schedule = self.schedule(jobs)
-            starts = _starts(self.tasks, activation, jobs, schedule)
-            results = run_tasks(starts, schedule, self.first)
+            schedule.keeps_graphs = self.keeps_graphs(activation)
+            start = partial(self._start, activation, jobs, schedule, "sync")
+            results = run_tasks(start, schedule, self.first)
             self.finish(activation, results)
             self._join(activation, jobs, results, schedule.failures())
         asks = self.node_context.has_boundary
@@ -167,14 +171,27 @@ class LanesNode(Runnable[LaneState, Update]):
             await arun_calls(activation.read_lanes())
             jobs = await arun_calls(self.jobs(activation))
             schedule = self.schedule(jobs)
-            starts = _starts(self.atasks, activation, jobs, schedule)
-            results = await arun_tasks(starts, schedule, self.first)
+            schedule.keeps_graphs = self.keeps_graphs(activation)
+            start = partial(self._start, activation, jobs, schedule, "async")
+            results = await arun_tasks(start, schedule, self.first)
             await self.afinish(activation, results)
             self._join(activation, jobs, results, schedule.failures())
         asks = self.node_context.has_boundary
         return self._with_text(
             activation, await arun_calls(activation.awaited_update()) if asks else activation.update()
         )
+
+    def _start(
+        self,
+        activation: Activation,
+        jobs: Sequence[Job],
+        schedule: Schedule,
+        mode: Mode,
+        number: int,
+        call: TaskCall,
+    ) -> object:
+        job = jobs[number]
+        return call(self.tasks[job.lane][mode], activation, job, schedule, number)
 
     def _with_text(self, activation: Activation, update: Update) -> Update:
         if activation.text is not None:
@@ -197,47 +214,61 @@ class LanesNode(Runnable[LaneState, Update]):
             named = self.failure(activation, marked)
             raise named from (marked.__cause__ if named is marked else marked)
 
-    def _runner(self, lane: Lane) -> Callable[..., LaneResult]:
-        def run(activation: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
-            ended, began = None, time.time_ns() // 1000
+    def _tasks(self, lane: Lane) -> dict[Mode, GatedTask]:
+        """Return the tasks that run a lane, by mode."""
+        return talk_tasks(lane.place.node, partial(self._run, lane), is_leaf=isinstance(lane, LeafLane))
+
+    async def _run(
+        self,
+        lane: Lane,
+        activation: Activation,
+        job: Job,
+        schedule: Schedule,
+        number: int,
+        began: int = 0,
+    ) -> LaneResult:
+        """Run a lane, and return its result.
+
+        Args:
+            lane: The lane.
+            activation: The activation of the node.
+            job: Which run of the lane.
+            schedule: The schedule.
+            number: The number of the job.
+            began: When it began, in microseconds, if it is a leaf that runs without a task; else 0.
+        """
+        ended, in_pool, began = None, began > 0, began or time.time_ns() // 1000
+        try:
             try:
-                try:
-                    if self.may_skip or job.if_begun:
-                        ended = run_calls(self._not_run(activation, job, schedule))
-                    if job.asks is not None and not ended:
-                        job, ended = run_calls(self._asked(job, job.asks, schedule))
-                    ended = ended or lane.attempt(self._call(job, schedule))
-                except GraphInterrupt:
-                    schedule.hold(number).result()
+                if number in schedule.again:
+                    job = schedule.ready.get(number, job)
+                elif self.may_skip or job.if_begun or job.asks is not None:
+                    job, ended = await self._begun(activation, job, schedule)
+                    if in_pool:
+                        schedule.ready[number] = job
+                call = self._call(job, schedule, number, in_pool=in_pool)
+                ended = ended or await Call(lane.attempt, lane.aattempt, (call,))
+            except GraphInterrupt:
+                if in_pool:
                     raise
-            except GraphDrained as stop:
-                if not _is_final(stop, activation, schedule):
-                    raise
-                return self._stopped(activation, job)
-            return self._result(activation, job, schedule, (number, began), *ended)
+                await _held(schedule.hold(number))
+                raise
+        except GraphDrained as stop:
+            if not _is_final(stop, activation, schedule):
+                raise
+            return self._stopped(activation, job)
+        return self._result(activation, job, schedule, (number, began), *ended)
 
-        return run
-
-    def _arunner(self, lane: Lane) -> Callable[..., object]:
-        async def run(activation: Activation, job: Job, schedule: Schedule, number: int) -> LaneResult:
-            ended, began = None, time.time_ns() // 1000
-            try:
-                try:
-                    if self.may_skip or job.if_begun:
-                        ended = await arun_calls(self._not_run(activation, job, schedule))
-                    if job.asks is not None and not ended:
-                        job, ended = await arun_calls(self._asked(job, job.asks, schedule))
-                    ended = ended or await lane.aattempt(self._call(job, schedule))
-                except GraphInterrupt:
-                    await asyncio.wrap_future(schedule.hold(number))
-                    raise
-            except GraphDrained as stop:
-                if not _is_final(stop, activation, schedule):
-                    raise
-                return self._stopped(activation, job)
-            return self._result(activation, job, schedule, (number, began), *ended)
-
-        return run
+    async def _begun(
+        self, activation: Activation, job: Job, schedule: Schedule
+    ) -> tuple[Job, _Ended | None]:
+        """Return a job after what is asked before it begins, and how it ended if it does not run."""
+        ended = None
+        if self.may_skip or job.if_begun:
+            ended = await self._not_run(activation, job, schedule)
+        if job.asks is not None and not ended:
+            job, ended = await self._asked(job, job.asks, schedule)
+        return job, ended
 
     async def _not_run(self, activation: Activation, job: Job, schedule: Schedule) -> _Ended | None:
         """Return the result of a lane that is not run, or why that is not known; None if it is run."""
@@ -266,9 +297,14 @@ class LanesNode(Runnable[LaneState, Update]):
         except BaseException as error:
             raise self._marked(job, error)  # noqa: B904
 
-    def _call(self, job: Job, schedule: Schedule) -> LaneCall:
+    def _call(self, job: Job, schedule: Schedule, number: int, *, in_pool: bool) -> LaneCall:
         see = partial(job.sees, schedule.results)
-        return LaneCall(self.node_context, job.cursor, see, schedule.control)
+        if number in schedule.again:
+            returned = schedule.again[number]
+            call = LaneCall(self.node_context, job.cursor, see, schedule.control, way="graph")
+            return call._replace(see=lambda: replace(see(), returned=returned))
+        way: Way = "pool" if in_pool else "graph" if schedule.keeps_graphs else "task"
+        return LaneCall(self.node_context, job.cursor, see, schedule.control, way=way)
 
     def _result(
         self,
@@ -391,7 +427,6 @@ def _is_final(stop: GraphDrained, activation: Activation, schedule: Schedule) ->
     return schedule.is_over and not (is_left and activation.is_resumed)
 
 
-def _starts(
-    tasks: Sequence[GatedTask], activation: Activation, jobs: Sequence[Job], schedule: Schedule
-) -> list[Start]:
-    return [tasks[job.lane].start_with(activation, job, schedule, n) for n, job in enumerate(jobs)]
+async def _held(future: Future[None]) -> None:
+    """Wait until the question of a lane is needed."""
+    await Call(future.result, partial(asyncio.wrap_future, future))

@@ -2,7 +2,8 @@
 
 A graph costs three checkpoints and five writes for each run of a lane, and half of its time. A leaf
 needs none of them: what it says and writes, and where, is in the result of its task, which LangGraph
-saves with the step of its node. So its events carry the name of that step, by which a kill voids them.
+saves with the step of its node. So the events of an item carry the name of that step, by which a kill
+voids them; those of a branch or step a name of its own, made of the same checkpoint.
 
 Two things need the graph, and are found out only as the leaf runs:
 
@@ -15,9 +16,10 @@ Two things need the graph, and are found out only as the leaf runs:
 A resume goes on in the graph where that has saved anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, cast
+from functools import partial
+from typing import Any, NamedTuple, cast
 
 from langchain_core.callbacks import BaseCallbackManager, Callbacks
 from langchain_core.messages import BaseMessage
@@ -38,20 +40,27 @@ from agentgraph.graph.internals import (
     SEND,
     STREAM,
     TASK_ID,
+    TRIGGER,
     ChannelWrite,
     RunnableSeq,
+    StreamingHandler,
+    ensure_config,
 )
 from agentgraph.graph.lane_position import Position
+from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.context import PARENT_STATE, RunState
 from agentgraph.graph.nodes.emitter import own_writer
 from agentgraph.graph.nodes.function import FunctionNode
-from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, own_counts, result_of
+from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, NeedsTask, own_counts, result_of
 from agentgraph.graph.nodes.leaf import LeafNode
 from agentgraph.graph.nodes.stopping import LaneStop
 from agentgraph.graph.saving import has_begun
 from agentgraph.graph.stamps import step_name
 from agentgraph.graph.state import LaneState, Update
-from agentgraph.graph.sync_async import Call, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
+
+_SHOWN = frozenset({"updates", "custom", "messages"})
+"""The stream modes in which a leaf without a graph shows all that its graph would."""
 
 Outcome = tuple[LaneResult, Exception | None]
 """The result of a lane until it ended or failed, and the failure if it did."""
@@ -152,10 +161,35 @@ def in_its_task(lane: Lane) -> Lane:
     return LeafLane(*lane) if node.needs_no_graph and not is_retried else lane
 
 
+def shows_graphs(activation: Activation, lanes: Sequence[Lane]) -> bool:
+    """Return whether the graphs of lanes are seen in a run: where their states stream.
+
+    Or whether a person is asked about a limit: a leaf that must ask would run again in its graph.
+    """
+    config = activation.node_config
+    stream = config["configurable"].get(STREAM)
+    is_streamed = stream is not None and not _SHOWN.issuperset(stream.modes)
+    return is_streamed or _may_ask(activation, lanes)
+
+
+def _may_ask(activation: Activation, lanes: Sequence[Lane]) -> bool:
+    ledger = activation.view.state.ledger
+    if ledger is None or not ledger.is_full:
+        return False
+    leaves = [lane.node.node_context for lane in lanes if isinstance(lane, LeafLane)]
+    bounds = [limits for leaf in leaves for _, limits in leaf.bounds]
+    return any(limits.on_limit == "ask" for limits in (ledger.limits, *bounds))
+
+
 class LeafLane(Lane):
     """A lane that is one leaf."""
 
     __slots__ = ()
+
+    @property
+    def shows_graph(self) -> bool:
+        """Whether tracers see a run of its graph, as of each branch and step; items never had one."""
+        return not self.place.is_item
 
     @property
     def node(self) -> LeafNode:
@@ -171,12 +205,17 @@ class LeafLane(Lane):
         return await arun_calls(self._talk(call))
 
     async def _talk(self, call: LaneCall) -> Outcome:
-        around = get_config()
+        around, in_pool = get_config(), call.way == "pool"
+        if call.way == "graph":
+            return await self._in_graph(call)
         if around["configurable"].get(RESUMING) and await has_begun(around):
+            if in_pool:
+                raise NeedsTask
             return await self._in_graph(call)
         try:
-            run = self._entered(call, around)
-            update = await run.update()
+            graph = await self._begun(call, around) if self.shows_graph else None
+            run = self._entered(call, around, graph)
+            update = await (run.update() if graph is None else _told(graph, run.update()))
         except GraphInterrupt:
             update = None
         except GraphBubbleUp:
@@ -186,6 +225,8 @@ class LeafLane(Lane):
             return result_of({}), error
         if update is not None and update["position"]["next"] is None:
             return run.result(update), None
+        if in_pool:
+            raise NeedsTask(update)
         returning = call._replace(see=lambda: replace(call.see(), returned=update))
         return await self._in_graph(returning)
 
@@ -193,22 +234,39 @@ class LeafLane(Lane):
         outcome: Outcome = await Call(super().attempt, super().aattempt, (call,))
         return outcome
 
-    def _entered(self, call: LaneCall, around: RunnableConfig) -> _Run:
+    async def _begun(self, call: LaneCall, around: RunnableConfig) -> Any:
+        """Tell tracers that the graph of the lane begins, and return its run; None without tracers."""
+        manager = around.get("callbacks")
+        if not isinstance(manager, BaseCallbackManager) or not _is_traced(manager):
+            return None
+        own: Any = manager.copy()
+        own.add_metadata({**ensure_config(around)["metadata"], "ls_integration": "langgraph"})
+        position = call.node_context.first_position(self.place, call.cursor)
+        begin = partial(own.on_chain_start, None, {"position": position}, name=self.graph.name)
+        return await Call(begin, begin)
+
+    def _entered(self, call: LaneCall, around: RunnableConfig, graph: Any) -> _Run:
         """Return the run of the leaf; its config is that of a node of the lane's graph."""
         node, configurable = self.node, around["configurable"]
         runtime, name = configurable[RUNTIME], self.place.node
         info = runtime.execution_info
-        step = step_name(info.checkpoint_id if info else "", call.node_context.place.node)
+        runs_in = call.node_context.place.node if self.place.is_item else name
+        step = step_name(info.checkpoint_id if info else "", runs_in)
         namespace = f"{configurable['checkpoint_ns']}|{name}:{configurable[TASK_ID]}"
         position = call.node_context.first_position(self.place, call.cursor)
         state, sent = LaneState(messages=[], values=[], position=position), list[tuple[str, object]]()
-        where = {"langgraph_checkpoint_ns": namespace, "langgraph_path": (PULL, name)}
-        metadata = {**around.get("metadata", {}), **where}
+        metadata = {
+            **around.get("metadata", {}),
+            "langgraph_checkpoint_ns": namespace,
+            "langgraph_path": (PULL, name),
+            "langgraph_step": 1,
+            "langgraph_triggers": (f"{TRIGGER}{name}",),
+        }
         callbacks = around.get("callbacks")
         handlers = callbacks.handlers if isinstance(callbacks, BaseCallbackManager) else callbacks
         if handlers:
             metadata |= node.node_context.metadata(position, has_path=True)
-            callbacks = _of_node(callbacks)
+            callbacks = _of_node(callbacks) if graph is None else graph.get_child("graph:step:1")
         config = {
             **around,
             "callbacks": callbacks,
@@ -226,6 +284,23 @@ class LeafLane(Lane):
         }
         runs = RunnableSeq(node, ChannelWrite(()), name=name) if handlers else node
         return _Run(runs, state, cast(RunnableConfig, config), sent)
+
+
+async def _told(graph: Any, updating: Calls[Update]) -> Update:
+    """Run a leaf, and tell tracers how the graph of its lane has ended."""
+    try:
+        update = await updating
+    except BaseException as error:
+        fail = partial(graph.on_chain_error, error)
+        await Call(fail, fail)
+        raise
+    end = partial(graph.on_chain_end, {"messages": [], "values": [], **update})
+    await Call(end, end)
+    return update
+
+
+def _is_traced(manager: BaseCallbackManager) -> bool:
+    return not all(isinstance(each, StreamingHandler) for each in manager.handlers)
 
 
 def _of_node(callbacks: Callbacks) -> Callbacks:

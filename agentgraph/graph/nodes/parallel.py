@@ -11,9 +11,8 @@ from agentgraph.graph.nodes.concurrency import BRANCHES
 from agentgraph.graph.nodes.context import NodeContext
 from agentgraph.graph.nodes.lane import Lane
 from agentgraph.graph.nodes.lanes_node import Job, LanesNode
-from agentgraph.graph.nodes.schedule import (
-    Schedule,
-)
+from agentgraph.graph.nodes.leaf_lane import shows_graphs
+from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import inner_stop
 
 
@@ -35,6 +34,10 @@ class ParallelNode(LanesNode):
         needs = [job.needs for job in jobs]
         limit = self.agent.max_concurrency or BRANCHES
         return Schedule(needs, inner_stop(), on_error=self.agent.on_error, at_once=limit)
+
+    def keeps_graphs(self, activation: Activation) -> bool:
+        """Return whether branches run in their graphs, as somebody sees these."""
+        return shows_graphs(activation, self.lanes)
 
     def keeps_failure(self, lane: Lane) -> bool:
         """Return whether failures become messages."""

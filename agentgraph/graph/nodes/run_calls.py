@@ -29,8 +29,9 @@ from agentgraph.graph.nodes.concurrency import CallPlaces, Places, room_in
 from agentgraph.graph.nodes.context import ActivationContext, RunState
 from agentgraph.graph.nodes.lane import Lane, LaneCall, LaneResult, last_text, value_of, without_running
 from agentgraph.graph.nodes.saved_calls import CallResult, SavedCalls, UnendedCall, number_of
-from agentgraph.graph.nodes.schedule import AnyFuture, watched
+from agentgraph.graph.nodes.schedule import AnyFuture
 from agentgraph.graph.nodes.stopping import Stop, inner_stop, wait_for_lane
+from agentgraph.graph.nodes.task_calls import watched
 from agentgraph.graph.read_back import cannot_be_encoded
 from agentgraph.graph.result_saver import save_result
 from agentgraph.graph.stamps import now

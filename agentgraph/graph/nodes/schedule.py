@@ -48,195 +48,57 @@ and wait.
 import asyncio
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from heapq import heappop, heappush
-from inspect import iscoroutinefunction
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal
 
-from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
-from langgraph.func import task
 
-from agentgraph.agents.middleware import Mode
 from agentgraph.graph.failures import Failure, each_once, failures, is_fatal, raise_together
-from agentgraph.graph.internals import MISSING, SCRATCHPAD
-from agentgraph.graph.nodes.concurrency import AT_ONCE, Places, Room, room_in
+from agentgraph.graph.nodes.concurrency import AT_ONCE, Places, Room
+from agentgraph.graph.nodes.gated_task import unwrapped
 from agentgraph.graph.nodes.stopping import Stop
-from agentgraph.graph.result_saver import ResultSaver, result_saver
-from agentgraph.graph.saving import saved_results
-from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
-
-Y = TypeVar("Y")
-S = TypeVar("S")
 
 AnyFuture = Future[Any] | asyncio.Future[Any]
 """The future of a task: of a thread's, or of the event loop's."""
-
-TaskCall = Callable[..., object]
-"""Calls a `GatedTask` with arguments, or finds its saved result, and returns a future."""
-Start = Callable[[TaskCall], object]
-"""Calls a task by the function that it is given, and returns its future."""
+Steps = Generator[int | Future[None], AnyFuture, None]
+"""A generator that yields either the number of a task to call, and is sent its future; or a future for
+which the caller waits."""
 
 
-class _Wrapped(Exception):
-    """Carries an exception through futures that would replace it by a copy without its notes."""
-
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(error)
-        self.error = error
-
-    def __repr__(self) -> str:
-        return repr(self.error)
+_DONE = Future[None]()
+_DONE.set_result(None)
 
 
-_COPIED = (TimeoutError, CancelledError, InvalidStateError)
-"""The exceptions that asyncio's and concurrent's futures copy when one is wrapped in the other."""
-_ENDING = (SystemExit, KeyboardInterrupt)
-"""The exceptions by which a task ends its event loop: only the outermost one is to do so.
+class _Futures(Sequence[Future[None]]):
+    """Futures by number, made when they are needed: only those of lanes that have begun are."""
 
-The loop's end closes the run, and runs the loop for that. A second task would end it there.
-"""
+    def __init__(self, count: int) -> None:
+        self._count, self._made = count, dict[int, Future[None]]()
 
+    def __len__(self) -> int:
+        return self._count
 
-def unwrapped(error: BaseException) -> BaseException:
-    """Return the exception that a task raised, given the exception of its future."""
-    return error.error if isinstance(error, _Wrapped) else error
+    def let_go(self, number: int) -> None:
+        """Have one future stand for all that are done and not needed any more."""
+        made = self._made.get(number)
+        if made is not None and made.done() and not made.cancelled() and made.exception() is None:
+            self._made[number] = _DONE
 
+    @property
+    def made(self) -> Sequence[Future[None]]:
+        """Those that are there."""
+        return [*self._made.values()]
 
-Entry = tuple[Callable[[], Future[None]], ResultSaver | None, tuple[object, ...]]
-"""What a task is called with, as one thing, because LangGraph inspects each parameter: a function that
-it calls on arrival, and that returns its gate; what saves its result; the arguments of its function."""
+    def __getitem__(self, number: Any) -> Any:
+        if not 0 <= number < self._count:
+            raise IndexError(number)
+        return self._made.get(number) or self._made.setdefault(number, Future())
 
-
-class GatedTask:
-    """A LangGraph task that waits at its gate before it runs a function.
-
-    Attributes:
-        name: The name by which LangGraph finds its results again.
-        call: Calls it with an `Entry`.
-    """
-
-    def __init__(self, name: str, run: Callable[..., Any]) -> None:
-        def call(entry: Entry) -> object:
-            arrive, saver, arguments = entry
-            try:
-                arrive().result()
-                result = run(*arguments)
-                if saver is not None:
-                    saver.save(result)
-            except _COPIED as error:
-                raise _Wrapped(error) from error
-            return result
-
-        async def acall(entry: Entry) -> object:
-            arrive, saver, arguments = entry
-            try:
-                await asyncio.wrap_future(arrive())
-                result = await run(*arguments)
-                if saver is not None:
-                    await saver.asave(result)
-            except (*_COPIED, *_ENDING) as error:
-                raise _Wrapped(error) from error
-            return result
-
-        as_task: Callable[..., object] = task(name=name)
-        self.name = name
-        self.call = cast(Callable[..., object], as_task(acall if iscoroutinefunction(run) else call))
-
-    def start_with(self, *arguments: object) -> Start:
-        """Return a function that starts it with arguments."""
-        return lambda call: call(self, *arguments)
-
-
-def talk_tasks(name: str, talk: Callable[..., Calls[object]]) -> dict[Mode, GatedTask]:
-    """Return for each mode a task that runs a talk."""
-
-    def run(*arguments: object) -> object:
-        return run_calls(talk(*arguments))
-
-    async def arun(*arguments: object) -> object:
-        return await arun_calls(talk(*arguments))
-
-    return {"sync": GatedTask(name, run), "async": GatedTask(name, arun)}
-
-
-def tasks_call(
-    schedule: "Schedule",
-    start: Callable[[Mode, int, TaskCall], object],
-) -> Call:
-    """Return the call that runs tasks, and gives their results by number.
-
-    Args:
-        schedule: Decides when each may begin.
-        start: Calls the task with a number in a mode, by the function that it is given, and returns its
-            future.
-    """
-
-    def starts(mode: Mode) -> list[Start]:
-        return [partial(start, mode, number) for number in range(len(schedule.gates))]
-
-    def run() -> dict[int, object]:
-        return run_tasks(starts("sync"), schedule)
-
-    async def arun() -> dict[int, object]:
-        return await arun_tasks(starts("async"), schedule)
-
-    return Call(run, arun)
-
-
-class _Calls:
-    """Calls the tasks of a node, each under its call number, in any order; or finds their results.
-
-    It replaces LangGraph's call counter for this run of the node. LangGraph takes a number for each
-    call in the order of the calls, on an event loop a little later: hence the queue.
-    """
-
-    def __init__(self, schedule: "Schedule", first: int, new_future: Callable[[], AnyFuture]) -> None:
-        """Begin before the first call.
-
-        Args:
-            schedule: Has the gates of the tasks.
-            first: The call number of the first task.
-            new_future: Makes a future for a saved result.
-        """
-        config = get_config()
-        self._schedule, self._first, self._new_future = schedule, first, new_future
-        self._numbers: deque[int] = deque()
-        self._saved, self._task = saved_results(config)
-        self._saver, self.room = result_saver(config), room_in(config)
-        self.places, self.depth = self.room.places, config["configurable"]["checkpoint_ns"].count("|")
-        config["configurable"][SCRATCHPAD].call_counter._counter = self._numbers.popleft
-
-    def start(self, number: int, start: Start) -> Any:
-        """Call a task, unless its result is saved, and return its future."""
-        return start(partial(self._call, number))
-
-    def take_back(self) -> None:
-        """Take the place of the node again, where an exception ends it."""
-        if self.places is not None:
-            self.places.take()
-
-    def _call(self, number: int, task: GatedTask, *arguments: object) -> object:
-        place = self._first + number
-        if (result := self._saved.get(self._task(task.name, place), MISSING)) is not MISSING:
-            future = self._new_future()
-            future.set_result(result)
-            return future
-        self._numbers.append(place)
-        return task.call((partial(self._schedule.arrive, number), self._saver, arguments))
-
-
-def watched(future: asyncio.Future[object]) -> asyncio.Future[object]:
-    """Mark a future's exception as retrieved: a cancelled node does not, and asyncio would log it."""
-    future.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return future
-
-
-Steps = Generator[int | list[Any], AnyFuture, None]
-"""A generator that yields either the number of a task to call, and is sent its future; or a list of
-futures, one of which the caller waits for."""
+    def __iter__(self) -> Iterator[Future[None]]:
+        return map(self.__getitem__, range(self._count))
 
 
 class Schedule:
@@ -245,7 +107,10 @@ class Schedule:
     Attributes:
         gates: The future that the task of each lane waits for before it begins.
         arrived: Done when that task waits at its gate.
-        wake: Done when a lane is held with a question (see `hold`).
+        wake: Done when a lane has ended, or is held with a question (see `hold`).
+        again: What leaves have returned that go on in tasks, or None, by number.
+        ready: What is known of leaves before they begin, by number.
+        keeps_graphs: Whether lanes that are one leaf run in their graphs all the same.
         results: The results of the lanes that ended, by number.
         control: Stops the running lanes.
     """
@@ -272,8 +137,10 @@ class Schedule:
             is_over: Whether a lane of the node has failed for good before; then no question is asked.
             at_once: How many lanes run at the same time.
         """
-        self.gates: list[Future[None]] = [Future() for _ in needs]
-        self.arrived: list[Future[None]] = [Future() for _ in needs]
+        self.gates, self.arrived = _Futures(len(needs)), _Futures(len(needs))
+        self.again: dict[int, Any] = {}
+        self.ready: dict[int, Any] = {}
+        self.keeps_graphs = False
         self.results: dict[int, Any] = {}
         self.control = control
         self.wake: Future[None] = Future()
@@ -296,11 +163,13 @@ class Schedule:
         self._ready = [number for number, missing in enumerate(self._missing) if not missing]
         self._raised: dict[int, BaseException] = {}
         self._unneeded: set[int] = set()
+        self._ended, self._again = deque[int](), deque[int]()
 
     def arrive(self, number: int) -> Future[None]:
         """Note that the task of a lane waits, and return its gate."""
         self.arrived[number].set_result(None)
-        return self.gates[number]
+        gate: Future[None] = self.gates[number]
+        return gate
 
     def hold(self, number: int) -> Future[None]:
         """Return a future for which a lane waits with its question, until the question is needed.
@@ -318,9 +187,29 @@ class Schedule:
         self._leave(number)
         with self._lock:
             self._held[number] = held
-            if not self.wake.done():
-                self.wake.set_result(None)
+            self._ring()
         return held
+
+    def may_pool(self, number: int) -> bool:
+        """Return whether a leaf may run without a task."""
+        return not self.keeps_graphs and number not in self.again
+
+    def call_task(self, number: int, returned: object) -> None:
+        """Have the task of a lane called, whose leaf has run without one and returned something."""
+        with self._lock:
+            self.again[number] = returned
+            self._again.append(number)
+            self._ring()
+
+    def _note(self, number: int, _: object) -> None:
+        """Note that a lane has ended."""
+        with self._lock:
+            self._ended.append(number)
+            self._ring()
+
+    def _ring(self) -> None:
+        if not self.wake.done():
+            self.wake.set_result(None)
 
     def record(self, ended: Mapping[int, AnyFuture]) -> None:
         """Record lanes that ended, as futures by their numbers, and open gates for the others.
@@ -349,7 +238,7 @@ class Schedule:
                 self.gates[number].set_exception(GraphDrained("it has not begun"))
         self._waiting.clear()
         if self._places is not None:
-            self._places.refuse(self.gates, GraphDrained("it has not begun"))
+            self._places.refuse(self.gates.made, GraphDrained("it has not begun"))
         self._release(GraphDrained("it is not needed any more"))
 
     def finished(self) -> dict[int, object]:
@@ -393,28 +282,37 @@ class Schedule:
             room: How many tasks LangGraph runs at once.
             depth: How deep in the tree the node is.
         """
-        futures: dict[int, AnyFuture] = {}
         self._at_once, self._most = min(self._at_once, room.at_once), room.tasks
         self._places, self._depth = room.places, depth
-        waiting = 0
+        running, have_results, waiting = dict[int, AnyFuture](), set[int](), 0
+        called = set[int]()
         for number, needs in enumerate(self._needs):
-            if waiting < self._at_once and all(
-                need in futures and _has_result(futures[need]) for need in needs
-            ):
-                futures[number] = yield number
-                waiting += not futures[number].done()
-        running = dict(futures)
+            if waiting < self._at_once and have_results.issuperset(needs):
+                running[number] = yield from self._called(number)
+                called.add(number)
+                if _has_result(running[number]):
+                    have_results.add(number)
+                waiting += not running[number].done()
         while True:
-            ended = {number: each for number, each in running.items() if each.done()}
-            self.record(ended)
-            running = {number: each for number, each in running.items() if number not in ended}
+            self.record({number: running.pop(number) for number in _taken(self._ended)})
             opened, self._opened = self._opened, []
-            for number in opened:
-                if number not in futures:
-                    running[number] = futures[number] = yield number
+            opened = [number for number in opened if number not in called]
+            called.update(opened)
+            for number in (*opened, *_taken(self._again)):
+                running[number] = yield from self._called(number)
             if not running:
                 return
-            yield [*running.values()]
+            if not (self._ended or self._again):
+                yield self.wake
+
+    def _called(self, number: int) -> Generator[int, AnyFuture, AnyFuture]:
+        """Have a task called, and return its future, which notes its end."""
+        future = yield number
+        if future.done():
+            self._note(number, future)
+        else:
+            future.add_done_callback(partial(self._note, number))
+        return future
 
     @property
     def is_over(self) -> bool:
@@ -442,6 +340,7 @@ class Schedule:
             self._raised[number] = unwrapped(error)
         else:
             self.results[number] = future.result()
+            self.gates.let_go(number)
             for other in self._needed_by[number]:
                 self._missing[other] -= 1
                 if not self._missing[other]:
@@ -519,6 +418,12 @@ class Schedule:
                 each.set_exception(why_not)
 
 
+def _taken(numbers: deque[int]) -> Iterator[int]:
+    """Yield what is in a queue, and take it out."""
+    while numbers:
+        yield numbers.popleft()
+
+
 def _has_result(future: AnyFuture) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
@@ -533,75 +438,3 @@ def _when(future: AnyFuture) -> tuple[bool, int]:
     if future.cancelled() or future.exception() is not None:
         return True, 0
     return False, future.result().get("finished", 0)
-
-
-def run_tasks(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> dict[int, Any]:
-    """Run tasks in threads, and return the results as `Schedule.finished` does.
-
-    Args:
-        starts: Functions that call the tasks.
-        schedule: Decides when each may begin.
-        first: The call number of the first task in its node.
-    """
-    calls, future = _Calls(schedule, first, Future), None
-    steps = schedule.steps(calls.room, calls.depth)
-    if calls.places is not None:
-        calls.places.leave()
-    try:
-        while (step := send_next(steps, future)) is not None:
-            if isinstance(step, int):
-                future = calls.start(step, starts[step])
-            else:
-                wait({*step, schedule.wake}, return_when=FIRST_COMPLETED)
-    except BaseException:
-        calls.take_back()
-        raise
-    finally:
-        schedule.control.request_drain("nobody waits any more")
-        schedule.close()
-    if calls.places is not None:
-        calls.places.back(calls.depth)
-    return schedule.finished()
-
-
-async def arun_tasks(starts: Sequence[Start], schedule: Schedule, first: int = 0) -> dict[int, Any]:
-    """Run tasks on the event loop, as `run_tasks` does.
-
-    Args:
-        starts: Functions that call the tasks.
-        schedule: Decides when each may begin.
-        first: The call number of the first task in its node.
-    """
-    calls = _Calls(schedule, first, asyncio.get_running_loop().create_future)
-    steps, future = schedule.steps(calls.room, calls.depth), None
-    if calls.places is not None:
-        calls.places.leave()
-    try:
-        while (step := send_next(steps, future)) is not None:
-            if isinstance(step, int):
-                future = watched(calls.start(step, starts[step]))
-                if not (future.done() or schedule.gates[step].done()):
-                    # wait until it has a result or waits at its gate
-                    await _one_of([future, asyncio.wrap_future(schedule.arrived[step])])
-            else:
-                await _one_of([*step, asyncio.wrap_future(schedule.wake)])
-    except BaseException:
-        calls.take_back()
-        raise
-    finally:
-        schedule.close()
-    if calls.places is not None:
-        await calls.places.aback(calls.depth)
-    return schedule.finished()
-
-
-def send_next(items: Generator[Y, S, None], value: S | None) -> Y | None:
-    """Send a value into a generator and return the next item that it yields; None at its end."""
-    try:
-        return items.send(cast(S, value))
-    except StopIteration:
-        return None
-
-
-async def _one_of(futures: list[Any]) -> None:
-    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

@@ -14,6 +14,7 @@ from agentgraph.agents.agents import Step, WorkflowAgent
 from agentgraph.agents.context import Context
 from agentgraph.agents.dependencies import in_order, upstream
 from agentgraph.agents.kinds import output_keys
+from agentgraph.agents.middleware import Mode
 from agentgraph.agents.templates import StepResult, fill_input
 from agentgraph.errors import InvalidOutputError, StepFailedError
 from agentgraph.graph.failures import (
@@ -29,10 +30,13 @@ from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.nodes.asking import asked, look_up
 from agentgraph.graph.nodes.concurrency import BRANCHES
 from agentgraph.graph.nodes.context import ActivationContext, NodeContext, RunState
+from agentgraph.graph.nodes.gated_task import Start
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of, without_running
 from agentgraph.graph.nodes.lanes_node import Job, LanesNode, Results
-from agentgraph.graph.nodes.schedule import GatedTask, Schedule, Start, arun_tasks, run_tasks
+from agentgraph.graph.nodes.leaf_lane import in_its_task, shows_graphs
+from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import inner_stop
+from agentgraph.graph.nodes.task_calls import arun_tasks, run_tasks
 from agentgraph.graph.nodes.view import View
 from agentgraph.graph.pictures import Picture, picture_of
 from agentgraph.graph.saving import has_begun, last_position
@@ -49,6 +53,7 @@ class WorkflowNode(LanesNode):
 
     A step that was stopped by the failure has a result that says so. One without a result was running
     when the process died, if its lane has saved anything: a resume runs it to its end, and undoes it.
+    So such a step has a graph, even if it is one leaf; and one with a `when`, which is asked once.
     """
 
     def __init__(self, node_context: NodeContext, lanes: Sequence[Lane]) -> None:
@@ -60,7 +65,7 @@ class WorkflowNode(LanesNode):
         undone = [step.name for step in self.agent.steps if step.compensate is not None]
         self.undo = {name: len(steps) + i for i, name in enumerate(undone)}
         self.may_skip = any(step.when is not None for step in self.steps)
-        super().__init__(node_context, lanes)
+        super().__init__(node_context, [self._in_its_task(n, lane) for n, lane in enumerate(lanes)])
 
     @property
     def picture(self) -> Picture:
@@ -118,21 +123,21 @@ class WorkflowNode(LanesNode):
     def finish(self, activation: Activation, results: Results) -> None:
         """If a step failed, undo the finished ones and raise the error."""
         results, failed = {**results}, dict[str, Exception]()
-        for number, start, schedule in self._in_flight(activation, results, self.tasks):
-            results[number] = run_tasks([start], schedule, first=number)[0]
-        for number, name, start, schedule in self._undoing(activation, results, self.tasks):
+        for number, start, schedule in self._in_flight(activation, results, "sync"):
+            results[number] = run_tasks(start, schedule, first=number)[0]
+        for number, name, start, schedule in self._undoing(activation, results, "sync"):
             with _noted(failed, name):
-                run_tasks([start], schedule, first=number)
+                run_tasks(start, schedule, first=number)
         self._check(activation, results, failed)
 
     async def afinish(self, activation: Activation, results: Results) -> None:
         """If a step failed, undo the finished ones on the event loop and raise the error."""
         results, failed = {**results}, dict[str, Exception]()
-        for number, start, schedule in self._in_flight(activation, results, self.atasks):
-            results[number] = (await arun_tasks([start], schedule, first=number))[0]
-        for number, name, start, schedule in self._undoing(activation, results, self.atasks):
+        for number, start, schedule in self._in_flight(activation, results, "async"):
+            results[number] = (await arun_tasks(start, schedule, first=number))[0]
+        for number, name, start, schedule in self._undoing(activation, results, "async"):
             with _noted(failed, name):
-                await arun_tasks([start], schedule, first=number)
+                await arun_tasks(start, schedule, first=number)
         self._check(activation, results, failed)
 
     def failure(self, activation: Activation, error: BaseException) -> BaseException:
@@ -148,6 +153,15 @@ class WorkflowNode(LanesNode):
         join_failures(named, [error])
         keep_asked(named, asked_beside(error))
         return named
+
+    def _in_its_task(self, index: int, lane: Lane) -> Lane:
+        """Return the lane of a step, which needs no graph if it is one leaf, and nothing is undone."""
+        has_graph = bool(self.undo) or self.agent.steps[index].when is not None
+        return lane if has_graph else in_its_task(lane)
+
+    def keeps_graphs(self, activation: Activation) -> bool:
+        """Return whether steps run in their graphs, as somebody sees these."""
+        return shows_graphs(activation, self.lanes)
 
     def _jobs(self, activation: Activation) -> list[Job]:
         numbers, declared = self._numbers, list(self.depends_on)
@@ -206,7 +220,7 @@ class WorkflowNode(LanesNode):
         return StepResult(last_text(result), data, "skipped" in result)
 
     def _in_flight(
-        self, activation: Activation, results: Results, tasks: Sequence[GatedTask]
+        self, activation: Activation, results: Results, mode: Mode
     ) -> Iterator[tuple[int, Start, Schedule]]:
         """If a step failed in a resumed run, yield number, task, schedule of each without a result."""
         if not (_failed(results) and activation.is_resumed):
@@ -216,10 +230,11 @@ class WorkflowNode(LanesNode):
                 continue
             schedule = Schedule([()], inner_stop(is_owed=True), is_over=self.agent.on_error == "fail")
             again = _again(job, results)
-            yield number, tasks[job.lane].start_with(activation, again, schedule, number), schedule
+            task = self.tasks[job.lane][mode]
+            yield number, task.start_with(activation, again, schedule, number), schedule
 
     def _undoing(
-        self, activation: Activation, results: Results, tasks: Sequence[GatedTask]
+        self, activation: Activation, results: Results, mode: Mode
     ) -> Iterator[tuple[int, str, Start, Schedule]]:
         """If a step failed, yield for each step to undo: task number, name, task and schedule."""
         for name, result in self._to_undo(results).items():
@@ -227,7 +242,8 @@ class WorkflowNode(LanesNode):
             number = self.undo[name]
             job = Job(number, activation.cursor, _always(seen))
             schedule = Schedule([()], inner_stop(is_owed=True))
-            yield number, name, tasks[number].start_with(activation, job, schedule, 0), schedule
+            task = self.tasks[number][mode]
+            yield number, name, task.start_with(activation, job, schedule, 0), schedule
 
     def _to_undo(self, results: Results) -> dict[str, LaneResult]:
         """If a step failed, return the results of the finished ones, the last to finish first."""
