@@ -131,11 +131,19 @@ def create_index(connection: Connection, schema: str) -> bool:
     try:
         with connection.transaction():
             connection.execute(sql.SQL(cast(Any, script)).format(**given))
-    except psycopg.errors.InsufficientPrivilege:
+    except _UNABLE:
         return False
     return True
 
 
+_UNABLE = (
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.FeatureNotSupported,
+    psycopg.errors.UndefinedFunction,
+    psycopg.errors.SyntaxError,
+)
+"""What a server says that cannot have the index: the user may not, or it is older or of another kind."""
 _NAMES = {
     "threads": "agentgraph_threads",
     "metadata": "agentgraph_metadata",
