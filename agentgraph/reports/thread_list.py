@@ -13,7 +13,7 @@ from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.lines import known_thread
 from agentgraph.journal.pending import pending_at
 from agentgraph.journal.saved import began_at
-from agentgraph.journal.savers.thread_index import Scalar, ThreadQuery, checked_metadata
+from agentgraph.journal.savers.thread_index import Begun, Scalar, ThreadQuery, checked_metadata
 from agentgraph.journal.soundness import checked_read, is_unreadable
 from agentgraph.journal.states import ListedStatus, Status
 from agentgraph.journal.thread_config import checked_id
@@ -100,16 +100,7 @@ async def threads(
     listing.check()
     metadata, status = checked_metadata(listing.metadata), listing.status
     pages = ThreadPages(saver, query_of(status, metadata, [*running]))
-    before, unsaved = listing.before, [*running]
-    stored = await pages.known([*unsaved, *([] if before is None else [before])])
-    unsaved = [each for each in unsaved if each not in stored]
-    last = None if before is None else stored.get(before)
-    if last is not None:
-        unsaved = []
-    elif before in unsaved:
-        unsaved = unsaved[unsaved.index(before) + 1 :]
-    elif before is not None:
-        raise unknown_before(before)
+    unsaved, last = await _beginning(pages, listing.before, [*running])
     fit = not metadata and status in (None, "running")
     began = ((each, running[each]) for each in unsaved if fit)
     most = sys.maxsize if listing.limit is None else listing.limit
@@ -117,6 +108,8 @@ async def threads(
     while (lacks := min(most - len(found), _PAGE)) > 0:
         page = await pages.after(last, lacks)
         for thread_id, first in page:
+            if thread_id in unsaved:  # it has been saved since
+                continue
             each = await _listed(saver.of(thread_id), began_at(first))
             if each is not None and status in (None, each.status):
                 found.append(each)
@@ -124,6 +117,25 @@ async def threads(
             break
         last = page[-1]
     return found
+
+
+async def _beginning(
+    pages: ThreadPages, before: str | None, running: Sequence[str]
+) -> tuple[Sequence[str], Begun | None]:
+    """Return where a page begins: running threads without a checkpoint, and the stored one before it.
+
+    Raises:
+        UnknownThreadError: There is no thread `before`.
+    """
+    stored = await pages.known([*running, *([] if before is None else [before])])
+    unsaved = [each for each in running if each not in stored]
+    if before is None:
+        return unsaved, None
+    if before in stored:
+        return (), stored[before]
+    if before not in unsaved:
+        raise unknown_before(before)
+    return unsaved[unsaved.index(before) + 1 :], None
 
 
 def query_of(

@@ -185,6 +185,32 @@ def test_a_thread_that_runs_is_the_first_of_the_list(use: Any) -> None:
     use(test)
 
 
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_threads_whose_first_run_has_saved_nothing_are_in_pages_too(kind: str, tmp_path: Path) -> None:
+    with opened(kind, tmp_path / "threads.db") as saver:
+        runner = ag.Runner(DONE, checkpointer=saver)
+        for number in range(2):
+            runner.invoke("Go.", thread_id=f"stored{number}", config={"metadata": {"n": 1}})
+        runs = [runner.run("Go.", thread_id=f"new{number}") for number in range(3)]
+
+        def ids(*args: Any, **options: Any) -> list[str]:
+            return [each.thread_id for each in runner.threads(*args, **options)]
+
+        assert ids() == ["new2", "new1", "new0", "stored1", "stored0"]
+        assert ids(limit=2) == ids("running", limit=2) == ["new2", "new1"]
+        assert ids(limit=2, before="new1") == ["new0", "stored1"]
+        assert ids(limit=2, before="stored1") == ["stored0"]
+        assert ids("running", before="stored1") == []
+        assert ids("done", limit=1) == ["stored1"]
+        assert ids(metadata={"n": 1}) == ["stored1", "stored0"]
+        next(runs[0])
+        runs[1].close()
+        assert set(ids()) == {"new2", "new0", "stored1", "stored0"}
+        assert ids("running") == ["new2", "new0"]
+        for run in runs:
+            run.close()
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no threads": ({"limit": 0}, "limit=0 is not a number of threads; pass an integer of at least 1"),
     "a boolean": ({"limit": True}, "limit=True is not a number of threads"),

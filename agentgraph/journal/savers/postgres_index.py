@@ -143,7 +143,7 @@ _UNABLE = (
     psycopg.errors.UndefinedFunction,
     psycopg.errors.SyntaxError,
 )
-"""What a server says that cannot have the index: the user may not, or it is older or of another kind."""
+"""What a server says that cannot have the index: it is too old, or its user may not create it."""
 _NAMES = {
     "threads": "agentgraph_threads",
     "metadata": "agentgraph_metadata",
