@@ -7,7 +7,14 @@ from typing import cast
 from langgraph.checkpoint.base import CheckpointMetadata
 
 from agentgraph.errors import SaverError
-from agentgraph.journal.savers.thread_index import Begun, Scalar, ThreadQuery, given_in, is_given
+from agentgraph.journal.savers.thread_index import (
+    Begun,
+    HasThreadIndex,
+    Scalar,
+    ThreadQuery,
+    given_in,
+    is_given,
+)
 from agentgraph.journal.soundness import is_unreadable
 from agentgraph.journal.thread_saver import ThreadSaver
 
@@ -86,15 +93,16 @@ async def _is_given(saver: ThreadSaver, pair: Mapping[str, Scalar]) -> bool:
 
 
 async def save_metadata(saver: ThreadSaver, metadata: Mapping[str, object]) -> None:
-    """Save the metadata of a run with the checkpoint from which it continues a step.
+    """Save the metadata of a run that continued a step and has saved no checkpoint of its own.
 
-    LangGraph saves it with the next checkpoint alone, and there is none if the run fails or pauses.
-    The first checkpoint of a thread stays as it is: another run's metadata may be nowhere else.
+    LangGraph saves it with the next checkpoint alone, and there is none if the run fails or pauses. An
+    index has what a checkpoint had before too; elsewhere nothing takes the place of what is there.
     """
-    saved = await saver.checkpoint()
+    saved, given = await saver.written(), given_in(metadata)
     if saved is None or saved.parent_config is None:
         return
-    given = given_in(metadata)
-    if not is_given(given, saved.metadata):
-        known = cast(CheckpointMetadata, {**saved.metadata, **given})
-        await saver.put(saved.parent_config, saved._replace(metadata=known))
+    there, has_index = saved.metadata, isinstance(saver.saver, HasThreadIndex)
+    known = {**there, **given} if has_index else {**given, **there}
+    if known != there:
+        own = saved._replace(metadata=cast(CheckpointMetadata, known))
+        await saver.put(saved.parent_config, own)

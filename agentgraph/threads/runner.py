@@ -614,8 +614,8 @@ class Runner:
             before: The id of a thread: only threads after it in this order, which makes the next page.
             metadata: Only threads whose runs were given all these pairs in the `metadata` of their
                 configs; each pair may be from another run of the thread. LangGraph stores texts,
-                numbers and booleans of it, and those of `configurable` in the same place. Savers
-                without the index know of several resumes of one step the last one's alone.
+                numbers and booleans of it, and those of `configurable` in the same place. Without
+                the index a resume that only fails or pauses again counts for new names alone.
 
         Raises:
             UnknownThreadError: There is no thread `before`.

@@ -168,8 +168,6 @@ class Execution:
         """Run until it ends or pauses."""
         on = self._continuation
         if on.checkpoint is not None:
-            if self.metadata:
-                yield from awaiting(save_metadata(self._thread, self.metadata))
             yield from awaiting(save_notes(self._thread, on.checkpoint, on.notes_before))
         self._is_replaying = True
         yield from on.replayed
@@ -191,6 +189,8 @@ class Execution:
         finally:
             try:
                 yield from awaiting(self._save_discarded())
+                if self.metadata and on.checkpoint is not None and self.received is not None:
+                    yield from awaiting(save_metadata(self._thread, self.metadata))
                 yield from awaiting(
                     save_received(self._thread, self.received, is_stopped=self._has_stopped)
                 )

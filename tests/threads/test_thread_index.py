@@ -6,11 +6,12 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from helpers import asks, chat, fails, says
 from helpers.databases import Databases, Place, saver_at
@@ -120,6 +121,35 @@ def test_whatever_is_saved_after_a_run_empties_its_status(place: Place) -> None:
         runner.copy("t", "copy")
         assert indexed(place) == {"t": "paused", "copy": ""}
         assert [each.thread_id for each in runner.threads("paused")] == ["copy", "t"]
+
+
+def test_a_save_that_is_not_committed_changes_no_list(place: Place) -> None:
+    """The index is written in the transaction of the save, so a kill finds both or none."""
+    with saver_at(place) as saver:
+        runner = ag.Runner(asks("boss"), checkpointer=saver)
+        runner.invoke("Go.", thread_id="t")
+        is_file = isinstance(place, Path)
+        with closing(sqlite3.connect(place) if is_file else psycopg.connect(str(place))) as other:
+            other.execute("DELETE FROM checkpoints")
+            other.execute(f"DELETE FROM {'writes' if is_file else 'checkpoint_writes'}")
+            assert [*other.execute("SELECT * FROM agentgraph_threads")] == []
+            other.rollback()
+        assert indexed(place) == {"t": "paused"}
+        assert [each.thread_id for each in runner.threads("paused")] == ["t"]
+
+
+def test_forks_are_listed_with_the_metadata_of_their_runs(place: Place) -> None:
+    tree = ag.sequential("s", [says("a"), asks("boss"), says("b")])
+    with saver_at(place) as saver:
+        runner = ag.Runner(tree, checkpointer=saver)
+        runner.invoke("Go.", thread_id="t", config={"metadata": {"user": "ann"}})
+        runner.invoke(thread_id="t", answers="yes", config={"metadata": {"user": "bob"}})
+        runner.fork_many("t", "s/boss", {"no": {"answers": "no"}, "yes": {"answers": "yes"}})
+        every = ["t", "t-no", "t-yes"]
+        assert sorted(each.thread_id for each in runner.threads("done")) == every
+        assert sorted(each.thread_id for each in runner.threads(metadata={"user": "ann"})) == every
+        assert [each.thread_id for each in runner.threads(metadata={"user": "bob"})] == ["t"]
+        assert indexed(place) == dict.fromkeys(every, "done")
 
 
 def test_threads_of_other_graphs_are_in_no_page(place: Place) -> None:

@@ -129,12 +129,13 @@ def test_threads_are_found_by_what_any_run_was_given(use: Any) -> None:
 def test_a_run_that_only_answers_or_fails_again_counts_too(use: Any) -> None:
     async def test(saver: Used) -> None:
         await saver.run("one", TREE, user="ann")
-        await saver.run("one", TREE, user="boss", answers={"s/p/boss": "yes"})
-        assert await saver.ids(metadata={"user": "boss"}) == ["one"]
+        await saver.run("one", TREE, user="boss", by="phone", answers={"s/p/boss": "yes"})
+        assert await saver.ids(metadata={"by": "phone"}) == ["one"]
         await saver.run("one", TREE, user="legal", answers={"s/p/legal": "yes"})
-        await saver.run("one", TREE, user="operator", answers=None)
+        await saver.run("one", TREE, user="operator", level=2, answers=None)
+        assert await saver.ids(metadata={"level": 2}) == ["one"]
         has_index = hasattr(saver.saver, "list_threads")
-        for user in ["ann", "legal", "operator", *["boss"] * has_index]:
+        for user in ["ann", "legal", *["boss", "operator"] * has_index]:
             assert await saver.ids(metadata={"user": user}) == ["one"], user
         assert await saver.ids("failed") == ["one"]
         thread = await saver.call("thread", "one", tree=TREE)
