@@ -73,6 +73,20 @@ def chats(ledger: Ledger, is_async: bool) -> ag.Agent:
     return each(ledger, worker, input=lambda ctx: str(ctx.item.number), max_concurrency=AT_ONCE)
 
 
+def asking(ledger: Ledger, is_async: bool) -> ag.Agent:
+    """Return an each of which two items ask, and wait for an answer."""
+
+    def ask(ctx: ag.Context) -> str | ag.Ask:
+        said = ledger.do(ctx.address)
+        return ag.Ask("Well?") if ctx.item.number in (3, 60) else said
+
+    async def aask(ctx: ag.Context) -> str | ag.Ask:
+        said = await ledger.ado(ctx.address)
+        return ag.Ask("Well?") if ctx.item.number in (3, 60) else said
+
+    return each(ledger, ag.function_agent("w", aask if is_async else ask), max_concurrency=AT_ONCE)
+
+
 def pairs(ledger: Ledger, is_async: bool) -> ag.Agent:
     steps = [ledger.agent(name, is_async=is_async) for name in "ab"]
     return each(ledger, ag.sequential("pair", steps), max_concurrency=AT_ONCE)
@@ -114,6 +128,7 @@ KINDS: dict[str, tuple[Callable[[Ledger, bool], ag.Agent], int]] = {
         ),
         AT_ONCE,
     ),
+    "each that asks": (asking, AT_ONCE),
     "chats": (chats, AT_ONCE),
     "pairs": (pairs, AT_ONCE),
     "parallel": (lambda ledger, is_async: ag.parallel("all", agents(ledger, is_async)), 64),

@@ -23,6 +23,7 @@ from langgraph.types import Command, RetryPolicy, interrupt
 
 import agentgraph as ag
 from agentgraph.events.translation import STREAM_MODES
+from agentgraph.graph import leaf_tasks
 
 NEVER = RetryPolicy(retry_on=lambda error: False)
 GO: Any = {"messages": ["Go."], "values": {"names": ["a", "b", "c"]}}
@@ -372,3 +373,43 @@ def test_a_branch_or_step_is_told_and_run_again_by_the_step_of_its_visit(
         ran.clear()
         list(runner.rewind("t", next(each.step for each in visits if each.address == "s/p/y")))
         assert ran == ["y", "after"]
+
+
+@pytest.mark.parametrize("kind", ["each", "parallel", "workflow"])
+def test_leaves_run_in_tasks_of_langgraph_where_that_is_not_known(
+    kind: str, drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = seen(KINDS[kind](), drive, in_tasks=False)
+    monkeypatch.setattr(leaf_tasks, "call_task", None)  # as without LangGraph's private parts
+    monkeypatch.setattr(leaf_tasks, "call_async_task", None)
+    assert seen(KINDS[kind](), drive, in_tasks=False) == known
+
+
+@pytest.mark.parametrize("kind", ["each", "parallel"])
+def test_what_leaves_gave_is_saved_where_a_run_saves_at_its_end(kind: str, drive: Drive) -> None:
+    ran: Counter[str] = Counter()
+
+    def work(name: str) -> str:
+        ran[name] += 1
+        if name == "b" and ran[name] == 1:
+            raise ValueError("not yet")
+        return name
+
+    def worker(name: str) -> ag.Agent:
+        return ag.function_agent(name, lambda ctx: work(name))
+
+    item = ag.function_agent("w", lambda ctx: work(ctx.item.value))
+    tree = (
+        ag.each("all", item, "names", on_error="wait")
+        if kind == "each"
+        else ag.parallel("all", list(map(worker, "abc")), on_error="wait")
+    )
+    graph = ag.compile_agent(tree, checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    for given in (GO, None):
+        with suppress(ValueError):
+            if drive is Sync:
+                graph.invoke(given, config, durability="exit")
+            else:
+                asyncio.run(graph.ainvoke(given, config, durability="exit"))
+    assert ran == {"a": 1, "b": 2, "c": 1}

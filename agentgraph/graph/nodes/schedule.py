@@ -27,8 +27,8 @@ What is not good enough
 The rule
 --------
 1. Each lane has a fixed number: its index in the list of what the node runs. Its task is always called
-   under this number, in whatever order tasks are called (`_Calls`).
-2. A task is called when its lane may begin, and waits at its *gate* first (`GatedTask`). One whose
+   under this number, in whatever order tasks are called (`task_calls.py`).
+2. A task is called when its lane may begin, and waits at its *gate* first (`gated_task.py`). One whose
    saved result is found (`graph/saving.py`) is not called: a call takes milliseconds. Calling it is the
    only sure way to learn whether it has one: then its future is done at once. Otherwise it arrives at
    the gate, and nothing of the lane has run.
@@ -41,8 +41,9 @@ The example again, with numbers a=0, b=1, c=2, d=3:
     first run   call 0 and 1   b ends, call 3: d   a ends, call 2: c   d ends   killed in c
     resume      0, 1 and 3: saved results   call 2 waits at its gate   gate 2 opens: only c runs
 
-`Schedule` decides, with plain futures and no LangGraph; `run_tasks` and `arun_tasks` call the tasks
-and wait.
+`Schedule` decides, with plain futures and no LangGraph; `run_tasks` and `arun_tasks` in `task_calls.py`
+call the tasks and wait. A lane that is one leaf waits at its gate too, but runs without a task
+(`leaf_pool.py`), under the id that its task would have; its task is called only if it needs one.
 """
 
 import asyncio
