@@ -13,6 +13,17 @@ from weakref import finalize
 from agentgraph.errors import SaverError
 
 _guard = threading.RLock()  # reentrant: the garbage collector may close a file in any thread
+
+
+def _renew() -> None:
+    """Have another lock in a forked process: a thread that is not there may have taken this one."""
+    global _guard
+    _guard = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
 _BY_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
 

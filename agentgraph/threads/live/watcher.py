@@ -22,8 +22,18 @@ SECONDS = 0.25
 """How long it takes at most until a request of another process is seen, plus the time of a look."""
 
 _guard = threading.Lock()
-_process: list[int] = []
-"""The id of the process in which the thread runs; a process that was forked has none."""
+_is_watching = False
+"""Whether the thread runs."""
+
+
+def _forget() -> None:
+    """Begin anew in a forked process: it has no such thread, and the lock may have been taken."""
+    global _guard, _is_watching
+    _guard, _is_watching = threading.Lock(), False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def is_shared(saver: Saver) -> bool:
@@ -33,22 +43,24 @@ def is_shared(saver: Saver) -> bool:
 
 def watch(saver: Saver) -> None:
     """Have the runs of this process watched, if a saver has threads that others may have."""
-    if os.getpid() in _process or not is_shared(saver):
+    global _is_watching
+    if _is_watching or not is_shared(saver):
         return
     with _guard:
-        if os.getpid() not in _process:
-            _process[:] = [os.getpid()]
+        if not _is_watching:
+            _is_watching = True
             threading.Thread(target=_watch, name="agentgraph-watcher", daemon=True).start()
 
 
 def _watch() -> None:
     """Look at all runs, until there are none."""
+    global _is_watching
     while True:
         time.sleep(SECONDS)
         with _guard:
             runs = [each for each in holders() if isinstance(each, ActiveRun)]
             if not runs:
-                _process.clear()
+                _is_watching = False
                 return
         due = time.time() - SECONDS
         for run in runs:
