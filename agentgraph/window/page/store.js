@@ -15,6 +15,7 @@ const MOST_BARS = 50000; // older ones are asked for again
 const MOST_SAID = 20000; // the last characters of what an agent is saying
 const LISTED_FIRST = 50;
 const LISTED_MORE = 100;
+const LISTED_MOST = 500; // threads of a page, as the server has them
 const LIST_SECONDS = 2;
 const LOST = "The connection is lost.";
 
@@ -115,14 +116,34 @@ export function makeStore(backend) {
     clearTimeout(asking);
     const {search, status} = state;
     try {
-      const args = {search, limit: listed, ...(status ? {status} : {})};
-      const threads = await backend.call("threads", args);
+      const threads = await listThreads(search, status);
       if (search === state.search && status === state.status) set({threads, ...relost("")});
     } catch (error) {
       set({...relost(error.message)});
     }
     clearTimeout(asking);
     asking = setTimeout(isSeen() ? refreshThreads : waitUntilSeen, LIST_SECONDS * 1000);
+  }
+
+  /**
+   * Return the newest threads: one page after the other, because a page of the server has a greatest size.
+   *
+   * @param {string} search
+   * @param {string} status
+   */
+  async function listThreads(search, status) {
+    const words = status ? {search, status} : {search};
+    const listing = await backend.call("threads", {...words, limit: Math.min(listed, LISTED_MOST)});
+    let page = listing.threads;
+    while (listing.threads.length < listed && page.length === LISTED_MOST) {
+      const before = page[page.length - 1].thread_id;
+      const limit = Math.min(listed - listing.threads.length, LISTED_MOST);
+      const next = await backend.call("threads", {...words, limit, before});
+      page = next.threads;
+      listing.threads.push(...page);
+      listing.more = next.more;
+    }
+    return listing;
   }
 
   /**
