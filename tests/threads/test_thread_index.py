@@ -138,6 +138,23 @@ def test_a_save_that_is_not_committed_changes_no_list(place: Place) -> None:
         assert [each.thread_id for each in runner.threads("paused")] == ["t"]
 
 
+def test_a_copy_has_no_status_in_the_index_while_it_is_made(place: Place) -> None:
+    """The writes of a checkpoint are copied before it, and a kill may come between."""
+    with saver_at(place) as saver:
+        runner = ag.Runner(says("a"), checkpointer=saver)
+        runner.invoke("Go.", thread_id="t")
+        put, seen = saver.put, list[str | None]()
+
+        def looks(*args: Any) -> Any:
+            seen.append(indexed(place).get("copy"))
+            return put(*args)
+
+        saver.put = looks
+        runner.copy("t", "copy")
+        assert seen == [None, "", ""]
+        assert indexed(place) == {"t": "done", "copy": ""}
+
+
 def test_forks_are_listed_with_the_metadata_of_their_runs(place: Place) -> None:
     tree = ag.sequential("s", [says("a"), asks("boss"), says("b")])
     with saver_at(place) as saver:

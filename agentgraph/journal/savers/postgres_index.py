@@ -63,8 +63,14 @@ END $$;
 CREATE OR REPLACE FUNCTION {written}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog AS $$
 DECLARE
-    ended text := CASE NEW.channel WHEN {notes} THEN substr(NEW.task_id, {status_at}) ELSE '' END;
+    ended text := '';
 BEGIN
+    IF NEW.channel = {notes} AND length(NEW.task_id) >= {status_at} AND EXISTS (
+        SELECT 1 FROM {checkpoints} WHERE thread_id = NEW.thread_id AND checkpoint_ns = ''
+        AND checkpoint_id = NEW.checkpoint_id
+    ) THEN
+        ended := substr(NEW.task_id, {status_at});
+    END IF;
     UPDATE {threads} SET status = ended WHERE thread_id = NEW.thread_id AND status <> ended;
     RETURN NULL;
 END $$;

@@ -10,7 +10,11 @@ from agentgraph.journal.schema import NOTES
 _LARGEST = 2**63
 """From here on SQLite reads an integer as a float."""
 _SYSTEM = ", ".join(f"'{key}'" for key in NOT_GIVEN)
-_STATUS = f"CASE NEW.channel WHEN '{NOTES}' THEN substr(NEW.task_id, {STATUS_AT}) ELSE '' END"
+_STATUS = f"""CASE WHEN NEW.channel = '{NOTES}' AND EXISTS (
+    SELECT 1 FROM checkpoints WHERE thread_id = NEW.thread_id AND checkpoint_ns = ''
+    AND checkpoint_id = NEW.checkpoint_id
+) THEN substr(NEW.task_id, {STATUS_AT}) ELSE '' END"""
+"""The status that a write tells; those of a copy are saved before their checkpoint, and tell none."""
 _GONE = """thread_id = OLD.thread_id AND NOT EXISTS (
     SELECT 1 FROM checkpoints AS root WHERE root.thread_id = OLD.thread_id AND root.checkpoint_ns = ''
 )"""
@@ -49,7 +53,7 @@ _TRIGGERS = {
     END""",
     "written": f"""AFTER INSERT ON writes WHEN NEW.checkpoint_ns <> '{REQUESTS}' BEGIN
         UPDATE agentgraph_threads SET status = {_STATUS}
-        WHERE thread_id = NEW.thread_id AND status <> {_STATUS};
+        WHERE thread_id = NEW.thread_id AND (status <> '' OR length(NEW.task_id) >= {STATUS_AT});
     END""",
 }
 """Within a trigger the conflict clause of the statement that fires it holds, so none may be met."""
