@@ -39,6 +39,7 @@ from agentgraph.graph.nodes.calling import is_cancelled
 from agentgraph.graph.nodes.gated_task import Entry, GatedTask
 from agentgraph.graph.nodes.lane import NeedsTask
 from agentgraph.graph.nodes.schedule import Schedule
+from agentgraph.graph.result_saver import ResultSaver
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 
 
@@ -73,7 +74,7 @@ class LeafPool:
         self._schedule, self._tasks = schedule, tasks
         self._context = copy_context()
         self._queue: deque[_Leaf] = deque()
-        self._lock, self._is_coming = Lock(), False
+        self._lock, self._saving, self._is_coming = Lock(), Lock(), False
 
     def call(
         self, number: int, place: int, task: GatedTask, arguments: tuple[object, ...]
@@ -146,7 +147,8 @@ class LeafPool:
         try:
             result = await self._call_of(leaf, task, began)
             if saver is not None:
-                await Call(saver.put, saver.aput, (result, task.id, leaf.place))
+                put = partial(self._put, saver)
+                await Call(put, saver.aput, (result, task.id, leaf.place))
             self._tasks.stream(task, result)
         except BaseException as error:
             if is_cancelled(error):
@@ -154,6 +156,11 @@ class LeafPool:
             await self._fail(leaf, task, error)
         else:
             leaf.future.set_result(result)
+
+    def _put(self, saver: ResultSaver, *result: Any) -> None:
+        """Save a result, one at a time: else each waits for all those before it (`GuardedSaver`)."""
+        with self._saving:
+            saver.put(*result)
 
     def _call_of(self, leaf: _Leaf, task: LeafTask, began: int) -> Call:
         run = leaf.task.run
