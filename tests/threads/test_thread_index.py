@@ -222,6 +222,26 @@ def test_a_file_whose_tables_were_made_anew_gets_its_index_again(tmp_path: Path)
         assert indexed(path) == {"new": "done"}
 
 
+def test_a_file_whose_index_cannot_be_made_is_listed_without(tmp_path: Path) -> None:
+    path = tmp_path / "threads.db"
+    with SqliteSaver.from_conn_string(str(path)) as saver:
+        ag.Runner(says("a"), checkpointer=saver).invoke("Go.", thread_id="old")
+    ask(path, "CREATE VIEW agentgraph_threads AS SELECT 1")  # something else has its name
+    with ag.sqlite_saver(path) as saver:
+        runner = ag.Runner(asks("boss"), checkpointer=saver)
+        runner.invoke("Go.", thread_id="new", config={"metadata": {"user": "ann"}})
+        assert [each.thread_id for each in runner.threads(limit=1, before="new")] == ["old"]
+        assert [each.thread_id for each in runner.threads("paused")] == ["new"]
+        assert [each.thread_id for each in runner.threads(metadata={"user": "ann"})] == ["new"]
+
+    async def listed() -> list[str]:
+        async with ag.async_sqlite_saver(path) as saver:
+            every = await ag.Runner(says("a"), checkpointer=saver).athreads(limit=5)
+            return [each.thread_id for each in every]
+
+    assert asyncio.run(listed()) == ["new", "old"]
+
+
 @pytest.mark.parametrize("has_index", [True, False])
 def test_a_file_that_may_only_be_read_is_listed(has_index: bool, tmp_path: Path) -> None:
     path = tmp_path / "threads.db"

@@ -163,7 +163,7 @@ class _AsyncSqliteSaver(AsyncSqliteSaver):
             return
         try:
             await self.conn.executescript(CREATE)
-        except sqlite3.OperationalError:
+        except sqlite3.DatabaseError:
             await self.conn.rollback()
         else:
             self._has_index = True
@@ -214,7 +214,7 @@ def _made_index(connection: sqlite3.Connection) -> bool:
     """Create the index of threads, and return whether that could be done; without it lists are slow."""
     try:
         connection.executescript(CREATE)
-    except sqlite3.OperationalError:
+    except sqlite3.DatabaseError:  # it may be damaged: who reads a thread there is told so
         connection.rollback()
         return False
     return True
