@@ -18,6 +18,7 @@ from helpers.databases import Databases, Place, saver_at
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import agentgraph as ag
+from agentgraph.journal.savers import postgres_index
 from agentgraph.journal.savers.sqlite import reading_saver
 
 TREES: dict[str, Callable[[], ag.Agent]] = {
@@ -301,12 +302,37 @@ def test_a_user_with_rights_on_langgraphs_tables_alone_saves_and_lists(databases
         Databases.ask(url, f"DROP ROLE {name}")
 
 
-def test_savers_that_open_a_database_at_the_same_time_make_one_index(databases: Databases) -> None:
+@pytest.fixture
+def without_index(databases: Databases) -> str:
+    """Give the URL of a database that has LangGraph's tables alone."""
     url = databases.make()
     for table in ("agentgraph_threads", "agentgraph_metadata"):
         Databases.ask(url, f"DROP TABLE {table}")
     for name in ("begun", "deleted", "written"):
         Databases.ask(url, f"DROP FUNCTION agentgraph_{name} CASCADE")
+    return url
+
+
+def test_a_database_is_opened_without_an_index_while_a_transaction_holds_its_tables(
+    without_index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_index, "LOCK_SECONDS", 0.1)
+    with closing(psycopg.connect(without_index)) as other:
+        other.execute("LOCK TABLE checkpoints IN ROW EXCLUSIVE MODE")
+        with ag.postgres_saver(without_index) as saver:
+            runner = ag.Runner(says("a"), checkpointer=saver)
+            for number in range(2):
+                runner.invoke("Go.", thread_id=f"t{number}")
+            assert [each.thread_id for each in runner.threads("done", limit=1)] == ["t1"]
+            assert [each.thread_id for each in runner.threads(before="t1")] == ["t0"]
+    with ag.postgres_saver(without_index) as saver:
+        runner = ag.Runner(says("a"), checkpointer=saver)
+        assert [each.thread_id for each in runner.threads()] == ["t1", "t0"]
+    assert indexed(without_index) == {"t0": "", "t1": ""}
+
+
+def test_savers_that_open_a_database_at_the_same_time_make_one_index(without_index: str) -> None:
+    url = without_index
 
     async def open_all() -> None:
         savers = [asyncio.to_thread(ag.postgres_saver, url) for _ in range(4)]

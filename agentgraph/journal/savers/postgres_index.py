@@ -126,7 +126,10 @@ def create_index(connection: Connection, schema: str) -> bool:
         "requests": sql.Literal(REQUESTS),
         "status_at": sql.Literal(STATUS_AT),
     }
-    lock = "LOCK TABLE {checkpoints}, {writes} IN SHARE ROW EXCLUSIVE MODE;"
+    lock = (
+        f"SET LOCAL lock_timeout = {1000 * LOCK_SECONDS:.0f};"
+        "LOCK TABLE {checkpoints}, {writes} IN SHARE ROW EXCLUSIVE MODE;"
+    )
     triggers = (
         f"DROP TRIGGER IF EXISTS agentgraph_{name} ON {event.partition(' ON ')[2].split()[0]};"
         f"CREATE TRIGGER agentgraph_{name} AFTER {event} "
@@ -142,14 +145,17 @@ def create_index(connection: Connection, schema: str) -> bool:
     return True
 
 
+LOCK_SECONDS = 5.0
+"""Seconds to wait until no transaction writes to the tables: those that begin later wait as well."""
 _UNABLE = (
     psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.LockNotAvailable,
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.FeatureNotSupported,
     psycopg.errors.UndefinedFunction,
     psycopg.errors.SyntaxError,
 )
-"""What a server says that cannot have the index: it is too old, or its user may not create it."""
+"""What a server says that cannot have the index: it is old or busy, or its user may not create it."""
 _NAMES = {
     "threads": "agentgraph_threads",
     "metadata": "agentgraph_metadata",
