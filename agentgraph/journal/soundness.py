@@ -6,6 +6,7 @@ somewhere in a run, and looks like the failure of an agent. The forms are made o
 values.
 """
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -134,9 +135,14 @@ def unfit(error: BaseException) -> UnreadableError:
 async def checked_read(reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs) -> T:
     """Return the result of a function that reads a thread; it runs no code of users.
 
+    Meanwhile the garbage collector waits, in all threads: it would go through all that has been read,
+    again and again, which takes longer than to read it.
+
     Raises:
         SaverError: Each stored value is sound, but they do not fit together.
     """
+    collects = gc.isenabled()
+    gc.disable()
     try:
         return await reads(thread, *args, **more)
     except AgentGraphError:
@@ -145,6 +151,9 @@ async def checked_read(reads: Reads[P, T], thread: ThreadSaver, *args: P.args, *
         if is_of_a_handler(error):
             raise
         raise saver_error(unfit(error), thread.saver, thread.thread_id) from error
+    finally:
+        if collects:
+            gc.enable()
 
 
 def is_unreadable(error: SaverError) -> bool:
