@@ -72,7 +72,7 @@ nightly_batch = ag.sequential("nightly_batch", [inbox, report])
 def main(folder: str, night: str) -> None:
     """Run the batch of a night, or what a run that was killed has left of it."""
     with ag.Runner(nightly_batch, checkpointer=Path(folder) / "runs.db") as runner:
-        is_new = runner.thread(night).status == "new"
+        is_new = night not in [each.thread_id for each in runner.threads(limit=1)]
         begin: Any = {"messages": "Go.", "values": {"folder": folder}} if is_new else {}
         runner.invoke(thread_id=night, **begin)
         print(runner.thread(night).messages[-1].text)
