@@ -196,6 +196,8 @@ async def _state_of(graph: Graph, found: _CalledTask, at: dict[str, Any]) -> Sta
     result = ours(found.writes.get(RETURN))
     if state.created_at is not None or not result:
         return state
+    if "failed" in result:  # a leaf: the message that tells its failure is that of the lanes' node
+        return state._replace(values={"messages": []}, next=(found.name,))
     return state._replace(values={key: result[key] for key in _STATE if key in result})
 
 

@@ -7,8 +7,9 @@ known which ones may have begun, and when at the earliest.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
+from typing import cast
 
-from agentgraph.agents.agents import ChatAgent, FunctionAgent, ParallelAgent, WorkflowAgent
+from agentgraph.agents.agents import ParallelAgent, WorkflowAgent
 from agentgraph.agents.dependencies import in_order
 from agentgraph.graph.nodes.concurrency import BRANCHES
 from agentgraph.graph.stamps import seconds
@@ -39,16 +40,17 @@ def begun_leaves(
         results: Those of the others.
         failed: When lanes failed, by the name of their agent.
     """
-    agent = lanes[0].parent.agent if lanes and lanes[0].parent else None
-    came = {each["number"]: each for each in results if "finished" in each}
-    if isinstance(agent, ParallelAgent):
-        begun = _branches(agent, lanes, begin, came, failed)
-    elif isinstance(agent, WorkflowAgent):
-        begun = _steps(agent, begin, came, failed)
-    else:
+    around = lanes[0].parent if lanes else None
+    if around is None or not around.kind.is_parallel or around.kind.has_items:
         return
+    came = {each["number"]: each for each in results if "finished" in each}
+    if around.kind.has_steps:
+        begun = _steps(cast(WorkflowAgent, around.agent), begin, came, failed)
+    else:
+        begun = _branches(cast(ParallelAgent, around.agent), lanes, begin, came, failed)
     for index, time in begun.items():
-        if isinstance(lanes[index].agent, ChatAgent | FunctionAgent):
+        kind = lanes[index].kind
+        if kind.is_leaf and not (kind.asks or kind.runs_graph):
             yield lanes[index], time
 
 

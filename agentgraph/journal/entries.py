@@ -21,10 +21,12 @@ from agentgraph.graph.stamps import (
 )
 from agentgraph.journal.lines import (
     address_at,
+    position_in,
     without_past_attempts,
 )
 from agentgraph.journal.saved import Saved, error_in, is_stop
 from agentgraph.journal.schema import CHANGED, DISCARDED, RECEIVED, RESUMED, REWOUND, STOPPED
+from agentgraph.tree.addresses import address, as_cursor, entered
 from agentgraph.tree.places import Tree
 
 _NO_EVENTS = (RESUMED, RECEIVED, STOPPED, REWOUND, CHANGED, DISCARDED)
@@ -157,19 +159,28 @@ def _failures(tree: Tree, every: Sequence[Saved], entries: Sequence[Entry]) -> I
         if saved.namespace or saved.has_ended or last_note(saved, "error"):
             continue
         for error in _shown_errors(saved):
-            at = max(
-                (address_at(tree, each) or "" for each in every if error in _shown_errors(each)),
-                key=len,
-            )
+            failed = ((each, tasks[error]) for each in every if error in (tasks := _shown_errors(each)))
+            at = max((_failed_at(tree, each, task) for each, task in failed), key=len)
             last = max([last, number_at(saved.time), *map(number_of, entries)]) + 1
             order = EventOrder(saved.clock[0], last, saved.step)
             yield Note(f"{saved.checkpoint['id']} {error}", "error", error, at, order)
 
 
-def _shown_errors(saved: Saved) -> list[str]:
-    """Return the errors of the tasks of a step, each once."""
-    errors: dict[str, None] = {}
-    for writes in saved.writes.values():
+def _failed_at(tree: Tree, saved: Saved, task: str) -> str:
+    """Return the address at which a task of a step failed, which may be a branch that is one leaf."""
+    place, position = tree.by_node.get(saved.next_node or ""), position_in(tree, saved)
+    at = address_at(tree, saved) or ""
+    if place is None or position is None or not place.kind.is_parallel or place.kind.has_items:
+        return at
+    failed = (each for each in tree.lanes(place) if saved.called_task(each.node, each.rank) == task)
+    cursor = as_cursor(position["cursor"])
+    return next((address(each, entered(each, cursor)) for each in failed), at)
+
+
+def _shown_errors(saved: Saved) -> dict[str, str]:
+    """Return the errors of the tasks of a step, each once, with the task that saved it first."""
+    errors: dict[str, str] = {}
+    for task, writes in saved.writes.items():
         if (error := error_in(writes)) is not None and not is_stop(error):
-            errors[error] = None
-    return [*errors]
+            errors.setdefault(error, task)
+    return errors

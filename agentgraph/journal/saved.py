@@ -1,6 +1,6 @@
 """A checkpoint as it is saved, decoded once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from operator import itemgetter
@@ -12,11 +12,11 @@ from langchain_core.messages import convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.constants import START
 
-from agentgraph.graph.internals import ERROR, INTERRUPT, RETURN, TRIGGER
+from agentgraph.graph.internals import ERROR, INTERRUPT, PULL, RETURN, TRIGGER
 from agentgraph.graph.lane_position import Position, clock_in, reduced_position
 from agentgraph.graph.nodes.lane import ATTEMPTS, FormerAttempt, attempts_in
 from agentgraph.graph.stamps import Note, note_of, step_name
-from agentgraph.graph.task_ids import node_task
+from agentgraph.graph.task_ids import called_tasks, joined, node_task
 from agentgraph.graph.task_results import ours
 from agentgraph.journal.schema import NOTES
 from agentgraph.safe_repr import shown_error
@@ -199,6 +199,13 @@ class Saved(CheckpointTuple):
         """The id of the task of the node that runs after it."""
         number = int(self.metadata.get("step", 0)) + 1
         return node_task(self.id, self.namespace, number, str(self.next_node))
+
+    @cached_property
+    def called_task(self) -> Callable[[str, int], str]:
+        """Returns the id of a task that the node after it calls, by the task's name and call number."""
+        node, number = str(self.next_node), int(self.metadata.get("step", 0)) + 1
+        within = f"{joined(self.namespace, node)}:{self.task}"
+        return called_tasks(self.id, within, number, (PULL, node))
 
     @cached_property
     def has_ended(self) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import Drive, Sync, chat, collect, fresh, says
+from helpers import Drive, Sync, asks, chat, collect, fails, fresh, says
 from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
@@ -413,3 +413,23 @@ def test_what_leaves_gave_is_saved_where_a_run_saves_at_its_end(kind: str, drive
             else:
                 asyncio.run(graph.ainvoke(given, config, durability="exit"))
     assert ran == {"a": 1, "b": 2, "c": 1}
+
+
+def test_a_branch_that_failed_beside_a_question_is_told_at_its_place(drive: Drive) -> None:
+    asked = ag.sequential("q", [asks("boss", "Who?"), says("y")])
+    lanes = ag.parallel("p", [fails("x", 9), asked], on_error="first", max_concurrency=1)
+    runner = ag.Runner(ag.sequential("s", [lanes, says("last")]))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    (failed,) = [each for each in runner.events("t") if each.error]
+    assert failed.address == "s/p/x"
+    voided = [each.action.discarded for each in drive.resume(runner, "t", "Me.") if each.action]
+    assert voided == [(failed.id,)]
+
+
+def test_a_branch_whose_failure_is_collected_is_next_in_its_state(drive: Drive) -> None:
+    lanes = [fails("x", 9), asks("boss", "Who?")]
+    runner = ag.Runner(ag.parallel("p", lanes, on_error="collect"))
+    list(drive.run(runner, "Go.", thread_id="t"))
+    (task,) = runner.graph.get_state({"configurable": {"thread_id": "t"}}, subgraphs=True).tasks
+    failed, asked = (each.state for each in task.state.tasks)
+    assert (failed.next, failed.values["messages"], asked.next) == (("x",), [], ("boss",))

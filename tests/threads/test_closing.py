@@ -244,6 +244,11 @@ class SlowSaver(InMemorySaver):
         await asyncio.sleep(0.01)
         return await super().aget_tuple(config)
 
+    async def alist(self, *args: Any, **bounds: Any) -> Any:
+        await asyncio.sleep(0.01)
+        async for each in super().alist(*args, **bounds):
+            yield each
+
 
 async def closes_on_this_loop(run: Any) -> None:
     await run.aclose()
