@@ -39,7 +39,7 @@ from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.errors import SaverError
 from agentgraph.events.events import Action, AgentEvent, Interrupt, Output
 from agentgraph.events.parts import PartReader, as_message, as_question
-from agentgraph.graph.failures import Failure, asked_beside, failures, keep_asked
+from agentgraph.graph.failures import Failure, add_concurrent_questions, concurrent_questions, failures
 from agentgraph.graph.internals import INTERRUPT
 from agentgraph.graph.lane_position import Question
 from agentgraph.graph.stamps import (
@@ -233,8 +233,8 @@ class Translator:
 
         Questions that were asked at the same time are reported, too: they are pending.
         """
-        asked = asked_beside(error)
-        keep_asked(error, ())  # the same exception may be raised again, by another run
+        asked = concurrent_questions(error)
+        add_concurrent_questions(error, ())  # the same exception may be raised again, by another run
         for note in map(question_note, asked):
             if note.order is None:
                 note = self._last_of(note, "")

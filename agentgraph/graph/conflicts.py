@@ -5,7 +5,7 @@ from types import UnionType
 from typing import NamedTuple
 
 from agentgraph.graph.internals import overwrite_in
-from agentgraph.graph.values import Beside, Reducers, Write, is_same
+from agentgraph.graph.values import AreConcurrent, Reducers, Write, is_same
 
 _OPERATORS: Sequence[tuple[Sequence[tuple[type | UnionType, str]], str]] = (
     (((list, "list"), (tuple, "tuple"), (str, "str"), (int, "int"), (int | float, "float")), "add"),
@@ -39,7 +39,7 @@ class LastWrite(NamedTuple):
 
 
 def conflicts(
-    handed_back: Mapping[int, Sequence[Write]], are_concurrent: Beside, reducers: Reducers
+    shared_writes: Mapping[int, Sequence[Write]], are_concurrent: AreConcurrent, reducers: Reducers
 ) -> dict[str, tuple[LastWrite, LastWrite]]:
     """Return two conflicting writes for each name that has a conflict.
 
@@ -48,13 +48,13 @@ def conflicts(
     nor do local values, which calls of one lane may both write.
 
     Args:
-        handed_back: The writes of the joined lanes, by their numbers.
+        shared_writes: The writes of the joined lanes, by their numbers.
         are_concurrent: Returns whether two of them ran concurrently.
         reducers: How values are merged.
     """
     result: dict[str, tuple[LastWrite, LastWrite]] = {}
     equal: dict[str, list[list[LastWrite]]] = {}
-    for number, writes in handed_back.items():
+    for number, writes in shared_writes.items():
         for name, mine in _last_writes(number, writes, reducers).items():
             if name in result:
                 continue
@@ -66,7 +66,7 @@ def conflicts(
 
 
 def _conflicting(
-    mine: LastWrite, groups: list[list[LastWrite]], are_concurrent: Beside
+    mine: LastWrite, groups: list[list[LastWrite]], are_concurrent: AreConcurrent
 ) -> Iterator[LastWrite]:
     """Yield the writes that conflict with one, and add it to the group of its value."""
     group: list[LastWrite] | None = None

@@ -150,7 +150,7 @@ def unmark_run(error: BaseException) -> None:
     _attributes_dict(error).pop(_OF_RUN, None)
 
 
-def leave_limited(error: BaseException, outer: str) -> None:
+def clear_limit_mark(error: BaseException, outer: str) -> None:
     """Remove that mark where `error` leaves the agent with the limits: from here on it is a failure.
 
     Args:
@@ -193,12 +193,12 @@ def each_once(asked: Iterable[Any]) -> list[Any]:
     return list({one.id: one for one in asked}.values())
 
 
-def keep_asked(error: BaseException, asked: Sequence[object]) -> None:
+def add_concurrent_questions(error: BaseException, asked: Sequence[object]) -> None:
     """Write on `error` the questions asked at the same time, which nothing else reports."""
     _attributes_dict(error)[_ASKED] = list(asked)
 
 
-def asked_beside(error: BaseException) -> list[object]:
+def concurrent_questions(error: BaseException) -> list[object]:
     """Return the questions that were asked at the same time as the failure."""
     questions: list[object] = _attributes_dict(error).get(_ASKED, [])
     return questions
@@ -207,8 +207,8 @@ def asked_beside(error: BaseException) -> list[object]:
 def raise_together(failed: Sequence[BaseException], questions: Sequence[object]) -> NoReturn:
     """Raise the first of several errors for all, with the questions asked at the same time."""
     join_failures(failed[0], failed)
-    beside = [asked for error in failed for asked in asked_beside(error)]
-    keep_asked(failed[0], each_once([*beside, *questions]))
+    beside = [asked for error in failed for asked in concurrent_questions(error)]
+    add_concurrent_questions(failed[0], each_once([*beside, *questions]))
     raise failed[0]
 
 

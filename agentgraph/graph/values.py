@@ -59,7 +59,7 @@ class Write(TypedDict):
 
 Written = Mapping[str, object] | Sequence[Write]
 """Writes in order, or values without a writer, which never conflict."""
-Beside = Callable[[int, int], bool]
+AreConcurrent = Callable[[int, int], bool]
 """Returns whether two of the joined lanes ran concurrently, by their numbers."""
 
 
@@ -118,7 +118,7 @@ class Reducers:
         """The names under which several branches may write: merged, or not handed back."""
         return self.local.union(self.channels)
 
-    def handed_back(self, writes: Sequence[Write]) -> list[Write]:
+    def shared_writes(self, writes: Sequence[Write]) -> list[Write]:
         """Return the writes of a lane that leave it: without those of local values."""
         if self.fields:
             writes = self.loaded(writes)

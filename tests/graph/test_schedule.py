@@ -9,7 +9,7 @@ import pytest
 from langgraph.errors import GraphDrained, GraphInterrupt
 from langgraph.types import Interrupt
 
-from agentgraph.graph.failures import asked_beside, failures, mark_failure
+from agentgraph.graph.failures import concurrent_questions, failures, mark_failure
 from agentgraph.graph.nodes.concurrency import Room
 from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import Stop
@@ -62,7 +62,7 @@ def outcome(schedule: Schedule) -> str:
         return " ".join(["asks", *(one.id for one in paused.args[0])])
     except BaseException as error:
         raised = ["raises", *(each.address.removeprefix("p/") for each in failures(error))]
-        asked = ["and asks", *(one.id for one in asked_beside(error))]
+        asked = ["and asks", *(one.id for one in concurrent_questions(error))]
         return " ".join([*raised, *(asked if len(asked) > 1 else [])])
 
 

@@ -186,7 +186,7 @@ class LaneTool:
         running.attempts.message_ids = [message.id for message in result["messages"]]
         if error is not None:
             raise error
-        running.write(self.node_context.reducers.handed_back(result["values"]))
+        running.write(self.node_context.reducers.shared_writes(result["values"]))
         running.attempts.came = await self._output(running, result)
 
     async def _output(self, running: RunningCall, result: LaneResult) -> str | list[Any]:

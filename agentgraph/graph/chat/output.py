@@ -140,7 +140,7 @@ def restored_at(tree: Tree, at: str, answer: SavedAnswer) -> object:
 
 def reply_of(result: LaneResult, node_context: NodeContext, place: Place) -> Reply:
     """Return what the agent at the place of a lane said in it."""
-    values = node_context.reducers.handed_back(result["values"])
+    values = node_context.reducers.shared_writes(result["values"])
     data = value_of(result, node_context.reducers, frozenset(output_keys(place.agent)))
     if "answered" in result:
         data = restored_at(node_context.tree, **result["answered"])

@@ -39,7 +39,7 @@ from agentgraph.graph.open_types import Cache
 from agentgraph.graph.stamps import address_of, agent_of
 from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.values import (
-    Beside,
+    AreConcurrent,
     Reducers,
     Write,
     Written,
@@ -122,8 +122,8 @@ class RunState:
     def joined(
         self,
         where: str,
-        handed_back: Mapping[int, Sequence[Write]],
-        beside: Beside,
+        shared_writes: Mapping[int, Sequence[Write]],
+        are_concurrent: AreConcurrent,
         label: Callable[[int], str] = lambda number: "",
         *,
         are_lanes: bool = True,
@@ -132,8 +132,8 @@ class RunState:
 
         Args:
             where: The address of the node's agent.
-            handed_back: The writes of each lane or call, by number, in declared order.
-            beside: Returns whether two of them, by number, ran concurrently.
+            shared_writes: The writes of each lane or call, by number, in declared order.
+            are_concurrent: Returns whether two of them, by number, ran concurrently.
             label: Names one by number, in errors, if its address is that of the node's agent.
             are_lanes: Whether they are lanes, whose local values stay in them; calls write into the
                 lane of their agent.
@@ -143,10 +143,10 @@ class RunState:
             ReducerError: A reducer failed on the writes together.
         """
         if are_lanes and self.reducers.local:
-            handed_back = {n: self.reducers.handed_back(each) for n, each in handed_back.items()}
+            shared_writes = {n: self.reducers.shared_writes(each) for n, each in shared_writes.items()}
         elif self.reducers.fields:
-            handed_back = {n: self.reducers.loaded(each) for n, each in handed_back.items()}
-        clashes = conflicts(handed_back, beside, self.reducers)
+            shared_writes = {n: self.reducers.loaded(each) for n, each in shared_writes.items()}
+        clashes = conflicts(shared_writes, are_concurrent, self.reducers)
         if names := [name for name in clashes if name not in self.settled]:
             two = clashes[names[0]]
             written = [
@@ -156,7 +156,7 @@ class RunState:
             has_reducer = names[0] in self.reducers.channels
             reducer = reducer_for(*(each.value for each in two))
             raise ValueConflictError(where, names, written, labels, has_reducer, reducer)
-        writes = [write for each in handed_back.values() for write in each]
+        writes = [write for each in shared_writes.values() for write in each]
         if clashes:
             writes.append(Write(by=where, values={name: self._result(name) for name in clashes}))
         if self.reducers.fields:

@@ -27,7 +27,7 @@ from agentgraph.graph.nodes.concurrency import AT_ONCE
 from agentgraph.graph.nodes.context import NodeContext, RunState
 from agentgraph.graph.nodes.gated_task import talk_tasks
 from agentgraph.graph.nodes.lane import Lane, LaneResult, last_text, value_of
-from agentgraph.graph.nodes.lanes_node import Job, LanesNode, Results, beside
+from agentgraph.graph.nodes.lanes_node import Job, LanesNode, Results, are_concurrent
 from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.nodes.stopping import inner_stop
 from agentgraph.graph.nodes.task_calls import tasks_call
@@ -138,8 +138,8 @@ class EachNode(LanesNode):
 
     def _writes(self, activation: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
         """Return the writes of the items that leave them, and the results of all."""
-        handed_back = {n: self._leaving(result["values"]) for n, result in results.items()}
-        writes = activation.view.state.joined(activation.address, handed_back, beside(jobs))
+        shared_writes = {n: self._leaving(result["values"]) for n, result in results.items()}
+        writes = activation.view.state.joined(activation.address, shared_writes, are_concurrent(jobs))
         own: dict[str, object] = {}
         if self.agent.output_key is not None:
             own[self.agent.output_key] = self._collected(jobs, results)

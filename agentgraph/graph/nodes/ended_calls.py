@@ -131,15 +131,15 @@ def _join(runs: RunCalls) -> None:
         a, b = written[one][1], written[other][1]
         return a["began"] < b["ended"] and b["began"] < a["ended"]
 
-    handed_back = {number: result["values"] for number, (_, result) in enumerate(written)}
+    shared_writes = {number: result["values"] for number, (_, result) in enumerate(written)}
     activation = runs.activation
     joined = activation.view.state.joined(
         activation.address,
-        handed_back,
+        shared_writes,
         are_concurrent,
         lambda number: f"call {written[number][0].call}",
     )
-    count = sum(map(len, handed_back.values()))
+    count = sum(map(len, shared_writes.values()))
     activation.output.writes = runs.writes()
     activation.output.write(joined[count:])  # the settled values
 

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from agentgraph.agents.signals import Signal
 from agentgraph.graph.agent_records import RecordChanges
-from agentgraph.graph.failures import ErrorData, each_once, leave_limited
+from agentgraph.graph.failures import ErrorData, clear_limit_mark, each_once
 from agentgraph.graph.internals import RUNTIME, SCRATCHPAD, overwrite_in
 from agentgraph.graph.lane_position import GivenAnswer, Position, answer_in
 from agentgraph.graph.nodes.context import PARENT_STATE, NodeContext, RunState
@@ -130,7 +130,7 @@ class Lane(NamedTuple):
         except GraphBubbleUp:
             raise
         except Exception as error:
-            leave_limited(error, call.node_context.place.name)
+            clear_limit_mark(error, call.node_context.place.name)
             return result_of(state), error
         return result_of(state), None
 
@@ -145,7 +145,7 @@ class Lane(NamedTuple):
         except GraphBubbleUp:
             raise
         except Exception as error:
-            leave_limited(error, call.node_context.place.name)
+            clear_limit_mark(error, call.node_context.place.name)
             return result_of(state), error
         return result_of(state), None
 

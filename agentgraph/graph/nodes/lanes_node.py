@@ -26,13 +26,13 @@ from agentgraph.graph.nodes.leaf_lane import LeafLane
 from agentgraph.graph.nodes.metering import metered
 from agentgraph.graph.nodes.reporter import Reporter
 from agentgraph.graph.nodes.schedule import Schedule
-from agentgraph.graph.nodes.stopping import NotBegun
+from agentgraph.graph.nodes.stopping import NotStarted
 from agentgraph.graph.nodes.task_calls import arun_tasks, run_tasks
 from agentgraph.graph.pictures import Picture, picture_of
 from agentgraph.graph.stamps import home_at, speaker_at, stamped
 from agentgraph.graph.state import LaneState, Update
 from agentgraph.graph.sync_async import Call, Calls, arun_calls, run_calls
-from agentgraph.graph.values import Beside, Write
+from agentgraph.graph.values import AreConcurrent, Write
 from agentgraph.tree.addresses import Cursor, address, entered, is_inside
 
 Results = Mapping[int, LaneResult]
@@ -406,11 +406,11 @@ class LanesNode(Runnable[LaneState, Update]):
 
     def _writes(self, activation: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
         """Return the writes of the lanes, in declared order."""
-        handed_back = {number: result["values"] for number, result in results.items()}
-        return activation.view.state.joined(activation.address, handed_back, beside(jobs))
+        shared_writes = {number: result["values"] for number, result in results.items()}
+        return activation.view.state.joined(activation.address, shared_writes, are_concurrent(jobs))
 
 
-def beside(jobs: Sequence[Job]) -> Beside:
+def are_concurrent(jobs: Sequence[Job]) -> AreConcurrent:
     """Return a function that returns whether two jobs may run concurrently: neither needs the other."""
     needs = {number: job.needs for number, job in enumerate(jobs)}
     before = cache(partial(upstream, needs))
@@ -423,7 +423,7 @@ def _is_final(stop: GraphDrained, activation: Activation, schedule: Schedule) ->
     A lane that an earlier run left in the middle of a step goes on if this one did not begin that step
     again: what the step has done is not known.
     """
-    is_left = isinstance(stop, NotBegun) and stop.control is schedule.control
+    is_left = isinstance(stop, NotStarted) and stop.control is schedule.control
     return schedule.is_over and not (is_left and activation.is_resumed)
 
 

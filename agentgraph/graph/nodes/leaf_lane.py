@@ -31,7 +31,7 @@ from langgraph.graph import START
 
 from agentgraph.agents.functions import names_interrupt
 from agentgraph.graph.delta_channels import changes_of_lane
-from agentgraph.graph.failures import leave_limited
+from agentgraph.graph.failures import clear_limit_mark
 from agentgraph.graph.internals import (
     PULL,
     RESUMING,
@@ -221,7 +221,7 @@ class LeafLane(Lane):
         except GraphBubbleUp:
             raise
         except Exception as error:
-            leave_limited(error, call.node_context.place.name)
+            clear_limit_mark(error, call.node_context.place.name)
             return result_of({}), error
         if update is not None and update["position"]["next"] is None:
             return run.result(update), None

@@ -13,7 +13,7 @@ from langgraph.types import Command, Interrupt, interrupt
 from agentgraph.agents.schemas import answer_fault, checkable
 from agentgraph.agents.signals import JsonSchema
 from agentgraph.errors import InvalidOutputError
-from agentgraph.graph.failures import asked_beside, is_within, mark_boundary, mark_failure
+from agentgraph.graph.failures import concurrent_questions, is_within, mark_boundary, mark_failure
 from agentgraph.graph.guarded_saver import saver_failure
 from agentgraph.graph.lane_position import Question
 from agentgraph.graph.nodes.activation import Activation, TreeExit
@@ -79,7 +79,7 @@ class Reporter(Contained):
         elif isinstance(error, ParentCommand) and not isinstance(error, TreeExit):
             return self._report(self._command_error(error.args[0]))
         elif not isinstance(error, GraphBubbleUp) and not is_cancelled(error):
-            self._report_questions(asked_beside(error))
+            self._report_questions(concurrent_questions(error))
             return self._report(error)
         return error
 

@@ -388,7 +388,7 @@ class RunCalls:
         came = CallResult(
             agentgraph="call",
             messages=[],
-            values=reducers.handed_back(result["values"]),
+            values=reducers.shared_writes(result["values"]),
             number=number_of(each.call),
             call=each.call,
             agent=each.agent,

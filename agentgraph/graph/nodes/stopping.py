@@ -161,7 +161,7 @@ class Stop(RunControl):
             stop = stop.outer
 
 
-class NotBegun(GraphDrained):
+class NotStarted(GraphDrained):
     """Raised where a lane is stopped before its first step in this run.
 
     Attributes:
@@ -206,7 +206,7 @@ class LaneStop(Stop):
             self._stops_before += self.stops
         elif self.drain_requested:
             reason = self.drain_reason or "stopped"
-            raise NotBegun(reason, self.outer) if is_first else GraphDrained(reason)
+            raise NotStarted(reason, self.outer) if is_first else GraphDrained(reason)
 
     def fail_next(self) -> None:
         """Allow the next step, even when the lane is being stopped."""

@@ -18,11 +18,11 @@ from agentgraph.agents.middleware import Mode
 from agentgraph.agents.templates import StepResult, fill_input
 from agentgraph.errors import InvalidOutputError, StepFailedError
 from agentgraph.graph.failures import (
-    asked_beside,
+    add_concurrent_questions,
+    concurrent_questions,
     failures,
     is_fatal,
     join_failures,
-    keep_asked,
     mark_failure,
 )
 from agentgraph.graph.message_changes import with_id
@@ -151,7 +151,7 @@ class WorkflowNode(LanesNode):
         step = speaker_at(at.removeprefix(f"{activation.address}/").partition("/")[0])
         named = StepFailedError(activation.address, step, text)
         join_failures(named, [error])
-        keep_asked(named, asked_beside(error))
+        add_concurrent_questions(named, concurrent_questions(error))
         return named
 
     def _in_its_task(self, index: int, lane: Lane) -> Lane:
@@ -180,7 +180,7 @@ class WorkflowNode(LanesNode):
         """Return the state before the workflow, with what the steps before a step said and wrote."""
         seen = view.seen
         for number in self._before(step):
-            values = seen.reducers.handed_back(results[number]["values"])
+            values = seen.reducers.shared_writes(results[number]["values"])
             seen = seen.with_new(results[number]["messages"], values)
         return seen
 
@@ -299,7 +299,7 @@ def _failed(results: Results) -> list[int]:
 
 def after_step(view: View, result: LaneResult) -> RunState:
     """Return the state that what undoes a step sees: before the workflow, and what the step did."""
-    values = view.state.reducers.handed_back(result["values"])
+    values = view.state.reducers.shared_writes(result["values"])
     return view.seen.with_new(result["messages"], values)
 
 
