@@ -159,7 +159,7 @@ class Lane:
 
     def join(self, written: Sequence[Mapping[str, Any]]) -> None:
         """Write what another lane wrote, in order, but for what stays there."""
-        for values in map(shared_writes, written):
+        for values in map(handed_back, written):
             self.write(values)
 
     def settle(
@@ -331,6 +331,6 @@ def targets(spec: specs.Chat, here: Here) -> list[str]:
     return [*(child.name for child in spec.sub_agents), *above, *here.peers]
 
 
-def shared_writes(values: Mapping[str, Any]) -> dict[str, Any]:
+def handed_back(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what leaves a lane of the values that were written there."""
     return {name: value for name, value in values.items() if not name.endswith(specs.ACTIVE)}
