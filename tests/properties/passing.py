@@ -69,6 +69,15 @@ class Run(NamedTuple):
         return self.name.partition(".")[2]
 
 
+def _lanes_of(spec: specs.Spec) -> tuple[specs.Spec, ...]:
+    match spec:
+        case specs.Each():
+            return (spec.agent,)
+        case specs.Parallel() | specs.Workflow():
+            return spec.sub_agents
+    return ()
+
+
 class Passed(BaseCallbackHandler):
     """The context and the config of one call, with a handler that keeps the trace of it.
 
@@ -147,7 +156,7 @@ class Passed(BaseCallbackHandler):
         """Check that each run has its visits, and that all have ended.
 
         Where a border fails, a node runs again, and has its failure; one that is stopped may not begin.
-        A function that is an item and asks has another run, in the graph that it goes on in.
+        A function that is a lane and asks has another run, in the graph that it goes on in.
         """
         assert list(self._open.values()) == []
         models = Counter(run.parent for run in self.runs.values() if run.kind == "model")
@@ -155,9 +164,9 @@ class Passed(BaseCallbackHandler):
         tools = {key for key, run in self.runs.items() if run.name in ("say", "act")}
         assert tools == {visit.run for visit in self.visits if visit.caller == "tool"}
         visited, once = {visit.run for visit in self.visits}, Counter[str]()
-        items = {each.agent.name for each in by_name.values() if isinstance(each, specs.Each)}
+        lanes = {inner.name for each in by_name.values() for inner in _lanes_of(each)}
         called = {
-            run.address for key, run in self.runs.items() if key in visited and run.agent in items
+            run.address for key, run in self.runs.items() if key in visited and run.agent in lanes
         }
         nodes = {key: run for key, run in self.runs.items() if run.is_node and key not in self._failed}
         for key, run in nodes.items():
