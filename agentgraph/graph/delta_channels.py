@@ -95,10 +95,8 @@ class History(SnapshotList):
         if len(ids) < len(new) or None in ids or not self._ids.isdisjoint(ids):
             return False
         self._ids |= ids
-        self.value = self._indexed = [
-            *self.value,
-            *new,
-        ]  # a new list: nodes and streams hold the old one
+        grown = [*self.value, *new]  # a new list: nodes and streams hold the old one
+        self.value = self._indexed = grown
         return True
 
     def replay_writes(self, writes: Sequence[PendingWrite]) -> None:

@@ -17,6 +17,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.constants import START
 
 from agentgraph.errors import AgentGraphError, InvalidOutputError
+from agentgraph.graph.collecting import read_all
 from agentgraph.graph.internals import (
     CALL,
     DURABILITY,
@@ -148,7 +149,7 @@ def list_checkpoints(
     def listed() -> list[CheckpointTuple]:
         every = saver.list(config, **bounds)
         with listing(), closing(every) if isinstance(every, Generator) else nullcontext():
-            return [made(each) for each in every]
+            return read_all(map(made, every))
 
     async def alisted() -> list[CheckpointTuple]:
         every = saver.alist(config, **bounds)

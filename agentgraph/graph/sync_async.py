@@ -17,6 +17,7 @@ A generator that produces events and makes calls in between yields the calls too
 `yield from awaiting(text())` where it waits for a coroutine.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from operator import methodcaller
@@ -113,3 +114,11 @@ def get_next(stream: object) -> Call:
 def close(stream: object) -> Call:
     """Return the call that closes a stream."""
     return Call(methodcaller("close"), methodcaller("aclose"), (stream,))
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread; None without one."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

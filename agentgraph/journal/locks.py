@@ -18,6 +18,7 @@ from langgraph.runtime import RunControl
 
 from agentgraph.errors import ThreadBusyError
 from agentgraph.graph.outside import is_collecting, is_within
+from agentgraph.graph.sync_async import running_loop
 from agentgraph.journal.thread_config import checked_id
 from agentgraph.safe_repr import shown
 
@@ -246,11 +247,3 @@ def has_shared_locks(saver: object) -> bool:
 
 def _shared(saver: object) -> SharedLocks | None:
     return getattr(saver, "thread_locks", None)
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop that runs in this thread; None without one."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -1,6 +1,7 @@
 """A checkpoint as it is saved, decoded once."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from operator import itemgetter
@@ -68,8 +69,8 @@ class Saved(CheckpointTuple):
         checkpoint = {**self.checkpoint, "channel_versions": versions, "versions_seen": _NOTHING}
         checkpoint.pop("updated_channels", None)
         writes = [*(self.pending_writes or ())]
-        if writes:
-            tasks, names, values = zip(*writes, strict=True)
+        with suppress(TypeError):  # a saver may have texts of a class of its own
+            tasks, names, values = zip(*writes, strict=True) if writes else ((), (), ())
             writes = [*zip(map(intern, tasks), map(intern, names), values, strict=True)]
         parts = {"checkpoint": checkpoint, "metadata": metadata, "pending_writes": writes}
         lean = self._replace(**cast(Any, parts))

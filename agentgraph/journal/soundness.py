@@ -6,7 +6,6 @@ somewhere in a run, and looks like the failure of an agent. The forms are made o
 values.
 """
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -36,6 +35,7 @@ from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator, core_schema
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
 from agentgraph.errors import AgentGraphError, SaverError
+from agentgraph.graph.collecting import computing
 from agentgraph.graph.guarded_saver import another_form, saver_error
 from agentgraph.graph.internals import INTERRUPT, RETURN
 from agentgraph.graph.lane_position import Position
@@ -135,25 +135,17 @@ def unfit(error: BaseException) -> UnreadableError:
 async def checked_read(reads: Reads[P, T], thread: ThreadSaver, *args: P.args, **more: P.kwargs) -> T:
     """Return the result of a function that reads a thread; it runs no code of users.
 
-    Meanwhile the garbage collector waits, in all threads: it would go through all that has been read,
-    again and again, which takes longer than to read it.
-
     Raises:
         SaverError: Each stored value is sound, but they do not fit together.
     """
-    collects = gc.isenabled()
-    gc.disable()
     try:
-        return await reads(thread, *args, **more)
+        return await computing(reads(thread, *args, **more))
     except AgentGraphError:
         raise
     except _SENSELESS as error:
         if is_of_a_handler(error):
             raise
         raise saver_error(unfit(error), thread.saver, thread.thread_id) from error
-    finally:
-        if collects:
-            gc.enable()
 
 
 def is_unreadable(error: SaverError) -> bool:

@@ -6,7 +6,7 @@ import anywidget
 import traitlets
 
 from agentgraph.events.json_forms import JsonObject
-from agentgraph.journal.locks import running_loop
+from agentgraph.graph.sync_async import running_loop
 from agentgraph.threads.runner import Runner
 from agentgraph.window.calls import Window
 from agentgraph.window.cell_backend import CellBackend

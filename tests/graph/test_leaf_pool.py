@@ -205,11 +205,8 @@ def test_a_leaf_without_a_task_finds_the_config_of_one(kind: str, drive: Drive) 
     assert pooled
 
 
-@pytest.mark.parametrize("first_in_tasks", [False, True])
-@pytest.mark.parametrize("kind", ["each", "parallel", "workflow"])
-def test_either_way_finds_what_the_other_has_saved(
-    kind: str, first_in_tasks: bool, drive: Drive
-) -> None:
+def at_work(kind: str) -> tuple[Counter[str], ag.Agent]:
+    """Return a tree of three leaves, of which the second fails once, and how often each ran."""
     ran: Counter[str] = Counter()
 
     def work(name: str) -> str:
@@ -221,16 +218,24 @@ def test_either_way_finds_what_the_other_has_saved(
     def worker(name: str) -> ag.Agent:
         return ag.function_agent(name, lambda ctx: work(name))
 
+    item = ag.function_agent("w", lambda ctx: work(ctx.item.value))
     trees: dict[str, ag.Agent] = {
-        "each": ag.each(
-            "all", ag.function_agent("w", lambda ctx: work(ctx.item.value)), "names", on_error="wait"
-        ),
+        "each": ag.each("all", item, "names", on_error="wait"),
         "parallel": ag.parallel("all", list(map(worker, "abc")), on_error="wait"),
         "workflow": ag.workflow("all", [ag.step(worker(name)) for name in "abc"], on_error="wait"),
     }
+    return ran, trees[kind]
+
+
+@pytest.mark.parametrize("first_in_tasks", [False, True])
+@pytest.mark.parametrize("kind", ["each", "parallel", "workflow"])
+def test_either_way_finds_what_the_other_has_saved(
+    kind: str, first_in_tasks: bool, drive: Drive
+) -> None:
+    ran, tree = at_work(kind)
     saver, config = InMemorySaver(), {"configurable": {"thread_id": "t"}}
     for given, in_tasks in ((GO, first_in_tasks), (None, not first_in_tasks)):
-        graph = ag.compile_agent(trees[kind], checkpointer=saver)
+        graph = ag.compile_agent(tree, checkpointer=saver)
         graph.retry_policy = [NEVER] if in_tasks else []
         with suppress(ValueError, ag.StepFailedError):
             parts_of(graph, drive, given, config)
@@ -387,23 +392,7 @@ def test_leaves_run_in_tasks_of_langgraph_where_that_is_not_known(
 
 @pytest.mark.parametrize("kind", ["each", "parallel"])
 def test_what_leaves_gave_is_saved_where_a_run_saves_at_its_end(kind: str, drive: Drive) -> None:
-    ran: Counter[str] = Counter()
-
-    def work(name: str) -> str:
-        ran[name] += 1
-        if name == "b" and ran[name] == 1:
-            raise ValueError("not yet")
-        return name
-
-    def worker(name: str) -> ag.Agent:
-        return ag.function_agent(name, lambda ctx: work(name))
-
-    item = ag.function_agent("w", lambda ctx: work(ctx.item.value))
-    tree = (
-        ag.each("all", item, "names", on_error="wait")
-        if kind == "each"
-        else ag.parallel("all", list(map(worker, "abc")), on_error="wait")
-    )
+    ran, tree = at_work(kind)
     graph = ag.compile_agent(tree, checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}
     for given in (GO, None):

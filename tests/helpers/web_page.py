@@ -155,17 +155,21 @@ class Page(Tab):
     def fill(self, **answers: object) -> None:
         """Fill fields of the open form by their labels: True clicks, a text types or chooses."""
         for label, value in answers.items():
-            field = self.labelled(label)
-            if value is True:
-                field.click()
-            elif field.tag_name == "select":
-                Select(field).select_by_visible_text(str(value))
-            else:
-                field.clear()
-                field.send_keys(str(value))
+            fill(self.labelled(label), value)
 
     def answer(self, **answers: object) -> None:
         """Fill the open form as `fill` does, and send it."""
         self.wait_for(lambda: self.text(".entry.open form"))
         self.fill(**answers)
         self.click(".entry.open form button.primary")
+
+
+def fill(field: WebElement, value: object) -> None:
+    """Fill a field of a form: True clicks, a text types or chooses."""
+    if value is True:
+        field.click()
+    elif field.tag_name == "select":
+        Select(field).select_by_visible_text(str(value))
+    else:
+        field.clear()
+        field.send_keys(str(value))

@@ -4,12 +4,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import panel_trees
-from helpers.web_page import Tab
+from helpers.web_page import Tab, fill
 from helpers.web_server import Server
 from selenium.common.exceptions import NoSuchElementException
 from selenium.webdriver import Chrome
 from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select
 from window_process import WindowServer
 
 _BUTTON = """
@@ -109,14 +108,7 @@ class Panels(Tab):
     def fill(self, inside: str = "body", **answers: object) -> None:
         """Fill fields by their labels: True clicks, a text types or chooses."""
         for label, value in answers.items():
-            field = self.waits_for_label(label, inside)
-            if value is True:
-                field.click()
-            elif field.tag_name == "select":
-                Select(field).select_by_visible_text(str(value))
-            else:
-                field.clear()
-                field.send_keys(str(value))
+            fill(self.waits_for_label(label, inside), value)
 
     def select(self, address: str, state: str | None = None) -> None:
         """Select the bar of an activation, as the timeline does."""

@@ -40,7 +40,7 @@ from agentgraph.graph.nodes.gated_task import Entry, GatedTask
 from agentgraph.graph.nodes.lane import NeedsTask
 from agentgraph.graph.nodes.schedule import Schedule
 from agentgraph.graph.result_saver import ResultSaver
-from agentgraph.graph.sync_async import Call, arun_calls, run_calls
+from agentgraph.graph.sync_async import Call, arun_calls, run_calls, running_loop
 
 
 class _Leaf(NamedTuple):
@@ -92,7 +92,7 @@ class LeafPool:
         elif (loop := self._tasks.event_loop) is None:
             self._queue.append(leaf)
             self._add_worker()
-        elif loop is _running_loop():
+        elif loop is running_loop():
             self._abegin(leaf)
         else:
             loop.call_soon_threadsafe(self._abegin, leaf)
@@ -187,12 +187,6 @@ class LeafPool:
             with suppress(Exception, SaverFailure):  # it ends the run where LangGraph saves next
                 await Call(saver.put_failure, saver.aput_failure, (error, task.id, leaf.place))
         leaf.future.set_exception(error)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    with suppress(RuntimeError):
-        return asyncio.get_running_loop()
-    return None
 
 
 _OPEN: Future[None] = Future()

@@ -15,7 +15,7 @@ from agentgraph.graph.leaf_tasks import leaf_tasks
 from agentgraph.graph.nodes.concurrency import room_in
 from agentgraph.graph.nodes.gated_task import GatedTask, Start, TaskCall
 from agentgraph.graph.nodes.leaf_pool import LeafPool
-from agentgraph.graph.nodes.schedule import Schedule
+from agentgraph.graph.nodes.schedule import Schedule, Steps
 from agentgraph.graph.result_saver import result_saver
 from agentgraph.graph.saving import saved_results
 from agentgraph.graph.sync_async import Call
@@ -77,6 +77,12 @@ class _Calls:
         tasks = leaf_tasks(self._config)
         return None if tasks is None else LeafPool(self._schedule, tasks)
 
+    def steps(self) -> Steps:
+        """Return the steps of the schedule; while it runs, the node gives its place to the tasks."""
+        if self.places is not None:
+            self.places.leave()
+        return self._schedule.steps(self.room, self.depth)
+
     def take_back(self) -> None:
         """Take the place of the node again, where an exception ends it."""
         if self.places is not None:
@@ -109,9 +115,7 @@ def run_tasks(start: Start, schedule: Schedule, first: int = 0) -> dict[int, Any
         first: The call number of the first task in its node.
     """
     calls, future = _Calls(schedule, first), None
-    steps = schedule.steps(calls.room, calls.depth)
-    if calls.places is not None:
-        calls.places.leave()
+    steps = calls.steps()
     try:
         while (step := send_next(steps, future)) is not None:
             if isinstance(step, int):
@@ -137,10 +141,8 @@ async def arun_tasks(start: Start, schedule: Schedule, first: int = 0) -> dict[i
         schedule: Decides when each may begin.
         first: The call number of the first task in its node.
     """
-    calls = _Calls(schedule, first)
-    steps, future = schedule.steps(calls.room, calls.depth), None
-    if calls.places is not None:
-        calls.places.leave()
+    calls, future = _Calls(schedule, first), None
+    steps = calls.steps()
     try:
         while (step := send_next(steps, future)) is not None:
             if isinstance(step, int):

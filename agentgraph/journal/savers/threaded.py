@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
 )
 
+from agentgraph.graph.collecting import read_all
 from agentgraph.graph.open_types import Saver
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ class AsyncInThreads(Saver):
         self, config: RunnableConfig | None, **options: Any
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, as `list` does."""
-        for each in await self._in_thread(lambda: [*self.list(config, **options)]):
+        for each in await self._in_thread(lambda: read_all(self.list(config, **options))):
             yield each
 
     async def aput(
