@@ -70,3 +70,18 @@ def test_what_a_copy_saves_is_whole(tmp_path: Path) -> None:
     runner.copy("t", "u")
     heads = [runner.graph.checkpointer.get_tuple({"configurable": {"thread_id": t}}) for t in "tu"]
     assert [each.checkpoint["versions_seen"] != {} for each in heads] == [True, True]
+
+
+def test_a_saver_may_have_a_class_of_its_own_for_texts() -> None:
+    class Text(str):
+        pass
+
+    class Saver(InMemorySaver):
+        def list(self, *args: Any, **bounds: Any) -> Any:
+            for each in super().list(*args, **bounds):
+                writes = [(Text(task), Text(name), value) for task, name, value in each.pending_writes]
+                yield each._replace(pending_writes=writes)
+
+    runner = ag.Runner(ag.parallel("p", [says("a"), says("b")]), checkpointer=Saver())
+    live = [event.id for event in runner.run("Go.", thread_id="t")]
+    assert sorted(event.id for event in runner.events("t")) == sorted(live)
