@@ -3,13 +3,11 @@
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Send
 from loops import THREAD, Opened, Saver, savers
@@ -86,16 +84,6 @@ def branches(count: int, opened: Opened) -> Contender:
 def by_hand(count: int, opened: Opened) -> Contender:
     """Run a graph that sends each item to a node."""
     return _run(_sending, count, opened)
-
-
-def in_memory(made: Callable[..., Contender], count: int) -> Contender:
-    """Run either in memory."""
-    return made(count, lambda: nullcontext(InMemorySaver()))
-
-
-def of(worker: str) -> Callable[[int], Contender]:
-    """Return what runs an `each` of a worker in memory."""
-    return partial(in_memory, partial(ours, worker))
 
 
 def _each(agent: Any) -> ag.Agent:
