@@ -20,7 +20,7 @@ An exception of the serializer is not the saver's: the value that cannot be save
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cache, wraps
@@ -29,7 +29,7 @@ from json import JSONDecodeError
 from threading import Lock
 from traceback import walk_tb
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
@@ -80,14 +80,33 @@ class SaverFailure(BaseException):
         self.__cause__ = error
 
 
+class _Turn(Future[None]):
+    """One call that saves something; it is done when the call has ended.
+
+    Attributes:
+        before: The last call before it, until all before it have ended.
+    """
+
+    before: "_Turn | None" = None
+
+    def earlier(self) -> Iterator["_Turn"]:
+        """Yield the calls to wait for, the last first; more than one if that has not waited itself."""
+        turn = self.before
+        while turn is not None:
+            yield turn
+            turn = turn.before
+
+
 class Order:
     """The order in which the calls of a run save something: each waits for those that began before.
 
-    A sync call on an event loop does not wait: others may need the loop to end.
+    It waits for the last of them, which has waited for the others: of a hundred that wait each would
+    else wait a hundred times. A sync call on an event loop does not wait: others may need the loop to
+    end. Nor does one that is cancelled; who comes after it waits for those before it.
     """
 
     def __init__(self) -> None:
-        self._lock, self._open = Lock(), set[Future[None]]()
+        self._lock, self._last = Lock(), cast(_Turn | None, None)
 
     def in_order(
         self, method: Callable[..., object], amethod: Callable[..., Awaitable[object]]
@@ -96,36 +115,39 @@ class Order:
 
         @wraps(method)
         def call(*args: object, **options: object) -> object:
-            mine, before = self._enter()
+            mine = self._enter()
             try:
-                for each in before if before and not _is_on_a_loop() else ():
-                    each.result()
+                for turn in mine.earlier() if mine.before and not _is_on_a_loop() else ():
+                    turn.result()
                 return method(*args, **options)
             finally:
                 self._leave(mine)
 
         @wraps(amethod)
         async def acall(*args: object, **options: object) -> object:
-            mine, before = self._enter()
+            mine = self._enter()
             try:
-                for each in before:
-                    await asyncio.shield(asyncio.wrap_future(each))
+                for turn in mine.earlier() if mine.before else ():
+                    if not turn.done():
+                        await asyncio.shield(asyncio.wrap_future(turn))
                 return await amethod(*args, **options)
             finally:
                 self._leave(mine)
 
         return call, acall
 
-    def _enter(self) -> tuple[Future[None], Sequence[Future[None]]]:
-        mine = Future[None]()
+    def _enter(self) -> _Turn:
+        mine = _Turn()
         with self._lock:
-            before = [*self._open]
-            self._open.add(mine)
-        return mine, before
+            mine.before, self._last = self._last, mine
+        return mine
 
-    def _leave(self, mine: Future[None]) -> None:
+    def _leave(self, mine: _Turn) -> None:
         with self._lock:
-            self._open.remove(mine)
+            while (turn := mine.before) is not None and turn.done():
+                mine.before = turn.before
+            if mine.before is None and self._last is mine:
+                self._last = None
         mine.set_result(None)
 
 

@@ -277,9 +277,7 @@ class NodeContext:
         changes = state.get("middleware")
         if self.is_inner:
             outer: RunState = config["configurable"][PARENT_STATE]
-            records = applied(outer.middleware, [changes]) if changes else outer.middleware
-            seen = outer.with_new(state["messages"], state["values"])
-            return replace(seen, middleware=records)
+            return outer.with_new(state["messages"], state["values"], changes)
         turn, last = clock_in(position)
         configurable = config.get("configurable", {})
         before: Before = configurable.get(EMITTED_BEFORE) or (0, ())

@@ -66,8 +66,40 @@ def joining(
     return [message for message in messages if message.id in known or message.id in last]
 
 
-class KeyedJobs(list[Job]):
-    """The jobs of items that have keys; there may be none."""
+class ItemJobs(Sequence[Job]):
+    """The jobs of items. Each is made when its item runs: of thousands the node holds only the items.
+
+    Attributes:
+        keys: The keys of the items; None if they have none.
+        needs: For each item the numbers of those that it needs.
+    """
+
+    def __init__(
+        self,
+        items: Items,
+        job: Callable[[Item, tuple[int, ...]], Job],
+        needs: Callable[[Item], tuple[int, ...]] | None,
+    ) -> None:
+        """Take the items.
+
+        Args:
+            items: The saved items.
+            job: Makes the job of an item that needs others.
+            needs: Finds the numbers of the items that one needs; None if none needs another.
+        """
+        self.keys, self._values, self._job = items["keys"], items["values"], job
+        numbers = range(len(self._values))
+        self.needs = [needs(self._item(number)) if needs else () for number in numbers]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._job(self._item(number), self.needs[number])
+
+    def _item(self, number: int) -> Item:
+        key = None if self.keys is None else self.keys[number]
+        return Item(number, key, unmarked(self._values[number]))
 
 
 class EachNode(LanesNode):
@@ -89,26 +121,23 @@ class EachNode(LanesNode):
         what = f"of {over}" if isinstance(over, str) else "item"
         return picture_of(self.lanes, title=f"for each {what}")
 
-    async def jobs(self, activation: Activation) -> list[Job]:
+    async def jobs(self, activation: Activation) -> ItemJobs:
         """Return a job for each item."""
         looked_up = await tasks_call(
             Schedule([()], inner_stop()), lambda mode, _, call: call(self._looking[mode], activation)
         )
         items = cast(Mapping[int, Items], looked_up)[0]
-        has_keys = items["keys"] is not None
-        keys: Sequence[str | int | None] = items["keys"] or [None] * len(items["values"])
-        pairs = zip(keys, map(unmarked, items["values"]), strict=True)
-        several = [Item(number, key, value) for number, (key, value) in enumerate(pairs)]
-        names = [str(item.key) for item in several]
-        numbers = {name: number for number, name in enumerate(names)}
-        jobs = [self._job(activation, item, numbers, names) for item in several]
-        return KeyedJobs(jobs) if has_keys else jobs
+        names = [*map(str, items["keys"] or ())]
+        needs = None
+        if self.agent.depends_on is not None:
+            needs = partial(self._needs, activation.view, {name: n for n, name in enumerate(names)})
+        return ItemJobs(items, partial(self._job, activation, names), needs)
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return a schedule in which all may begin that need no other, up to `max_concurrency`."""
         agent = self.agent
         return Schedule(
-            [job.needs for job in jobs],
+            cast(ItemJobs, jobs).needs,
             inner_stop(),
             on_error=agent.on_error,
             in_steps=agent.depends_on is not None and agent.on_error == "fail",
@@ -131,7 +160,8 @@ class EachNode(LanesNode):
     def keep(self, activation: Activation, jobs: Sequence[Job], results: Results) -> None:
         """Keep the texts of the results by key for the enclosing agent, and the text of all."""
         if self.agent.kept_by is not None:
-            texts = {str(job.key): last_text(results[n]) for n, job in enumerate(jobs) if n in results}
+            keys = cast(ItemJobs, jobs).keys or ()
+            texts = {str(key): last_text(results[n]) for n, key in enumerate(keys) if n in results}
             activation.output.keep({self.agent.kept_by: {RESULTS: texts}})
         if self.node_context.is_inner:
             activation.text = as_json(self._collected(jobs, results))
@@ -139,7 +169,9 @@ class EachNode(LanesNode):
     def _writes(self, activation: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
         """Return the writes of the items that leave them, and the results of all."""
         shared_writes = {n: self._leaving(result["values"]) for n, result in results.items()}
-        writes = activation.view.state.joined(activation.address, shared_writes, are_concurrent(jobs))
+        writes = activation.view.state.joined(
+            activation.address, shared_writes, are_concurrent(cast(ItemJobs, jobs).needs)
+        )
         own: dict[str, object] = {}
         if self.agent.output_key is not None:
             own[self.agent.output_key] = self._collected(jobs, results)
@@ -165,8 +197,8 @@ class EachNode(LanesNode):
         each = [
             self._gave(results[number]) if number in results else None for number in range(len(jobs))
         ]
-        if isinstance(jobs, KeyedJobs):
-            return dict(zip([job.key for job in jobs], each, strict=True))
+        if (keys := cast(ItemJobs, jobs).keys) is not None:
+            return dict(zip(keys, each, strict=True))
         return each
 
     def _gave(self, result: LaneResult) -> object:
@@ -178,33 +210,36 @@ class EachNode(LanesNode):
 
     def _errors(self, jobs: Sequence[Job], results: Results) -> dict[str | int, str]:
         """Return the errors of the items that failed, by key or number."""
+        keys = cast(ItemJobs, jobs).keys or range(len(jobs))
         return {
-            number if job.key is None else job.key: results[number]["failed"]
-            for number, job in enumerate(jobs)
-            if number in results and "failed" in results[number]
+            keys[number]: result["failed"] for number, result in results.items() if "failed" in result
         }
 
     def _job(
-        self,
-        activation: Activation,
-        item: Item,
-        numbers: Mapping[str, int],
-        keys: Sequence[str],
+        self, activation: Activation, names: Sequence[str], item: Item, needs: tuple[int, ...]
     ) -> Job:
-        needs: tuple[int, ...] = ()
-        if self.agent.depends_on is not None:
-            needs = tuple(numbers[key] for key in self.needed(activation.view, item))
+        """Return the job of an item.
+
+        Args:
+            activation: The activation of the node.
+            names: The keys of all items, as texts.
+            item: The item.
+            needs: The numbers of the items that it needs.
+        """
         counter = item_counter(item.number, item.key)
         sees = partial(self._seen_by, activation.view, item)
-        job = Job(0, (*activation.cursor, counter), sees, needs, item.key)
+        job = Job(0, (*activation.cursor, counter), sees, needs)
         if not callable(self.agent.input):
             return job
 
         def asks(results: Results) -> Calls[RunState]:
-            texts = {keys[number]: last_text(results[number]) for number in sorted({*needs})}
+            texts = {names[number]: last_text(results[number]) for number in sorted({*needs})}
             return self._asking(activation.view, replace(item, results=texts))
 
         return job._replace(asks=asks)
+
+    def _needs(self, view: View, numbers: Mapping[str, int], item: Item) -> tuple[int, ...]:
+        return tuple(numbers[key] for key in self.needed(view, item))
 
     def needed(self, view: View, item: Item) -> Sequence[str]:
         """Return the keys of the items whose results an item needs."""

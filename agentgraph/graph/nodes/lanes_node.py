@@ -54,7 +54,6 @@ class Job(NamedTuple):
         cursor: The counters that enclose the lane.
         sees: Returns the state that the lane sees, given the results of the jobs that it needs.
         needs: The numbers of the jobs that must be done first, all smaller than its own.
-        key: The key of the item that it runs for.
         if_begun: Whether it runs only if an earlier run of its node had begun it.
         asks: Finds the state that the lane sees by asking a function of the user's; None if `sees`
             needs none.
@@ -64,7 +63,6 @@ class Job(NamedTuple):
     cursor: Cursor
     sees: Callable[[Results], RunState]
     needs: tuple[int, ...] = ()
-    key: str | int | None = None
     if_begun: bool = False
     asks: Callable[[Results], Calls[RunState]] | None = None
 
@@ -86,7 +84,7 @@ class LanesNode(Runnable[LaneState, Update]):
         self.tasks = [self._tasks(lane) for lane in lanes]
 
     @abstractmethod
-    async def jobs(self, activation: Activation) -> list[Job]:
+    async def jobs(self, activation: Activation) -> Sequence[Job]:
         """Return the jobs, each after those that it needs."""
 
     @abstractmethod
@@ -391,9 +389,8 @@ class LanesNode(Runnable[LaneState, Update]):
         if not self.lanes[0].place.is_called:  # an item's lane starts with a fresh record
             activation.output.keep_changes(*(each.get("middleware", {}) for each in ended))
         self.keep(activation, jobs, results)
-        for number, job in enumerate(jobs):
-            discarded = () if number in results else activation.output.emitter.ids_at(self._inside(job))
-            if discarded:
+        for number in [number for number in range(len(jobs)) if number not in results]:
+            if discarded := activation.output.emitter.ids_at(self._inside(jobs[number])):
                 activation.output.emitter.add_note("discarded", [*dict.fromkeys(discarded)])
         for failure in failed:
             activation.output.emitter.add_error(failure)
@@ -407,12 +404,18 @@ class LanesNode(Runnable[LaneState, Update]):
     def _writes(self, activation: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
         """Return the writes of the lanes, in declared order."""
         shared_writes = {number: result["values"] for number, result in results.items()}
-        return activation.view.state.joined(activation.address, shared_writes, are_concurrent(jobs))
+        return activation.view.state.joined(
+            activation.address, shared_writes, are_concurrent([job.needs for job in jobs])
+        )
 
 
-def are_concurrent(jobs: Sequence[Job]) -> AreConcurrent:
-    """Return a function that returns whether two jobs may run concurrently: neither needs the other."""
-    needs = {number: job.needs for number, job in enumerate(jobs)}
+def are_concurrent(every: Sequence[Sequence[int]]) -> AreConcurrent:
+    """Return a function that returns whether two jobs may run concurrently: neither needs the other.
+
+    Args:
+        every: For each job the numbers of those that it needs.
+    """
+    needs = dict(enumerate(every))
     before = cache(partial(upstream, needs))
     return lambda one, other: one not in before(other) and other not in before(one)
 

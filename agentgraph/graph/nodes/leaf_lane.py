@@ -249,6 +249,7 @@ class LeafLane(Lane):
         """Return the run of the leaf; its config is that of a node of the lane's graph."""
         node, configurable = self.node, around["configurable"]
         runtime, name = configurable[RUNTIME], self.place.node
+        counts = configurable[SCRATCHPAD] if call.way == "pool" else own_counts(configurable)
         info = runtime.execution_info
         runs_in = call.node_context.place.node if self.place.is_item else name
         step = step_name(info.checkpoint_id if info else "", runs_in)
@@ -278,7 +279,7 @@ class LeafLane(Lane):
                 RUNTIME: runtime.override(
                     control=LaneStop(call.control), stream_writer=own_writer(runtime.stream_writer)
                 ),
-                SCRATCHPAD: own_counts(configurable),
+                SCRATCHPAD: counts,
                 SEND: sent.extend,
             },
         }

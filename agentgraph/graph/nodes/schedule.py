@@ -298,7 +298,6 @@ class Schedule:
             self.record({number: running.pop(number) for number in _taken(self._ended)})
             opened, self._opened = self._opened, []
             opened = [number for number in opened if number not in called]
-            called.update(opened)
             for number in (*opened, *_taken(self._again)):
                 running[number] = yield from self._called(number)
             if not running:
