@@ -7,8 +7,8 @@ computed: not while a database or a network is waited for, of which nobody knows
 
 import gc
 import types
-from collections.abc import Generator, Iterable
-from functools import partial
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -17,36 +17,42 @@ from agentgraph.graph.sync_async import Call, Calls
 T = TypeVar("T")
 
 
-def read_all(every: Iterable[T]) -> list[T]:
-    """Return what an iterator yields; the collector waits once the first of it is there."""
-    rest = iter(every)
-    first = [*islice(rest, 1)]
+@contextmanager
+def _waiting() -> Iterator[None]:
+    """Have the collector wait, if it is on."""
     collects = gc.isenabled()
     gc.disable()
     try:
-        return [*first, *rest]
+        yield
     finally:
         if collects:
             gc.enable()
 
 
+def read_all(every: Iterable[T]) -> list[T]:
+    """Return what an iterator yields; the collector waits once the first of it is there."""
+    rest = iter(every)
+    first = [*islice(rest, 1)]
+    with _waiting():
+        return [*first, *rest]
+
+
+class _Computing(Generator[Call, Any, T]):
+    """Advances a coroutine; the collector waits until it makes its next call."""
+
+    def __init__(self, calls: Calls[T]) -> None:
+        self._made: Generator[Call, Any, T] = calls.__await__()
+
+    def send(self, value: Any) -> Call:
+        with _waiting():
+            return self._made.send(value)
+
+    def throw(self, *error: Any) -> Call:
+        with _waiting():
+            return self._made.throw(*error)
+
+
 @types.coroutine
 def computing(calls: Calls[T]) -> Generator[Call, Any, T]:
     """Return the result of a coroutine; the collector waits while it computes, not while it calls."""
-    made = calls.__await__()
-    step = partial(made.send, None)
-    while True:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            call = step()
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        finally:
-            del step  # an error in it would hold itself
-            if collects:
-                gc.enable()
-        try:
-            step = partial(made.send, (yield call))
-        except BaseException as error:
-            step = partial(made.throw, error)
+    return (yield from _Computing(calls))

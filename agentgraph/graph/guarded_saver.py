@@ -22,14 +22,14 @@ An exception of the serializer is not the saver's: the value that cannot be save
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache, wraps
 from inspect import signature
 from json import JSONDecodeError
 from threading import Lock
 from traceback import walk_tb
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
@@ -40,6 +40,7 @@ from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import arose_in_saving
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.strict_serializer import MALFORMED, UnreadableError
+from agentgraph.graph.sync_async import running_loop
 from agentgraph.safe_repr import reason
 from agentgraph.tree.changes import FORMAT
 
@@ -106,7 +107,8 @@ class Order:
     """
 
     def __init__(self) -> None:
-        self._lock, self._last = Lock(), cast(_Turn | None, None)
+        self._lock = Lock()
+        self._last: _Turn | None = None
 
     def in_order(
         self, method: Callable[..., object], amethod: Callable[..., Awaitable[object]]
@@ -117,7 +119,7 @@ class Order:
         def call(*args: object, **options: object) -> object:
             mine = self._enter()
             try:
-                for turn in mine.earlier() if mine.before and not _is_on_a_loop() else ():
+                for turn in mine.earlier() if mine.before and running_loop() is None else ():
                     turn.result()
                 return method(*args, **options)
             finally:
@@ -149,14 +151,6 @@ class Order:
             if mine.before is None and self._last is mine:
                 self._last = None
         mine.set_result(None)
-
-
-def _is_on_a_loop() -> bool:
-    """Return whether an event loop runs in this thread."""
-    with suppress(RuntimeError):
-        asyncio.get_running_loop()
-        return True
-    return False
 
 
 class GuardedSaver(Saver):

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import cast
 
 from agentgraph.graph.nodes.stopping import T, carried, stoppable
+from agentgraph.graph.sync_async import running_loop
 
 _THREADS = ThreadPoolExecutor(max_workers=1024, thread_name_prefix="agentgraph")
 """Runs the sync functions of async runs; large, so that all branches can wait at the same time."""
@@ -48,9 +49,7 @@ def run_coroutine(coroutine: Coroutine[object, object, T]) -> T:
 
 def run_off_loop(fn: Callable[..., T], *arguments: object) -> T:
     """Call a function that may run an event loop; in another thread if one runs here, as in Jupyter."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if running_loop() is None:
         return fn(*arguments)
     context = contextvars.copy_context()
     return _THREADS.submit(context.run, fn, *arguments).result()
