@@ -1,5 +1,6 @@
 """Values that nobody wishes for, and when what comes back is what went in."""
 
+import atexit
 import contextlib
 import enum
 import math
@@ -17,7 +18,8 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 FILE = Path(os.devnull).open()  # noqa: SIM115
-"""A file that stays open."""
+"""A file that stays open until the process ends."""
+atexit.register(FILE.close)
 
 
 class Model(BaseModel):
