@@ -4,7 +4,8 @@ import asyncio
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -195,22 +196,82 @@ def test_a_lock_is_free_once_its_run_has_ended(url: str, drive: Drive, way: str)
             )
 
 
-def test_a_cancelled_wait_for_a_lock_leaves_none(url: str) -> None:
-    with ag.postgres_saver(url) as saver:
+class Elsewhere:
+    """Locks of threads that another session holds, while a saver tries for long to take them."""
 
-        async def cancelled() -> None:
-            locks = [ThreadLock(saver, f"t{number}") for number in range(20)]
+    def __init__(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(postgres_locks, "_NOTICED", (10_000, 0.001))
+        self._url = url
+
+    @contextmanager
+    def holding(self, saver: Any, threads: Sequence[str]) -> Iterator[None]:
+        with psycopg.connect(self._url, autocommit=True) as session:
+            for thread in threads:
+                session.execute("SELECT pg_advisory_lock(%s)", [saver.thread_locks.number(thread)])
+            yield
+
+    def wait_for(self, sessions: int) -> None:
+        """Wait until so many sessions have tried to take a lock."""
+        trying = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "
+        trying += "query LIKE 'SELECT pg_try_advisory_lock%'"
+        wait_until(lambda: Databases.ask(self._url, trying) == [(sessions,)])
+
+
+def test_a_cancelled_wait_for_a_lock_leaves_none(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere, threads = Elsewhere(url, monkeypatch), [f"t{number}" for number in range(20)]
+
+    async def cancelled(saver: Any) -> None:
+        locks = [ThreadLock(saver, thread) for thread in threads]
+        with elsewhere.holding(saver, threads):
             tasks = [asyncio.create_task(lock.aacquire()) for lock in locks]
-            await asyncio.sleep(0.005)
+            await asyncio.to_thread(elsewhere.wait_for, postgres_locks._AT_ONCE)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             for lock in locks:
                 lock.release()
 
-        asyncio.run(cancelled())
+    with ag.postgres_saver(url) as saver:
+        asyncio.run(cancelled(saver))
+        saver.thread_locks.executor.shutdown()  # which waits for those who still try
         wait_until(lambda: Databases.ask(url, HELD) == [(0,)])
-        assert not any(saver.thread_locks.is_taken(f"t{number}") for number in range(20))
+        assert not any(saver.thread_locks.is_taken(thread) for thread in threads)
+
+
+def test_a_lock_that_is_released_while_it_is_taken_is_free(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = Elsewhere(url, monkeypatch)
+    with ag.postgres_saver(url) as saver:
+        lock = ThreadLock(saver, "t")
+        taking = threading.Thread(target=lock.acquire)
+        with elsewhere.holding(saver, "t"):
+            taking.start()
+            elsewhere.wait_for(1)
+            lock.release()
+        taking.join()
+        wait_until(lambda: Databases.ask(url, HELD) == [(0,)])
+        again = ThreadLock(saver, "t")
+        again.acquire()
+        again.release()
+
+
+def test_an_exception_of_a_signal_handler_while_a_lock_is_taken_leaves_none(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = Elsewhere(url, monkeypatch)
+
+    def interrupt() -> None:
+        elsewhere.wait_for(1)
+        signal.raise_signal(signal.SIGINT)
+
+    with ag.postgres_saver(url) as saver, elsewhere.holding(saver, "t"):
+        lock, interrupting = ThreadLock(saver, "t"), threading.Thread(target=interrupt)
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):
+            lock.acquire()
+        interrupting.join()
+        elsewhere.wait_for(0)  # its session has ended
 
 
 def test_schemas_of_a_database_have_threads_of_their_own(url: str) -> None:

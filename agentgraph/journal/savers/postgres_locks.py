@@ -213,21 +213,23 @@ class AdvisoryLock:
             SaverError: The database cannot be asked.
         """
         while True:
-            self._connection, is_new = self._locks.borrow()
+            connection, is_new = self._locks.borrow()
             try:
-                taken = self._tried(self._connection)
-                break
+                if not self._tried(connection):
+                    self._locks.recycle(connection)
+                    return False
+                self._verified = time.monotonic()
+                self._locks.note(self)
+                self._connection = connection  # not before: a release would recycle it in between
+                return True
             except psycopg.Error as error:  # a connection that was idle may have been closed
-                self.drop()
+                connection.close()
                 if is_new:
                     what = "cannot be asked for the lock of the thread"
                     raise self._locks.error(self.thread_id, what, error) from error
-        if taken:
-            self._verified = time.monotonic()
-            self._locks.note(self)
-        elif (connection := self._taken_out()) is not None:
-            self._locks.recycle(connection)
-        return taken
+            except BaseException:
+                connection.close()
+                raise
 
     def check(self) -> None:
         """Refuse to save if it is lost.
