@@ -55,8 +55,8 @@ def figures() -> Iterator[Figure]:
 def _of_items(saver: str, opened: Callable[[], Any]) -> Iterator[Figure]:
     """Count items and a branch; LangGraph calls less where tasks happen to end together."""
     made = (
-        ("an item, a function", partial(items.ours, "a function"), 1.05),
-        ("an item, a chat agent", partial(items.ours, "a chat agent"), 2.0),
+        ("an item, a function", items.items, 1.05),
+        ("an item, a chat agent", items.chats, 2.0),
         ("a branch", items.branches, 1.05),
     )
     theirs = _calls_a_round(partial(items.by_hand, opened=opened), counts=5)

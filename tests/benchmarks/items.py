@@ -1,25 +1,47 @@
-"""What an item of an `each` and a branch of a `parallel` cost, beside `Send` written by hand."""
+"""What an item of an `each`, a branch and a workflow step cost, beside `Send` written by hand."""
 
 import operator
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Send
-from loops import THREAD, Opened, Saver, savers
-from measure import Contender, Figure, seconds, side_by_side
+from loops import THREAD, Graph, Opened, Saver, awaited, invoked, savers
+from measure import Contender, Figure, grown, side_by_side
 
 import agentgraph as ag
 from agentgraph.testing import ScriptedChatModel
 
-_FEW, _MANY, _REPEATS = 100, 1000, 3
-_BRANCHES = (50, 200)
-AIMS = {"a function": 1.0, "a chat agent": 2.0}
-"""For each worker what an item may take, of what `Send` by hand takes for a function."""
+Made = Callable[..., Contender]
+"""Returns what runs so many lanes with a saver: `made(count, opened, is_async=False)`."""
+FEW, MANY = 1_000, 10_000
+_WAYS = {False: "", True: "async "}
+_CONFIG: RunnableConfig = {**THREAD, "recursion_limit": 10_000}
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One of the things of which there may be many at once.
+
+    Attributes:
+        name: What it is.
+        made: Makes what runs them.
+        count: How many there are.
+        aims: What one may take by saver, of what `Send` by hand takes for a function.
+        repeats: How often to measure.
+    """
+
+    name: str
+    made: Made
+    count: int
+    aims: Mapping[str, float]
+    repeats: int
 
 
 class State(MessagesState):
@@ -30,88 +52,106 @@ class State(MessagesState):
 
 
 def figures() -> Iterator[Figure]:
-    """Time an `each` of many items, beside `Send`, and beside one of few."""
+    """Time lanes of one leaf beside `Send`, and an item of many beside one of few."""
     with TemporaryDirectory() as folder:
-        for saver, opened in {"no saver": nullcontext, **savers(Path(folder))}.items():
-            yield from _of_branches(saver, opened)
-            for worker, aim in AIMS.items():
-                made, hand = ours(worker, _MANY, opened), by_hand(_MANY, opened)
-                took, theirs = side_by_side(made, hand, repeats=_REPEATS)
-                name = f"each of {_MANY:,} items, {worker}, {saver}"
-                yield Figure(
-                    name=name, ours=took, theirs=theirs, against="Send by hand", unit="s", aim=aim
-                )
-                many, few = (
-                    min(seconds(ours(worker, n, opened)) for _ in range(_REPEATS)) / n
-                    for n in (_MANY, _FEW)
-                )
-                yield Figure(
-                    name=f"an item of {_MANY:,}, {worker}, {saver}",
-                    ours=many,
-                    theirs=few,
-                    against=f"an item of {_FEW}",
-                    unit="ms",
-                    aim=1.3,
-                )
+        for is_async in (False, True):
+            opened = {"no saver": nullcontext, **savers(Path(folder), is_async=is_async)}
+            for saver, each in opened.items():
+                for lane in LANES:
+                    yield _beside_send(lane, saver, each, is_async)
+            for saver in ("no saver", "SQLite"):
+                many, few = (items(n, opened[saver], is_async=is_async) for n in (MANY, FEW))
+                totals = side_by_side(many, few, repeats=2)
+                name = f"{_WAYS[is_async]}item of {MANY:,}, {saver}"
+                yield grown(name, totals, (MANY, FEW), of="one of", unit="ms", aim=1.3)
 
 
-def _of_branches(saver: str, opened: Opened) -> Iterator[Figure]:
-    """Time branches that are one function each, beside `Send`."""
-    for count in _BRANCHES:
-        made, hand = branches(count, opened), by_hand(count, opened)
-        took, theirs = side_by_side(made, hand, repeats=_REPEATS)
-        name = f"parallel of {count} branches, {saver}"
-        aim = 1.6 if saver == "SQLite" else 1.2
-        yield Figure(name=name, ours=took, theirs=theirs, against="Send by hand", unit="ms", aim=aim)
+def _beside_send(lane: Lane, saver: str, opened: Opened, is_async: bool) -> Figure:
+    both = [made(lane.count, opened, is_async=is_async) for made in (lane.made, by_hand)]
+    ours, theirs = (took / lane.count for took in side_by_side(*both, repeats=lane.repeats))
+    return Figure(
+        name=f"{_WAYS[is_async]}{lane.name} of {lane.count:,}, {saver}",
+        ours=ours,
+        theirs=theirs,
+        against="Send by hand",
+        unit="ms",
+        aim=lane.aims[saver],
+    )
 
 
-def ours(worker: str, count: int, opened: Opened) -> Contender:
-    """Run an `each` over so many items."""
-    if worker == "a function":
-        agent = ag.function_agent("read", lambda ctx: f"done {ctx.item.value}")
-    else:
-        agent = ag.chat_agent("read", ScriptedChatModel(responses=lambda _: "done"))
-    return _run(lambda saver: ag.compile_agent(_each(agent), checkpointer=saver), count, opened)
+def items(count: int, opened: Opened, *, is_async: bool = False) -> Contender:
+    """Run an `each` of a function over so many items."""
+
+    def read(ctx: ag.Context) -> str:
+        return f"done {ctx.item.value}"
+
+    return _each(
+        ag.function_agent("read", awaited(read) if is_async else read), count, opened, is_async
+    )
 
 
-def branches(count: int, opened: Opened) -> Contender:
+def chats(count: int, opened: Opened, *, is_async: bool = False) -> Contender:
+    """Run an `each` of a chat agent over so many items."""
+    model = ScriptedChatModel(responses=lambda _: "done")
+    return _each(ag.chat_agent("read", model), count, opened, is_async)
+
+
+def branches(count: int, opened: Opened, *, is_async: bool = False) -> Contender:
     """Run so many branches that are one function each."""
-    agents = [ag.function_agent(f"b{number}", lambda ctx: "done") for number in range(count)]
-    tree = ag.parallel("both", agents)
-    return _run(lambda saver: ag.compile_agent(tree, checkpointer=saver), count, opened)
+    return _run(ag.parallel("all", _leaves(count, is_async)), count, opened, is_async)
 
 
-def by_hand(count: int, opened: Opened) -> Contender:
+def steps(count: int, opened: Opened, *, is_async: bool = False) -> Contender:
+    """Run a workflow of so many steps that wait for none, and are one function each."""
+    leaves = [ag.step(leaf) for leaf in _leaves(count, is_async)]
+    return _run(ag.workflow("all", leaves), count, opened, is_async)
+
+
+LANES = (
+    Lane("branch", branches, 50, {"no saver": 1.2, "memory": 1.2, "SQLite": 1.6}, repeats=15),
+    Lane("branch", branches, 200, {"no saver": 1.2, "memory": 1.2, "SQLite": 1.6}, repeats=8),
+    Lane("workflow step", steps, 50, {"no saver": 1.2, "memory": 1.2, "SQLite": 1.6}, repeats=15),
+    Lane("item", items, FEW, {"no saver": 1.0, "memory": 0.7, "SQLite": 1.0}, repeats=4),
+    Lane("chat agent, item", chats, FEW, {"no saver": 2.0, "memory": 2.0, "SQLite": 2.0}, repeats=3),
+)
+
+
+def by_hand(count: int, opened: Opened, *, is_async: bool = False) -> Contender:
     """Run a graph that sends each item to a node."""
-    return _run(_sending, count, opened)
 
-
-def _each(agent: Any) -> ag.Agent:
-    return ag.each("files", agent, lambda ctx: _names(int(ctx.values["count"])), output_key="out")
-
-
-def _names(count: int) -> list[str]:
-    return [f"f{i}" for i in range(count)]
-
-
-def _run(made: Callable[[Saver], Any], count: int, opened: Opened) -> Contender:
-    @contextmanager
-    def contender() -> Iterator[Callable[[], Any]]:
-        with opened() as saver:
-            graph = made(saver)
-            given = {"messages": [("user", "hi")], "values": {"count": count}, "names": _names(count)}
-            yield lambda: graph.invoke(given, {**THREAD, "recursion_limit": 10_000})
-
-    return contender
-
-
-def _sending(saver: Saver) -> Any:
     def read(state: Any) -> dict[str, object]:
         text = f"done {state['item']}"
         return {"messages": [AIMessage(text)], "out": [text]}
 
-    builder = StateGraph(State).add_node("read", read).add_node("split", lambda _: {})
-    builder.add_edge(START, "split").add_conditional_edges(
-        "split", lambda state: [Send("read", {"item": name}) for name in state["names"]], ["read"]
-    )
-    return builder.compile(checkpointer=saver)
+    def sending(saver: Saver) -> Graph:
+        node: Any = awaited(read) if is_async else read
+        builder = StateGraph(State).add_node("read", node).add_node("split", lambda _: {})
+        builder.add_edge(START, "split").add_conditional_edges(
+            "split", lambda state: [Send("read", {"item": name}) for name in state["names"]], ["read"]
+        )
+        return builder.compile(checkpointer=saver)
+
+    given = {"messages": [("user", "hi")], "names": _names(count)}
+    return invoked(sending, given, opened, _CONFIG, is_async=is_async)
+
+
+def _leaves(count: int, is_async: bool) -> list[ag.Agent]:
+    def done(ctx: ag.Context) -> str:
+        return "done"
+
+    return [ag.function_agent(f"b{n}", awaited(done) if is_async else done) for n in range(count)]
+
+
+def _each(worker: ag.Agent, count: int, opened: Opened, is_async: bool) -> Contender:
+    tree = ag.each("files", worker, lambda ctx: _names(int(ctx.values["count"])), output_key="out")
+    return _run(tree, count, opened, is_async)
+
+
+def _run(tree: ag.Agent, count: int, opened: Opened, is_async: bool) -> Contender:
+    given = {"messages": [("user", "hi")], "values": {"count": count}}
+    compiled: Callable[[Saver], Graph] = lambda saver: ag.compile_agent(tree, checkpointer=saver)  # noqa: E731
+    return invoked(compiled, given, opened, _CONFIG, is_async=is_async)
+
+
+def _names(count: int) -> list[str]:
+    return [f"f{i}" for i in range(count)]

@@ -1,6 +1,5 @@
 """What a step costs late in a long run, and what reading such a run costs."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -23,12 +22,12 @@ _ID = str(THREAD["configurable"]["thread_id"])
 def figures() -> Iterator[Figure]:
     """Time steps, and readers, by the processor."""
     both = [ours(rounds=each) for each in (_LONGEST, _SHORT)]
-    late, early = (seconds(each, time.process_time) for each in both)
+    late, early = (seconds(each) for each in both)
     name = f"step of a run of {2 * _LONGEST:,}, no saver"
     late, early = late / (2 * _LONGEST), early / (2 * _SHORT)
     yield _of(name, late, early, f"step of a run of {2 * _SHORT}", "ms", 1.3)
     several = [made(rounds=_LONG) for made in (ours, by_hand)]
-    mine, hand = side_by_side(*several, repeats=3, clock=time.process_time)
+    mine, hand = side_by_side(*several, repeats=3)
     name = f"step of a run of {2 * _LONG:,}, no saver"
     yield _of(name, mine / (2 * _LONG), hand / (2 * _LONG), "flat graph by hand", "ms", 1.0)
     with TemporaryDirectory() as folder:
@@ -39,7 +38,7 @@ def _readers(folder: Path) -> Iterator[Figure]:
     """Hold readers of a thread on SQLite against `events()`, and that against a shorter thread."""
     names, events = count(), 2 * _LONG
     long, short = (_kept(folder / f"{next(names)}.db", each) for each in (_LONG, _LONG // 10))
-    took = partial(side_by_side, repeats=3, clock=time.process_time)
+    took = partial(side_by_side, repeats=3)
     for name, read, aim in (
         ("thread()", lambda runner: runner.thread(_ID), 1.1),
         ("timeline()", lambda runner: runner.timeline(_ID), 1.5),

@@ -1,7 +1,9 @@
 """A loop of two agents that say sixty letters, three times over: ours, flat by hand, nested."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, nullcontext
+from functools import partial, wraps
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.message import _messages_delta_reducer
 from langgraph.graph.state import CompiledStateGraph
+from measure import Contender
 from typing_extensions import TypedDict
 
 import agentgraph as ag
@@ -25,8 +28,8 @@ HELLO_ROUNDS = {**HELLO, "rounds": 0}
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Saver = BaseCheckpointSaver[Any] | None
-Opened = Callable[[], AbstractContextManager[Any]]
-"""Opens a saver."""
+Opened = Callable[[], Any]
+"""Returns what opens a saver: `with` for sync runs, `async with` for async ones."""
 
 
 class FlatState(TypedDict):
@@ -42,32 +45,74 @@ class NestedState(MessagesState):
     rounds: int
 
 
-def savers(folder: Path) -> Mapping[str, Opened]:
+def savers(folder: Path, *, is_async: bool = False) -> Mapping[str, Opened]:
     """Return what opens a new saver each time, by its name."""
-    numbers = count()
+    numbers, opened = count(), ag.async_sqlite_saver if is_async else ag.sqlite_saver
     return {
         "memory": lambda: nullcontext(InMemorySaver()),
-        "SQLite": lambda: ag.sqlite_saver(folder / f"{next(numbers)}.db"),
+        "SQLite": lambda: opened(folder / f"{is_async}{next(numbers)}.db"),
     }
 
 
-def says(name: str) -> ag.Agent:
+def invoked(
+    compiled: Callable[[Saver], Graph],
+    given: Any,
+    opened: Opened = nullcontext,
+    config: RunnableConfig = THREAD,
+    *,
+    is_async: bool = False,
+) -> Contender:
+    """Return a run of a graph that is compiled with a new saver."""
+
+    @contextmanager
+    def contender() -> Iterator[Callable[[], Any]]:
+        if not is_async:
+            with opened() as saver:
+                yield partial(compiled(saver).invoke, given, config)
+            return
+        with asyncio.Runner() as loop:
+            stack = AsyncExitStack()
+            graph = compiled(loop.run(_entered(stack, opened)))
+            yield lambda: loop.run(graph.ainvoke(given, config))
+            loop.run(stack.aclose())
+
+    return contender
+
+
+async def _entered(stack: AsyncExitStack, opened: Opened) -> Saver:
+    saver: Saver = await stack.enter_async_context(opened())
+    return saver
+
+
+def says(name: str, *, is_async: bool = False) -> ag.Agent:
     """Return an agent that says the text."""
 
     def fn(ctx: ag.Context) -> str:
         return TEXT
 
-    return ag.function_agent(name, fn)
+    return ag.function_agent(name, awaited(fn) if is_async else fn)
 
 
-def two(iterations: int) -> ag.Agent:
+def awaited(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function as an async one."""
+
+    @wraps(fn)
+    async def awaited(*args: Any) -> Any:
+        return fn(*args)
+
+    return awaited
+
+
+def two(iterations: int, *, is_async: bool = False) -> ag.Agent:
     """Return the loop as a tree of ours."""
-    return ag.loop("l", [says("a"), says("b")], max_iterations=iterations)
+    agents = [says(name, is_async=is_async) for name in "ab"]
+    return ag.loop("l", agents, max_iterations=iterations)
 
 
-def flat(iterations: int, saver: Saver = None) -> Graph:
+def flat(iterations: int, saver: Saver = None, *, is_async: bool = False) -> Graph:
     """Return the loop as a flat graph, written by hand."""
-    return _looped(FlatState, _a, _b, iterations, saver)
+    a, b = (awaited(fn) if is_async else fn for fn in (_a, _b))
+    return _looped(FlatState, a, b, iterations, saver)
 
 
 def nested(iterations: int, saver: Saver = None) -> Graph:

@@ -9,7 +9,20 @@ from typing import Any
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from loops import HELLO, HELLO_ROUNDS, THREAD, Graph, flat, laid_flat, nested, two
+from loops import (
+    HELLO,
+    HELLO_ROUNDS,
+    THREAD,
+    Graph,
+    Opened,
+    Saver,
+    flat,
+    invoked,
+    laid_flat,
+    nested,
+    savers,
+    two,
+)
 from measure import Contender, Figure, side_by_side
 
 import agentgraph as ag
@@ -26,8 +39,11 @@ def figures() -> Iterator[Figure]:
         yield _step("loop step, no saver", HAND, 1.0, ours(), by_hand(), repeats=40)
         saved = ours(partial(opened, mine)), by_hand(partial(opened, hand))
         yield _step("loop step, SQLite", HAND, 1.05, *saved, repeats=20)
+        for saver, each in {"no saver": nullcontext, **savers(Path(folder), is_async=True)}.items():
+            both = [made(each, is_async=True) for made in (ours, by_hand)]
+            yield _step(f"async loop step, {saver}", HAND, 1.05, *both, repeats=10)
         ours_again = ours(partial(opened, mine))
-        laid = _invoked(_laid_flat, HELLO, partial(opened, hand))
+        laid = invoked(_laid_flat, HELLO, partial(opened, hand))
         yield _step(
             "step of a graph laid flat, SQLite", "a loop step", 1.1, laid, ours_again, repeats=20
         )
@@ -44,27 +60,24 @@ def _step(name: str, against: str, aim: float, *both: Contender, repeats: int) -
     return Figure(name=name, ours=mine, theirs=other, against=against, unit="ms", aim=aim)
 
 
-def ours(opened: Callable[[], Any] = nullcontext, rounds: int = ROUNDS) -> Contender:
+def ours(opened: Opened = nullcontext, rounds: int = ROUNDS, *, is_async: bool = False) -> Contender:
     """Return the loop as a tree of ours, with a saver."""
-    return _invoked(lambda saver: ag.compile_agent(two(rounds), checkpointer=saver), HELLO, opened)
+    tree = two(rounds, is_async=is_async)
+    return invoked(partial(_compiled, tree), HELLO, opened, is_async=is_async)
 
 
-def _laid_flat(saver: Any) -> Graph:
-    return ag.compile_agent(laid_flat(ROUNDS), checkpointer=saver)
-
-
-def by_hand(opened: Callable[[], Any] = nullcontext, rounds: int = ROUNDS) -> Contender:
+def by_hand(opened: Opened = nullcontext, rounds: int = ROUNDS, *, is_async: bool = False) -> Contender:
     """Return the loop as a flat graph by hand, with a saver."""
-    return _invoked(partial(flat, rounds), HELLO_ROUNDS, opened)
+    made = partial(flat, rounds, is_async=is_async)
+    return invoked(made, HELLO_ROUNDS, opened, is_async=is_async)
 
 
-def _invoked(compiled: Callable[[Any], Graph], given: Any, opened: Callable[[], Any]) -> Contender:
-    @contextmanager
-    def contender() -> Iterator[Callable[[], Any]]:
-        with opened() as saver:
-            yield partial(compiled(saver).invoke, given, THREAD)
+def _compiled(tree: ag.Agent, saver: Saver) -> Graph:
+    return ag.compile_agent(tree, checkpointer=saver)
 
-    return contender
+
+def _laid_flat(saver: Saver) -> Graph:
+    return _compiled(laid_flat(ROUNDS), saver)
 
 
 @contextmanager
