@@ -24,13 +24,13 @@ def _section(name: str, command: click.Command) -> str:
     context = click.Context(command, info_name=f"agentgraph {name}")
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     parts = [f"## `{name}`", (command.help or "").split("\f")[0], f"```sh\n{usage}\n```"]
-    records = [each.get_help_record(context) for each in command.get_params(context)]
-    options = [f"`{flags}`\n: {_escaped(text)}" for flags, text in filter(None, records)]
+    records = [each.get_help_record(context) for each in command.params]
+    options = [f"`{flags}`\n: {_escaped(text)}" for flags, text in filter(None, records) if text]
     return "\n\n".join([*parts, *options])
 
 
 def _escaped(text: str) -> str:
-    return text.replace("*", r"\*").replace("[", r"\[") or "See above."
+    return text.replace("*", r"\*").replace("[", r"\[")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -18,7 +18,7 @@ CONSTANTS = {
 """The modules that assign these names. Their docstrings are in the source, not on the value."""
 
 FENCE = re.compile(r"^([ ]*)```(\w*)\n(.*?)^\1```[ ]*$", re.M | re.S)
-CODE = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)")
+CODE = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)(?=(\w?))")
 DOCTEST = re.compile(r" *(?:>>>|\.\.\. )")
 
 
@@ -61,9 +61,13 @@ def _prose(text: str) -> str:
 
 
 def _literals(text: str) -> str:
-    """Double the backticks; code that ends in a letter of prose, as in `Event`s, is separated."""
-    code = CODE.sub(lambda found: "``" + re.sub(r"\s*\n\s*", " ", found[1]) + "``", text)
-    return re.sub(r"(``[^`\n]+``)(?=\w)", r"\1\\ ", code)
+    """Double the backticks; a letter that follows them, as in `Event`s, is separated."""
+    return CODE.sub(_literal, text)
+
+
+def _literal(code: re.Match[str]) -> str:
+    whole = re.sub(r"\s*\n\s*", " ", code[1])
+    return f"``{whole}``" + (r"\ " if code[2] else "")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
