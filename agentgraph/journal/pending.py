@@ -141,10 +141,9 @@ async def _questions_before_edits(saver: ThreadSaver, origin: Saved) -> PendingQ
         return PendingQuestions([])
     place = saver.tree.by_node[str(position["next"])]
     node = f"{position['next']}:{tasks[0].id}"
-    (ran,) = (await saver.state("", origin.id)).tasks
     asks_itself = position["next"] == place.nodes.question or place.kind.asks
     is_first = asks_itself or not await _is_answered(saver, origin)
-    alone = origin.ran_after == {ran.id} and not (place.kind.is_parallel or place.kind.runs_graph)
+    alone = origin.ran_after == {origin.task} and not (place.kind.is_parallel or place.kind.runs_graph)
     if len(questions) == 1 and is_first and alone:
         own = LangGraphInterrupt.from_ns(None, node).id
         return PendingQuestions([replace(questions[0], id=own)], "by new id")
@@ -221,12 +220,12 @@ async def _questions_of_tasks(
     place = saver.tree.by_node[str(position["next"])]
     asked, lanes = _asking(saved), saver.tree.lanes(place)
     at = address(place, as_cursor(position["cursor"]))
-    (runs,) = (await saver.state(namespace, saved.id)).tasks
-    outer = joined(namespace, f"{position['next']}:{runs.id}")
-    if saved.ran_after == {runs.id}:
-        return _unanswered(outer, saved, runs.id)
+    own_task = saved.task
+    outer = joined(namespace, f"{position['next']}:{own_task}")
+    if saved.ran_after == {own_task}:
+        return _unanswered(outer, saved, own_task)
     in_order: list[tuple[tuple[int, str], list[OpenQuestion]]] = []
-    for task in asked.keys() - {runs.id}:
+    for task in asked.keys() - {own_task}:
         attempt = sum(each["task"] == task for each in saved.attempts)
         for lane in _likely_first(saver.tree, lanes, asked[task][INTERRUPT]):
             inside = namespace_of_attempt(joined(outer, lane.node), task, attempt)
@@ -249,8 +248,8 @@ async def _questions_of_tasks(
                     waiting[each.id] = each
             askers = [(asker_of(each.schema), each) for each in waiting.values()]
             in_order += [((asker.call, at), [each]) for asker, each in askers if asker.address == at]
-    if place.kind.runs_agents and runs.id in asked:  # the function itself may have asked
-        own = _unanswered(outer, saved, runs.id)
+    if place.kind.runs_agents and own_task in asked:  # the function itself may have asked
+        own = _unanswered(outer, saved, own_task)
         in_order += [((-1, at), [each]) for each in own if asker_of(each.schema).address == at]
     return [question for _, each in sorted(in_order, key=lambda item: item[0]) for question in each]
 

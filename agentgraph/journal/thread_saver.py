@@ -18,12 +18,14 @@ from langgraph.types import StateSnapshot
 from agentgraph.errors import AgentGraphError
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.guarded_saver import saver_error
+from agentgraph.graph.internals import SAVER
 from agentgraph.graph.open_types import Graph, Saver
 from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.saving import list_checkpoints, name_fault, saved_input
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.graph.sync_async import Call, Calls
 from agentgraph.graph.values import Reducers
+from agentgraph.journal.line_view import LineView
 from agentgraph.journal.locks import ais_locked, is_locked
 from agentgraph.journal.saved import REQUESTS, Saved
 from agentgraph.journal.savers.listing import begun_threads, kept_namespaces
@@ -150,6 +152,26 @@ class ThreadSaver:
         """Return LangGraph's state at the latest checkpoint of a namespace, or at another one."""
         config = config_of(self.checked_id, namespace, checkpoint_id)
         return self._called(self._graph, "get_state", config)
+
+    def state_at(self, head: Saved, before: Sequence[Saved], *, live: bool) -> StateSnapshot:
+        """Return LangGraph's state at a checkpoint of the root, from a line that was read already.
+
+        Args:
+            head: The checkpoint. It is not lean.
+            before: The checkpoints of the root that lead to it, newest first.
+            live: Whether what tasks have finished after it counts, as at the latest checkpoint.
+
+        Raises:
+            SaverError: What is saved makes no state.
+        """
+        config = config_of(self.checked_id, "", None if live else head.id)
+        config["configurable"][SAVER] = LineView(head, before)
+        try:
+            return self._graph.get_state(config)
+        except Exception as error:
+            if is_of_a_handler(error):
+                raise
+            raise saver_error(error, self.saver, self.thread_id) from error
 
     async def checkpoints(
         self, namespace: str | None = None, before: str | None = None, limit: int | None = None

@@ -156,7 +156,9 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
     events = events_of(saver, story)
     questions = await pending_at(saver, saved)
     begun = saved.turn_input
-    state = (await saver.state("", saved.id if begun else None)).values
+    roots = {each.id: each for each in every if not each.namespace}
+    before = [*ancestors(saved.parent_id, roots)]
+    state = saver.state_at(saved, before, live=begun is None).values
     messages: list[BaseMessage] = state.get("messages", [])
     values: Mapping[str, object] = state.get("values", {})
     if begun is not None:
@@ -164,7 +166,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
         values = reducers.merged(values, begun["values"])
     turns = _turns(story, messages, events, await counts_at(saver, saved))
     status = status_at(saved, asks=bool(questions), is_running=is_running)
-    lines = lines_of(saver.tree, [each for each in every if not each.namespace])
+    lines = lines_of(saver.tree, [*roots.values()])
     return Thread(thread_id, status, values, messages, turns, questions, lines, queued)
 
 
