@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage, SystemMessage, ToolCall
 
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
 from agentgraph.agents.entries import Reply
+from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import (
     BreakLoop,
@@ -203,6 +204,7 @@ Tool = Union["BaseTool", "Runnable[Any, Any]", Callable[..., Any], Values, Agent
 function, an agent as a tool, or a tool that the model's provider runs."""
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAgent(Shown):
     """A leaf that calls a chat model, runs the tools that the model calls, and says its replies.
@@ -246,6 +248,7 @@ class ChatAgent(Shown):
     """Faults in the arguments of a derived agent's builder, reported when it is compiled."""
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionAgent(Shown):
     """A leaf that calls a function.
@@ -265,6 +268,7 @@ class FunctionAgent(Shown):
     cache_policy: Caching = None
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphAgent(Shown):
     """A leaf that runs a LangGraph graph.
@@ -298,6 +302,7 @@ class InnerNode:
     """The compiled graph that the node runs, if it runs one."""
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanAgent(Shown):
     """A leaf that asks a person and says the answer.
@@ -313,6 +318,7 @@ class HumanAgent(Shown):
     limits: Limits | None = None
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SequentialAgent(Shown):
     """A composite that runs its sub-agents one after the other.
@@ -326,6 +332,7 @@ class SequentialAgent(Shown):
     limits: Limits | None = None
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelAgent(Shown):
     """A composite that runs its sub-agents at the same time, each in its own lane.
@@ -362,6 +369,7 @@ class Step:
         return self.agent.name
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowAgent(Shown):
     """A composite that runs steps, each in its own lane as soon as its dependencies are done.
@@ -382,6 +390,7 @@ class WorkflowAgent(Shown):
         return (*(step.agent for step in self.steps), *undo)
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EachAgent(Shown):
     """A composite that runs one agent for each of several items, each in its own lane.
@@ -418,6 +427,7 @@ class EachAgent(Shown):
         return self.output_mode or ("none" if self.output_key else "full")
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopAgent(Shown):
     """A composite that runs its sub-agents one after the other, repeatedly.
@@ -435,6 +445,7 @@ class LoopAgent(Shown):
     """Whether it is part of a derived agent: several such parts may have the same name."""
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchAgent(Shown):
     """A composite that runs one of its sub-agents, which a value or a function chooses.
@@ -468,6 +479,7 @@ class SwitchAgent(Shown):
         return tuple(agents)
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwarmAgent(Shown):
     """A composite whose sub-agents hand over to each other.

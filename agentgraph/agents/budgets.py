@@ -12,6 +12,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from agentgraph.agents.entries import Entry
 from agentgraph.agents.functions import discard, is_awaitable
+from agentgraph.agents.habits.options import hints_options
 from agentgraph.errors import InvalidOutputError
 from agentgraph.safe_repr import shown
 
@@ -74,6 +75,7 @@ def with_function(policy: Any, fn: Callable[[list[Entry]], Sequence[BaseMessage]
     return fn
 
 
+@hints_options
 def trimmed(
     max_tokens: int,
     *,
@@ -103,6 +105,7 @@ def trimmed(
     return Trimmed(**locals())
 
 
+@hints_options
 def summarized(
     model: "LanguageModelLike | str",
     max_tokens: int,

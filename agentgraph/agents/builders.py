@@ -46,6 +46,7 @@ from agentgraph.agents.agents import (
     WorkflowAgent,
 )
 from agentgraph.agents.entries import Reply
+from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.langchain_values import is_tool
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import ResponseSchema
@@ -53,6 +54,7 @@ from agentgraph.errors import InvalidAgentError
 from agentgraph.safe_repr import shown
 
 
+@hints_options
 def chat_agent(
     name: str,
     model: Model,
@@ -200,6 +202,7 @@ def chat_agent(
     return ChatAgent(**locals())
 
 
+@hints_options
 def handoff(
     agent: Agent,
     *,
@@ -257,6 +260,7 @@ def _without_handoffs(agents: object) -> tuple[tuple[Agent, ...], tuple[Handoff,
     return tuple(each.target if isinstance(each, Handoff) else each for each in given), by_handoff
 
 
+@hints_options
 def agent_tool(
     agent: Agent,
     *,
@@ -309,6 +313,7 @@ def agent_tool(
     return AgentTool(**locals())
 
 
+@hints_options
 def function_agent(
     name: str,
     fn: AgentFunction,
@@ -389,6 +394,7 @@ def agent(
 ) -> Callable[[AgentFunction], FunctionAgent]: ...
 
 
+@hints_options
 def agent(
     fn: AgentFunction | None = None,
     /,
@@ -447,6 +453,7 @@ def agent(
     return decorate if fn is None else decorate(fn)
 
 
+@hints_options
 def graph_agent(
     name: str,
     graph: Graph,
@@ -518,6 +525,7 @@ def graph_agent(
     return GraphAgent(**locals())
 
 
+@hints_options
 def human(
     name: str,
     prompt: Any,
@@ -570,6 +578,7 @@ def _first_line(fn: AgentFunction) -> str:
     return (getattr(fn, "__doc__", None) or "").strip().partition("\n")[0]
 
 
+@hints_options
 def sequential(
     name: str,
     sub_agents: Iterable[Agent],
@@ -601,6 +610,7 @@ def sequential(
     return SequentialAgent(**locals())
 
 
+@hints_options
 def parallel(
     name: str,
     sub_agents: Iterable[Agent],
@@ -642,6 +652,7 @@ def parallel(
     return ParallelAgent(**locals())
 
 
+@hints_options
 def loop(
     name: str,
     sub_agents: Iterable[Agent],
@@ -678,6 +689,7 @@ def loop(
     return LoopAgent(**locals())
 
 
+@hints_options
 def step(
     agent: Agent,
     *,
@@ -731,6 +743,7 @@ def step(
     )
 
 
+@hints_options
 def workflow(
     name: str,
     steps: Iterable[Step | Agent],
@@ -775,6 +788,7 @@ def workflow(
     return WorkflowAgent(name=name, steps=made, description=description, on_error=on_error)
 
 
+@hints_options
 def swarm(
     name: str,
     agents: Iterable[Agent | Handoff],
@@ -864,6 +878,7 @@ def switch(
 ) -> SwitchAgent: ...
 
 
+@hints_options
 def switch(
     name: str,
     choose: Source,
@@ -916,6 +931,7 @@ def switch(
     )
 
 
+@hints_options
 def each(
     name: str,
     agent: Agent,
@@ -987,6 +1003,7 @@ def as_tuple(value: object) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, Iterable) and not is_one else (value,)
 
 
+@hints_options
 def with_helpers(
     main: Agent,
     helpers: Iterable[Agent],

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
+from agentgraph.agents.habits.options import hints_options
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 
@@ -13,6 +14,7 @@ Measure = Literal["model_calls", "tokens", "transfers", "steps", "seconds"]
 MEASURES: tuple[Measure, ...] = ("model_calls", "tokens", "transfers", "steps", "seconds")
 
 
+@hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The limits of one turn: of a run, a graph, or of an agent and all below it.

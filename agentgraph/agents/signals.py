@@ -8,6 +8,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.messages.tool import ToolOutputMixin
 from typing_extensions import TypeForm
 
+from agentgraph.agents.habits.options import hints_options
 from agentgraph.safe_repr import shown
 
 Signal = Literal["exit", "break_loop"]
@@ -23,6 +24,7 @@ ResponseSchema: TypeAlias = TypeForm[Any] | JsonSchema | None
 """A type that pydantic knows, such as a model or `Literal["yes", "no"]`; a JSON schema; or None."""
 
 
+@hints_options
 @dataclass(frozen=True, slots=True)
 class Exit(ToolOutputMixin):
     """Ends the run; in a branch it ends the branch, and the run at the join.
@@ -32,6 +34,7 @@ class Exit(ToolOutputMixin):
     """
 
 
+@hints_options
 @dataclass(frozen=True, slots=True)
 class BreakLoop(ToolOutputMixin):
     """Ends the nearest enclosing loop at once; the run continues after the loop.
@@ -71,6 +74,7 @@ join does not hand it back, and it never conflicts. In the root it is a value li
 """
 
 
+@hints_options
 @dataclass(frozen=True, slots=True)
 class TransferTo(ToolOutputMixin):
     """Hands over to another agent: a sub-agent of the chat agent, or the one above.
@@ -85,6 +89,7 @@ class TransferTo(ToolOutputMixin):
     agent_name: str
 
 
+@hints_options
 @dataclass(frozen=True, slots=True)
 class Ask(ToolOutputMixin):
     """Asks a person; the function is called again with `ctx.answered` and `ctx.answer` set.
@@ -112,6 +117,7 @@ class Ask(ToolOutputMixin):
         return f"Ask(value={shown(self.value)}, response_schema={shown(self.response_schema)})"
 
 
+@hints_options
 @dataclass(frozen=True, slots=True)
 class Custom(ToolOutputMixin):
     """Emits a custom event: its `output.custom` is the data, and its `kind` is "custom".
@@ -128,6 +134,7 @@ class Custom(ToolOutputMixin):
         return f"Custom(data={shown(self.data)})"
 
 
+@hints_options
 class SetValues(ToolOutputMixin):
     """Writes values of the run: `SetValues(topic="bees")`.
 

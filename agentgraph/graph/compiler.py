@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from typing_extensions import is_typeddict
 
 from agentgraph.agents.agents import Agent, Middleware
+from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.limits import DEFAULT_LIMITS, Limits, check_limits
 from agentgraph.agents.signals import Capabilities
 from agentgraph.errors import AgentGraphError
@@ -54,6 +55,7 @@ _UNSAVED = ("failure", "untracked")
 """The channels that are never saved, and never streamed."""
 
 
+@hints_options
 def compile_agent(
     agent: Agent,
     *,

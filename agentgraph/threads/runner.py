@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 
 from agentgraph.agents.agents import Agent, Middleware
+from agentgraph.agents.habits.options import hints_methods
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError
 from agentgraph.events.events import AgentEvent
@@ -76,6 +77,7 @@ class RunArguments(TypedDict, total=False):
     while_running: WhileRunning
 
 
+@hints_methods
 class Runner:
     """Runs a tree of agents on threads, and yields what the agents do as `AgentEvent`s.
 

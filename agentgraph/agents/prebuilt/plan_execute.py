@@ -18,6 +18,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.builders import chat_agent, function_agent, sequential
 from agentgraph.agents.functions import Asks, then
+from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.kinds import is_chat
 from agentgraph.agents.langchain_values import is_runnable
 from agentgraph.agents.limits import Limits
@@ -78,6 +79,7 @@ Still planned: {plan}"""
 _STEP = "Your step: {step}\nReply with its result alone."
 
 
+@hints_options
 def plan_execute(
     name: str,
     *,

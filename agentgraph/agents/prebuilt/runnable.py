@@ -17,6 +17,7 @@ from agentgraph.agents.agents import (
 )
 from agentgraph.agents.builders import function_agent
 from agentgraph.agents.functions import is_awaitable, raise_unawaitable
+from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.langchain_values import is_model, is_runnable
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.schemas import plain
@@ -34,6 +35,7 @@ _OWN = ("runnable", "input", "output")
 """The options of `runnable_agent` that `function_agent` does not have."""
 
 
+@hints_options
 def runnable_agent(
     name: str,
     runnable: AnyRunnable,

@@ -25,6 +25,7 @@ from agentgraph.agents.agents import (
 from agentgraph.agents.builders import agent_tool, as_tuple, chat_agent
 from agentgraph.agents.entries import Entry
 from agentgraph.agents.functions import Asks, is_hook, takes_two
+from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.limits import Limits, word_faults
 from agentgraph.agents.tool_results import FORWARD, TRANSFERRED, Answer
 
@@ -37,6 +38,7 @@ _OWN = ("workers", "mode", "worker_history", "output_mode", "forward")
 """The options of `supervisor` that `chat_agent` does not have."""
 
 
+@hints_options
 def supervisor(
     name: str,
     model: Model,

@@ -10,6 +10,7 @@ from typing_extensions import TypeForm
 
 from agentgraph.agents.agents import Agent, CheckedAgent
 from agentgraph.agents.functions import Asks, Later, is_hook, takes_two, then
+from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.limits import Limits, limit_faults
 from agentgraph.agents.schemas import output_fault, read_json, typed
 from agentgraph.agents.signals import CheckResult, JsonSchema
@@ -26,6 +27,7 @@ Check: TypeAlias = Callable[..., Verdict | Awaitable[Verdict]] | TypeForm[Any] |
 """A type or a JSON schema for the last text; or a function of it, or of a `Context` and it."""
 
 
+@hints_options
 def validated(
     agent: Agent, check: Check, *, max_attempts: int = 3, limits: Limits | None = None
 ) -> CheckedAgent:

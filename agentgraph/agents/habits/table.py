@@ -1,0 +1,260 @@
+"""What people type who know another library, and what to write instead.
+
+An entry answers a mistake that is natural for somebody who comes from LangChain, LangGraph, google-adk,
+Eino, openai-agents or CrewAI. It ends an error, after `where: what is wrong; `.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+Hints: TypeAlias = Mapping[str, str]
+"""What to write instead, by what was typed."""
+
+
+def _all(names: Iterable[str] | str, hint: str) -> dict[str, str]:
+    """Return the same hint for several names, given as a list or as one text."""
+    return dict.fromkeys(names.split() if isinstance(names, str) else names, hint)
+
+
+_INSTRUCTION = "use instruction="
+_SUB_AGENTS = "use sub_agents=[...]"
+_MODEL = 'pass a configured LangChain model as model=: init_chat_model("openai:gpt-5", temperature=0)'
+_MIDDLEWARE = "use middleware=[...] (LangChain's); callbacks go into config= of a run"
+_LIMITS = (
+    "use limits=ag.Limits(model_calls=..., steps=...); a loop or chat agent also takes max_iterations="
+)
+_INPUT = "pass it as the first argument"
+_AS_NAME = 'pass the name: ag.TransferTo("writer")'
+
+ANY: Hints = {
+    **_all(
+        "state_schema state",
+        "declare values with ag.Runner(tree, values=State) or ag.compile_agent(tree, values=State)",
+    ),
+    **_all(
+        "checkpointer store context_schema cache memory saver",
+        "pass it to ag.Runner(tree, ...) or ag.compile_agent(tree, ...)",
+    ),
+    **_all(
+        "interrupt_before interrupt_after interrupt_on human_input",
+        "use approve=[tool names] or approve={...} (LangChain's interrupt_on); to stop before an "
+        "agent, put ag.human(...) in front of it",
+    ),
+    **_all("max_turns recursion_limit max_steps max_iter max_llm_calls", _LIMITS),
+    **_all("verbose debug", 'leave it out; ag.watch(runner, "Go.") shows what agents do as they do it'),
+}
+"""Options of no function here, whichever was called."""
+
+_EACH_AGENT = {
+    **_all("retry_policy max_retries max_retry_limit", "use retry=, LangGraph's RetryPolicy"),
+    **_all("handoff_description", "use description="),
+}
+_CHAT: Hints = {
+    **_EACH_AGENT,
+    **_all("prompt system_prompt instructions system system_message global_instruction", _INSTRUCTION),
+    **_all(
+        "response_format output_type response_model response_schema output_pydantic output_json",
+        "use output_schema=, which accepts the same types",
+    ),
+    **_all(
+        "handoffs subagents agents workers children",
+        "use sub_agents=[...]; ag.handoff(agent, name=...) names the tool",
+    ),
+    **_all(
+        "llm temperature model_settings model_kwargs model_name model_client model_provider "
+        "generate_content_config max_tokens top_p api_key base_url tool_choice",
+        _MODEL,
+    ),
+    **_all("role goal backstory", "write them into instruction="),
+    **_all(
+        "pre_model_hook post_model_hook before_model_callback after_model_callback "
+        "before_tool_callback after_tool_callback before_agent_callback after_agent_callback "
+        "callbacks hooks input_guardrails output_guardrails guardrails",
+        _MIDDLEWARE,
+    ),
+    **_all("parallel_tool_calls", "use parallel_tools="),
+    **_all("tool_use_behavior return_direct", "use return_directly=[tool names]"),
+    **_all("include_contents", 'use history="input" or history="own"'),
+    **_all("disallow_transfer_to_peers", "use peers=; sub-agents transfer to each other only with it"),
+    **_all("disallow_transfer_to_parent", "use sub_agents_return=True: they have no tool to go back"),
+    **_all("allow_delegation", _SUB_AGENTS),
+    **_all("mcp_servers", "pass their tools as tools=; langchain-mcp-adapters loads them"),
+    **_all("input_schema", "make a tool of the agent: ag.agent_tool(agent, args_schema=...)"),
+}
+_COMPOSITE: Hints = {
+    **_all("agents steps nodes children tasks subagents", "use sub_agents="),
+    **_all("max_workers n_jobs", "use max_concurrency="),
+}
+_LOOP: Hints = {
+    **_COMPOSITE,
+    **_all("max_loops max_rounds max_round times iterations", "use max_iterations="),
+    **_all(
+        "condition exit_condition stop_condition termination_condition stop_when break_when",
+        "use until=, a function of a Context",
+    ),
+}
+_SWARM: Hints = {
+    **_all("default_active_agent starting_agent entry_point", 'use start="name"'),
+    **_all("sub_agents", "pass them as the second argument, agents"),
+}
+_STEP: Hints = {
+    **_all("after deps dependencies needs requires", "use depends_on=[names]"),
+    **_all("condition run_if", "use when=, a value's name or a function of a Context"),
+}
+_HUMAN: Hints = {
+    **_all("question message text", "pass it as the second argument, prompt"),
+    **_all("schema", "use response_schema="),
+    **_all("options choices", 'use response_schema={"enum": [...]}'),
+}
+_ASK: Hints = {
+    **_all("schema", "use response_schema="),
+    **_all("question prompt message", "pass it as the first argument, value"),
+    **_all("options choices", 'use response_schema={"enum": [...]}'),
+}
+_HANDOFF: Hints = {
+    **_all("tool_name tool_name_override", "use name="),
+    **_all("tool_description tool_description_override", "use description="),
+    **_all("input_type", "use args_schema="),
+    **_all("input_filter", 'use context="last", or history= of the agent'),
+    **_all("agent_name", "pass the agent as the first argument, not its name"),
+}
+_RUN: Hints = {
+    **_all("session_id conversation_id thread", "use thread_id="),
+    **_all("session", "use thread_id=, and checkpointer= of the runner"),
+    **_all("user_id", 'use thread_id=; a user belongs into config={"metadata": {"user_id": ...}}'),
+    **_all("new_message message input user_input prompt query task", _INPUT),
+    **_all("inputs", f"{_INPUT}, and what templates name as values={{...}}"),
+    **_all("state state_delta variables context_variables", "use values="),
+    **_all("stream_mode streaming", "use stream=True"),
+    **_all("callbacks", 'use config={"callbacks": [...]}'),
+    **_all("metadata tags run_name configurable", "use config={...: ...}, LangGraph's config"),
+    **_all("run_config", "use config=, and limits=ag.Limits(...)"),
+    **_all("command resume", "use resume(thread_id, answer)"),
+    **_all("starting_agent agent", 'create a runner first: ag.Runner(agent).run("x")'),
+    **_all("interrupt_before interrupt_after", "put ag.human(...) in front of the agent in the tree"),
+    **_all("subgraphs", "leave it out; events of all agents are yielded"),
+    **_all("checkpointer store context_schema cache", "pass it to ag.Runner(tree, ...)"),
+}
+_RESUME: Hints = {
+    **_all(
+        "answer resume value decision decisions reply response",
+        "pass it as the second argument, answers",
+    ),
+    **_all(
+        "messages message input new_message", "use run(...) for a new turn, steer(...) for more input"
+    ),
+    **_all("interrupt_id question_id", "pass answers={id: answer}"),
+}
+_RUNNER: Hints = {
+    **_all("saver db database session_service memory", 'use checkpointer="runs.db"'),
+    **_all("app_name", 'leave it out; with checkpointer="runs.db" a file stores the threads'),
+    **_all("memory_service", "use store=, LangGraph's store"),
+    **_all("state_schema state", "use values="),
+    **_all("callbacks", 'use config={"callbacks": [...]}'),
+    **_all(
+        "max_turns recursion_limit max_steps max_llm_calls", "use limits=ag.Limits(model_calls=...)"
+    ),
+    **_all("hooks plugins", "use middleware=[...] (LangChain's)"),
+    **_all("root_agent starting_agent tree", "pass it as the first argument, agent"),
+}
+
+OPTIONS: Mapping[str, Hints] = {
+    "chat_agent": _CHAT,
+    "ChatAgent": _CHAT,
+    "supervisor": {
+        **_CHAT,
+        **_all("agents sub_agents subagents handoffs", "pass them as the third argument, workers"),
+        **_all("supervisor_name", "pass it as the first argument, name"),
+        **_all("add_handoff_messages add_handoff_back_messages", 'leave it out; use mode="handoff"'),
+    },
+    "function_agent": {
+        **_EACH_AGENT,
+        **_all("func function handler callable run", "pass it as the second argument, fn"),
+        **_all("sub_agents", "use agents=[...], which the function runs by ctx.run(name, request)"),
+    },
+    "graph_agent": {
+        **_EACH_AGENT,
+        **_all("runnable agent app", "pass it as the second argument, graph"),
+    },
+    "agent_tool": {
+        **_all("name tool_name", "leave it out; the tool has the agent's name"),
+        **_all("tool_description", "use description="),
+        **_all("custom_output_extractor", "use output=, a function of a Reply"),
+        **_all("is_enabled", "use enabled="),
+        **_all("input_schema parameters", "use args_schema="),
+    },
+    "handoff": _HANDOFF,
+    "human": _HUMAN,
+    "sequential": _COMPOSITE,
+    "SequentialAgent": _COMPOSITE,
+    "parallel": _COMPOSITE,
+    "ParallelAgent": _COMPOSITE,
+    "loop": _LOOP,
+    "LoopAgent": _LOOP,
+    "workflow": _all("agents nodes tasks sub_agents", "pass them as the second argument, steps"),
+    "step": _STEP,
+    "swarm": _SWARM,
+    "switch": {
+        **_all("default", "use otherwise="),
+        **_all("condition router path key on", "pass it as the second argument, choose"),
+        **_all("routes branches path_map agents", "pass them as the third argument, cases"),
+    },
+    "each": {
+        **_all("items", "pass them as the third argument, over"),
+        **_all("sub_agents agents", "pass one agent as the second argument, agent"),
+        **_all("max_workers", "use max_concurrency="),
+    },
+    "Limits": {
+        **_all("max_tokens total_tokens", "use tokens="),
+        **_all("max_turns max_llm_calls max_model_calls request_limit", "use model_calls="),
+        **_all("max_steps recursion_limit max_iterations", "use steps="),
+        **_all("timeout max_seconds max_time", "use seconds="),
+        **_all("max_transfers max_handoffs handoffs", "use transfers="),
+    },
+    "Ask": _ASK,
+    "TransferTo": _all("agent name to target goto", _AS_NAME),
+    "Runner": _RUNNER,
+    "Runner.resume": _RESUME,
+    "Runner.aresume": _RESUME,
+    "Runner.rewind": _all("address to checkpoint_id", "pass it as the second argument, at"),
+    "Runner.arewind": _all("address to checkpoint_id", "pass it as the second argument, at"),
+    "Runner.*": _RUN,
+}
+"""Options that do not exist, by the name of the function or class; `Runner.*` is any method of it."""
+
+USAGES: Hints = {
+    "sequential": 'write ag.sequential("s", [a, b])',
+    "SequentialAgent": 'write ag.sequential("s", [a, b])',
+    "parallel": 'write ag.parallel("p", [a, b])',
+    "ParallelAgent": 'write ag.parallel("p", [a, b])',
+    "loop": 'write ag.loop("l", [a], max_iterations=...)',
+    "LoopAgent": 'write ag.loop("l", [a], max_iterations=...)',
+    "workflow": 'write ag.workflow("w", [a, ag.step(b, depends_on=["a"])])',
+    "WorkflowAgent": 'write ag.workflow("w", [a, ag.step(b, depends_on=["a"])])',
+    "swarm": 'write ag.swarm("s", [a, b], start="a")',
+    "SwarmAgent": 'write ag.swarm("s", [a, b], start="a")',
+    "switch": 'write ag.switch("s", choose, {"key": a}, otherwise=b)',
+    "SwitchAgent": 'write ag.switch("s", choose, {"key": a}, otherwise=b)',
+    "each": 'write ag.each("e", a, "name of a value")',
+    "EachAgent": 'write ag.each("e", a, "name of a value")',
+    "chat_agent": 'write ag.chat_agent("name", model, tools=[...])',
+    "ChatAgent": 'write ag.chat_agent("name", model, tools=[...])',
+    "supervisor": 'write ag.supervisor("name", model, [a, b])',
+    "function_agent": 'write ag.function_agent("name", fn)',
+    "FunctionAgent": 'write ag.function_agent("name", fn)',
+    "graph_agent": 'write ag.graph_agent("name", graph)',
+    "GraphAgent": 'write ag.graph_agent("name", graph)',
+    "human": 'write ag.human("name", "Print it?")',
+    "HumanAgent": 'write ag.human("name", "Print it?")',
+    "Limits": "write ag.Limits(model_calls=...)",
+    "Exit": "yield the text, then ag.Exit()",
+    "BreakLoop": "yield the text, then ag.BreakLoop()",
+    "SetValues": "write ag.SetValues(a=1)",
+    "TransferTo": 'write ag.TransferTo("writer")',
+    "Runner": 'write ag.Runner(tree, checkpointer="runs.db")',
+    "Runner.run": 'write ag.Runner(agent).run("x")',
+    "Runner.arun": 'write ag.Runner(agent).arun("x")',
+    "Runner.resume": "write runner.resume(thread_id, answer)",
+    "Runner.aresume": "write runner.aresume(thread_id, answer)",
+}
+"""How to call what was called with too many arguments or too few."""
