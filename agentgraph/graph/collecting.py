@@ -19,7 +19,6 @@ T = TypeVar("T")
 
 @contextmanager
 def _waiting() -> Iterator[None]:
-    """Have the collector wait, if it is on."""
     collects = gc.isenabled()
     gc.disable()
     try:

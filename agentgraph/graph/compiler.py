@@ -177,7 +177,6 @@ def _checked_cache(cache: object) -> Cache | None:
 
 
 def _keeping(node: LaneNode) -> LaneNode:
-    """Return a node that also reads and writes what is kept for an enclosing agent."""
     return node._replace(reads=tuple(dict.fromkeys([*node.reads, "middleware"])))
 
 
@@ -260,7 +259,6 @@ class _LaneBuilder:
         graph.channels[START] = TurnInput(channel.typ, position=position)
 
     def _nodes(self, place: Place) -> Iterable[LaneNode]:
-        """Return the nodes of a place, by the kind of its agent."""
         capabilities = capabilities_at(self.tree, place)
         lanes = [Lane(lane, self.build(lane)) for lane in self.tree.lanes(place)]
         node_context = self._node_context(place, capabilities)
@@ -304,7 +302,6 @@ class _LaneBuilder:
             builder.add_conditional_edges(node.name, _NEXT_NODE, drawn)
 
     def _reads(self, builder: Builder, channels: tuple[str, ...]) -> type:
-        """Return the state type with further channels, made once."""
         state, is_root = builder.state_schema, builder.state_schema is self.types.root
         key = ("root" if is_root else "lane", *channels)
         if key not in self._reading:

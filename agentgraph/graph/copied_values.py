@@ -86,7 +86,6 @@ class OwnList(list[Any]):
         return element
 
     def _reach_all(self) -> None:
-        """Reach all elements, before their indexes change."""
         for index, element in enumerate(list.__iter__(self)):
             if type(element) not in LEAVES:
                 self._reach(index, element)
@@ -267,12 +266,10 @@ class OwnDict(dict[Any, Any]):
 
 
 def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Return whether two sequences have the same objects."""
     return len(some) == len(others) and all(map(is_, some, others))
 
 
 def _sharing(made: Any, shared: object) -> Any:
-    """Return a new own list or dict, which shares its elements."""
     made._shared = shared
     return made
 
@@ -286,7 +283,6 @@ def _joined(one: Any, made: Any) -> Any:
 
 
 def _reached(element: object, copies: dict[int, Any] | None) -> Any:
-    """Return the copy of a shared element, which is made once."""
     try:
         if copies is None:
             return _own(element, {})
@@ -470,7 +466,6 @@ def _copy(value: Any, copies: Copies, memo: dict[int, Any]) -> Any:
 
 
 def _new(kind: type[BaseModel], value: BaseModel, copies: Copies) -> BaseModel:
-    """Return a model with the same fields, as pydantic's `__copy__` does."""
     made = kind.__new__(kind)
     set_attribute = object.__setattr__
     set_attribute(made, "__dict__", {**value.__dict__})
@@ -482,7 +477,6 @@ def _new(kind: type[BaseModel], value: BaseModel, copies: Copies) -> BaseModel:
 
 
 def _fields_copied(made: Any, value: Any, copies: Copies, memo: dict[int, Any]) -> Any:
-    """Return a copied model or dataclass, with copies of its fields."""
     memo[id(value)] = value, made
     for name, each in _fields_of(made).items():
         if type(each) not in LEAVES:

@@ -185,7 +185,6 @@ def _plain_hint(hint: object) -> object:
 
 
 def _of_model(name: str, info: FieldInfo) -> Declared:
-    """Return a field of a pydantic model, whose schema keeps its title and description."""
     named = Field(title=info.title, description=info.description)
     hint: object = Annotated[(info.annotation, *info.metadata, named)]
     if info.is_required():
@@ -194,7 +193,6 @@ def _of_model(name: str, info: FieldInfo) -> Declared:
 
 
 def _bare(hint: object) -> object:
-    """Return a type without `Required` and `NotRequired`."""
     if get_origin(hint) in (Required, NotRequired):
         return _bare(get_args(hint)[0])
     if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) in (Required, NotRequired):
@@ -204,7 +202,6 @@ def _bare(hint: object) -> object:
 
 
 def _defaults(schema: "DataclassInstance | type[DataclassInstance]") -> dict[str, Callable[[], object]]:
-    """Return the defaults of a dataclass, by name."""
     defaults: dict[str, Callable[[], object]] = {}
     for each in fields(schema):
         if each.default_factory is not MISSING:

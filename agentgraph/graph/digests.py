@@ -89,7 +89,6 @@ class _Contents:
         yield from (self.of(each, is_fixed=is_fixed) for each in members)
 
     def _code_in(self, thing: Any) -> Iterator[object]:
-        """Describe the functions, tools and the like in a container that may change."""
         members = thing.values() if isinstance(thing, Mapping) else thing
         yield from (self.of(each) for each in [*members] if isinstance(each, _CODE))
 
@@ -133,7 +132,6 @@ def _configured(thing: Any) -> dict[str, Any] | None:
 
 
 def _fields(thing: Any) -> dict[str, Any]:
-    """Return the fields of an object, without what it computes, and what pydantic leaves out."""
     kind = type(thing)
     if isinstance(thing, BaseModel):
         known = kind.model_fields
@@ -143,7 +141,6 @@ def _fields(thing: Any) -> dict[str, Any]:
 
 
 def _edges_at(node: Any) -> list[object]:
-    """Return what leads to a node of a graph, and what it leads to."""
     return [sorted(node.triggers), node.channels, node.writers]
 
 
@@ -162,6 +159,5 @@ def _of_server(graph: Any) -> dict[str, Any]:
 
 
 def _name(thing: Any) -> str:
-    """Return the name of a class, a function or a module."""
     name = getattr(thing, "__qualname__", None) or getattr(thing, "__name__", "")
     return f"{getattr(thing, '__module__', '')}.{name}"

@@ -163,13 +163,11 @@ def clear_limit_mark(error: BaseException, outer: str) -> None:
 
 
 def _attributes_dict(error: BaseException) -> dict[str, Any]:
-    """Return the attributes of an exception, even if its class overrides attribute access."""
     attributes: dict[str, object] = object.__getattribute__(error, "__dict__")
     return attributes
 
 
 def _can_travel(error: Exception) -> bool:
-    """Return whether LangGraph can save an exception, and Python raise it again."""
     try:
         repr(error).encode()
         error.__traceback__ = error.__traceback__
@@ -264,7 +262,6 @@ def _rebuilt(data: ErrorData) -> Exception:
 
 
 def _kind(classes: list[list[str]]) -> type[Exception]:
-    """Return the first loaded class of an exception's bases, renamed to the exception's own class."""
     base = next(filter(None, (_loaded(*each) for each in classes)), Exception)
     module, name = classes[0]
     is_first = [base.__module__, base.__qualname__] == [module, name]

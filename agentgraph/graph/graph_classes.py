@@ -111,7 +111,6 @@ class OwnedGraph(Graph):
     async def _owned_updates(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> Sequence[Sequence[StateUpdate]]:
-        """Return updates whose messages have their authors, and ids that they may have."""
         configurable = config["configurable"]
         if configurable.get("checkpoint_ns") and SAVER not in configurable:
             return supersteps  # LangGraph passes them on to the graph whose state it is
@@ -224,7 +223,6 @@ class RootGraph(OwnedGraph):
     def _prepared_stream(
         self, graph_input: object, config: RunnableConfig | None, **options: Any
     ) -> Iterator[object]:
-        """Run on input that was prepared with the thread in view."""
         yield from super().stream(run_calls(self._prepared(graph_input, config)), config, **options)
 
     async def _prepared_astream(
@@ -265,7 +263,6 @@ class RootGraph(OwnedGraph):
         return bool(values) and self.reducers.is_unsettled(values)
 
     def _is_about_limits(self, graph_input: object, config: RunnableConfig | None) -> bool:
-        """Return whether input has answers, in a run that may have asked about limits."""
         if not isinstance(graph_input, Command) or graph_input.resume is None:
             return False
         return LEDGER in ((config or {}).get("configurable") or {})
@@ -281,7 +278,6 @@ class RootGraph(OwnedGraph):
         )
 
     def _as_saved(self, graph_input: Any, state: StateSnapshot) -> object:
-        """Return input with its values in the form in which they are saved."""
         present = state.values.get("values") or self.reducers.defaults()
         values = checked(self.reducers, present, _values_in(graph_input))
         if not isinstance(graph_input, Command):
@@ -416,12 +412,10 @@ def _values_in(graph_input: object) -> object:
 
 
 def _may_repeat(graph_input: object) -> bool:
-    """Return whether input may have messages that the thread has."""
     return not isinstance(graph_input, StampedInput) and has_ids(_update_in(graph_input))
 
 
 def _with(graph_input: Any, name: str, value: object) -> Any:
-    """Return input of a graph, or a command, with another value under a name."""
     changed = {**_update_in(graph_input), name: value}
     if isinstance(graph_input, Command):
         return replace(graph_input, update=changed)

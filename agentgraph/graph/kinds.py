@@ -59,7 +59,6 @@ def nodes_of(kind: PlaceKind) -> NodesOf:
 
 
 def _leaf(node: Callable[[NodeContext], LeafNode]) -> NodesOf:
-    """Return what makes the one node of a leaf that runs no lanes."""
     return lambda context, capabilities, _: [LaneNode(node(context), capabilities)]
 
 

@@ -66,7 +66,6 @@ class LaneStates:
 
     @cached_property
     def _once(self) -> list[tuple[str, int]]:
-        """The names and numbers of the calls of lanes that run once in a step."""
         return [(lane.place.node, lane.place.rank) for lane in self._lanes]
 
     async def snapshot(self, config: RunnableConfig, *, subgraphs: bool) -> StateSnapshot:
@@ -98,7 +97,6 @@ class LaneStates:
     async def _called_tasks(
         self, saver: Saver, thread_id: str, namespace: str, step: CheckpointTuple
     ) -> list[_CalledTask]:
-        """Return the tasks that the node has called, in the order of their calls."""
         _, node, own = _parts_of(namespace)
         number = step.metadata.get("step", 0) + 1
         task_id = called_tasks(step.checkpoint["id"], namespace, number, (PULL, node))
@@ -132,7 +130,6 @@ class LaneStates:
             yield from ((name, number) for name in self.graphs)
 
     def _running(self, last: int) -> Iterator[tuple[str, int]]:
-        """Yield names and numbers of calls that may run."""
         if not self.repeats:
             yield from self._once
             return
@@ -142,7 +139,6 @@ class LaneStates:
     async def _task(
         self, found: _CalledTask, own: Mapping[str, Any], attempt: int, subgraphs: bool
     ) -> PregelTask:
-        """Return a task as LangGraph tells it, with its state, or where that is."""
         graph = self.graphs[found.name]
         state: RunnableConfig | StateSnapshot | None = None
         if graph is not None:

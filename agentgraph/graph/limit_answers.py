@@ -89,7 +89,6 @@ def _questions(saved: CheckpointTuple) -> Mapping[str, object]:
 def _split_answers(
     resume: object, limit_questions: Mapping[str, LimitQuestion], *, is_alone: bool
 ) -> tuple[Mapping[str, object], object]:
-    """Return the answers about limits, by the ids of their questions, and what is left."""
     if isinstance(resume, Mapping) and not limit_questions.keys().isdisjoint(resume):
         rest = {key: answer for key, answer in resume.items() if key not in limit_questions}
         return {key: resume[key] for key in limit_questions if key in resume}, rest or None

@@ -103,7 +103,6 @@ def named_types(hints: Iterable[object]) -> dict[Key, type]:
 
 
 def _inside(hint: object) -> Iterator[object]:
-    """Yield the hints that one is made of."""
     if (origin := get_origin(hint)) is Literal:
         yield from map(type, get_args(hint))  # of the members of an Enum
     else:
@@ -136,7 +135,6 @@ def _hints_at(place: Place) -> Iterator[object]:
 
 
 def _hints_of_graph(graph: object) -> Iterator[object]:
-    """Yield the types of a graph's channels and of those of its subgraphs."""
     subgraphs = graph.get_subgraphs(recurse=True) if isinstance(graph, Pregel) else ()
     for each in [graph, *(inner for _, inner in subgraphs)]:
         channels: Mapping[str, object] = getattr(each, "channels", {})

@@ -94,6 +94,5 @@ def _leave() -> None:
 
 
 def _controls() -> list[Stop]:
-    """Return the controls of the node in which this code runs, the innermost first."""
     runtime = get_runtime() if var_child_runnable_config.get() else None
     return [*runtime.control.chain()] if runtime and isinstance(runtime.control, Stop) else []

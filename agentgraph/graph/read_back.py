@@ -104,7 +104,6 @@ def _packed(serializer: Serializer, value: object) -> tuple[str, bytes]:
 
 
 def _read(serializer: Serializer, kind: str, data: bytes) -> tuple[Any, bool]:
-    """Return the value of bytes, and whether it is data that has no objects."""
     read: Any = None
     is_native = kind == "msgpack"
     if is_native:

@@ -54,7 +54,6 @@ class ResultSaver(NamedTuple):
         await self.saver.aput_result(self.at, error, task_id, path_of_call(self.path, number), ERROR)
 
     def _task(self) -> tuple[str, str]:
-        """Return the id and the path of the current task."""
         config = get_config()
         number = config["metadata"]["langgraph_path"][2]
         return config["configurable"][TASK_ID], path_of_call(self.path, number)

@@ -17,7 +17,6 @@ def is_of_a_handler(error: BaseException) -> bool:
 
 
 def _codes() -> Iterator[CodeType]:
-    """Yield the code of the signal handlers."""
     for number in signal.valid_signals():
         handler = signal.getsignal(number)
         for each in (handler, getattr(handler, "func", None), getattr(handler, "__call__", None)):  # noqa: B004

@@ -92,7 +92,6 @@ def state_types(reducers: Reducers) -> StateTypes:
 
 @cache
 def _undeclared_types() -> StateTypes:
-    """Return the types for values that are not declared, made once."""
     return _types_of(Reducers())
 
 

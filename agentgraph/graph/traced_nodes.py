@@ -106,7 +106,6 @@ def _unobserved(config: RunnableConfig) -> RunnableConfig | None:
 
 
 def _write(update: Update, config: RunnableConfig) -> None:
-    """Write the update of a node, and start the next one."""
     writes: list[tuple[str, object]] = [*update.items()]
     if node := update["position"]["next"]:
         writes.append((f"{TRIGGER}{node}", None))
@@ -122,7 +121,6 @@ def trace(graph: Graph, name: str, node_context: NodeContext) -> None:
 
 @cache
 def _is_known() -> bool:
-    """Return whether what LangGraph makes of a node is what ours stands for."""
     bound, writer = ChannelWrite(()), ChannelWrite(())
     made = PregelNode(channels=[], triggers=[], bound=bound, writers=[writer]).node
     return type(made) is RunnableSeq and [*map(id, made.steps)] == [id(bound), id(writer)]

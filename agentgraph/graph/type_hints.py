@@ -138,7 +138,6 @@ class TypedHint:
 
     @cached_property
     def _has_fields(self) -> bool:
-        """Whether dataclasses may be inside, whose fields pydantic does not look at again."""
         return any(is_dataclass(each) for each in hints_in(self.hint))
 
 
@@ -231,7 +230,6 @@ def _bare(hint: Any) -> Any:
 
 
 def _with_typed_fields(value: object) -> object:
-    """Return a value in whose dataclasses each field has its type."""
     if isinstance(value, _PLAIN):
         return value
     if is_dataclass(value) and not isinstance(value, type):
@@ -252,7 +250,6 @@ def _with_typed_fields(value: object) -> object:
 
 @cache
 def _field_types(kind: type) -> Mapping[str, TypedHint]:
-    """Return the hints of the fields of a dataclass that pydantic can check."""
     hints = _hints_of(kind)
     typed = {each.name: TypedHint(hints[each.name]) for each in fields(kind) if each.name in hints}
     return {name: each for name, each in typed.items() if _is_known(each)}
@@ -323,7 +320,6 @@ def _may_agree(one: tuple[Sequence[Any], bool], other: tuple[Sequence[Any], bool
 
 
 def _overlap(one: Any, other: Any) -> bool:
-    """Return whether saved data may be a value of either type."""
     one, other = _inner(one), _inner(other)
     if one == other or one in _OPEN or other in _OPEN or {one, other} == {int, float}:
         return True

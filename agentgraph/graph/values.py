@@ -334,7 +334,6 @@ class Reducers:
         return not (_have_ids(value) and (values is None or _have_ids(values.get(name, ()))))
 
     def _replacement(self, name: str, merged: Mapping[str, object]) -> object:
-        """Return what replaces a value by that after the update."""
         if name not in merged:
             return dict(DELETE)
         return {OVERWRITE: merged[name]} if name in self.channels else merged[name]
@@ -364,7 +363,6 @@ class Reducers:
 
 
 def _plain_write(value: object) -> object:
-    """Return a written value, an `Overwrite` in its plain form."""
     overwrites, replacement = overwrite_in(value)
     if overwrites:
         return {OVERWRITE: _plain_write(replacement)}

@@ -34,8 +34,6 @@ _ID = re.compile("[0-9a-f]{32}")
 
 
 class _Unanswered:
-    """Means "no answer", since None is an answer."""
-
     def __repr__(self) -> str:
         return "no answer"
 
@@ -121,7 +119,6 @@ def answers_by_id(
 
 
 def _saved_answer(saver: ThreadSaver, asker: str, answer: object) -> object:
-    """Return an answer as the saver will give it back, or refuse it."""
     try:
         saved: object = read_back(saver.saver.serde, answer)
     except UnsavableError as error:
@@ -171,7 +168,6 @@ def _names_question(tree: Tree, key: object) -> bool:
 
 
 def _fits(question: Interrupt, answer: object) -> bool:
-    """Return whether a question has a schema, and an answer fits it."""
     try:
         return question.response_schema is not None and not answer_fault(
             question.response_schema, plain(answer)
@@ -181,7 +177,6 @@ def _fits(question: Interrupt, answer: object) -> bool:
 
 
 def _edited_error(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
-    """Return the error for answers to questions that an edit of the state made stale."""
     there = ", ".join(question.address for question in questions)
     return UnknownInterruptError(
         f"thread {thread_id!r}: the state was edited (update_state) while {there} waited, so that the "
@@ -248,7 +243,6 @@ def _fitting(thread_id: str, question: Interrupt, answer: object) -> object:
 
 
 def _to_fit(question: Interrupt) -> str:
-    """Return the end of an error that says what would fit a question."""
     if (fits := example(question.value, question.response_schema)) is not None:
         words = [word for word in WORDS if from_word(word, question.value) == fits]
         return f", as in {as_json(fits)}{''.join(f', or {word!r} alone' for word in words)}"
@@ -257,7 +251,6 @@ def _to_fit(question: Interrupt) -> str:
 
 
 def _unclear_question(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInterruptError:
-    """Return the error for a bare answer where not exactly one question is pending."""
     if not questions:
         why = (
             f"no question is pending (was it answered already?); {_CHANGES_ANSWER}; resume(thread_id) "

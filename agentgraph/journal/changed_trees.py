@@ -122,7 +122,6 @@ def check_tree(
 
 
 def _been(tree: Tree, every: Sequence[Saved], was: Outline, own: str | None) -> _Been:
-    """Return where a thread has been, for the arguments of `check_tree`."""
     known, runs_graph = nodes_in(was), graph_nodes_in(was)
     inside: dict[str, set[str]] = defaultdict(set)
     asks_or_ran: set[str | None] = set()
@@ -175,7 +174,6 @@ def _been_inside(saved: Saved) -> set[str]:
 
 
 def _lanes_in(saved: Saved) -> Iterator[str]:
-    """Yield the addresses of the lanes whose results the step after a checkpoint has."""
     for result in saved.results.values():
         position = result.get("position")
         if position and "at" in position:
@@ -290,7 +288,6 @@ def places_kept(tree: Tree, every: Sequence[Saved]) -> Callable[[Position, Place
 
 
 def _shape(place: Place) -> tuple[list[str], list[str]]:
-    """Return what the addresses at a place are made of."""
     return [each.segment for each in places_to(place)], [each.kind for each in place.counts]
 
 

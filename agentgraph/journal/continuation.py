@@ -347,7 +347,6 @@ async def save_received(saver: ThreadSaver, upto: str | None, *, is_stopped: boo
 
 
 def _full_replay(tree: Tree, every: Sequence[Saved]) -> Replay:
-    """Discard all events of the steps after some checkpoints, and replay those that are saved."""
     entries, failed = entries_and_failures(tree, every)
     return Replay(_names(tree, every), [*entries, *failed], failed)
 
@@ -396,7 +395,6 @@ def _is_due(entry: Entry, received: float, steps: Collection[str]) -> bool:
 
 
 def _names(tree: Tree, every: Iterable[Saved]) -> list[str]:
-    """Return the names of the steps after some checkpoints."""
     return sorted(step for each in every for step in steps_after(tree, each))
 
 
@@ -476,7 +474,6 @@ def _open_questions(asked: Iterable[Note], every: Sequence[Saved], origin: Saved
 
 
 def _answered(graph_input: object, asked: Collection[str]) -> list[str]:
-    """Return the ids of the questions that a command answers."""
     answers = graph_input.resume if isinstance(graph_input, Command) else None
     named = [each for each in asked if isinstance(answers, dict) and each in answers]
     return named or (list(asked) if answers is not None and len(asked) == 1 else [])

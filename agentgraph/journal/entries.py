@@ -67,7 +67,6 @@ def _of_last_attempts(
 
 
 def _began_at(entry: Entry) -> str:
-    """Return the id of the checkpoint from which the step of an entry began."""
     order = event_order(entry)
     return order.step.partition(":")[0] if order else ""
 
@@ -107,7 +106,6 @@ def _without_discarded(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _is_named(entry: Entry, names: Collection[str]) -> bool:
-    """Return whether an entry, or its step, is among some ids and names of steps."""
     order = event_order(entry)
     return entry.id in names or (order is not None and order.step in names)
 

@@ -168,7 +168,6 @@ class ThreadLock:
         raise self._busy()
 
     def _take(self) -> None:
-        """Lock it for all processes."""
         if self._shared is None:
             return
         if not self._shared.take():

@@ -38,8 +38,6 @@ def outcome_of(story: Story, agent_step: AgentStep, began: float = 0.0) -> Outco
 
 
 class _Judge:
-    """Judges one step."""
-
     def __init__(self, story: Story, agent_step: AgentStep) -> None:
         self._story, self._agent_step, self._runs = story, agent_step, story.runs_of(agent_step.root)
 
@@ -65,7 +63,6 @@ class _Judge:
         return Outcome(began, None, _open(runs))
 
     def _leaf(self, began: float) -> Outcome:
-        """Return what became of a lane without checkpoints."""
         agent_step, runs = self._agent_step, self._runs
         result = agent_step.saved.results.get(agent_step.task or "")
         if result is not None:

@@ -109,7 +109,6 @@ async def pending_questions(saver: ThreadSaver, saved: Saved) -> PendingQuestion
 
 
 async def _questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
-    """Return the questions that were asked in the step after a checkpoint of the root."""
     asked = await _questions_in_lane(saver, "", saved)
     if any(map(limit_question_in, (each.schema for each in asked))):
         asked = _without_extended(asked, await counts_at(saver, saved))
@@ -118,7 +117,6 @@ async def _questions(saver: ThreadSaver, saved: Saved) -> PendingQuestions:
 
 
 def _without_extended(asked: Sequence[OpenQuestion], counts: Counts) -> list[OpenQuestion]:
-    """Return questions without those about limits for which leave was given since."""
     about = ((each, limit_question_in(each.schema)) for each in asked)
     return [
         each
@@ -151,7 +149,6 @@ async def _questions_before_edits(saver: ThreadSaver, origin: Saved) -> PendingQ
 
 
 async def _is_answered(saver: ThreadSaver, origin: Saved) -> bool:
-    """Return whether any question of the step after a checkpoint of the root was answered."""
     began = origin.id
     every = await leading_checkpoints(saver, began)
     inside = [each for each in every if each.metadata.get("parents", {}).get("") == began]
@@ -189,7 +186,6 @@ async def _questions_in_lane(
 
 
 def _runs_lanes(place: Place, node: str | None) -> bool:
-    """Return whether a node of a place runs lanes or tool calls as tasks."""
     return node == place.nodes.tools or place.kind.is_parallel or place.kind.runs_agents
 
 

@@ -83,8 +83,6 @@ class _Checkpoint(TypedDict):
 
 
 class _Metadata(TypedDict):
-    """What is read of the metadata of a checkpoint."""
-
     step: int
     source: NotRequired[str]
     parents: NotRequired[dict[str, str]]
@@ -92,8 +90,6 @@ class _Metadata(TypedDict):
 
 
 class _Parts(TypedDict):
-    """What a saver returns of a checkpoint."""
-
     checkpoint: _Checkpoint
     metadata: _Metadata
     writes: Annotated[list[_Write], Field(strict=False)] | None
@@ -191,7 +187,6 @@ def check_sound(tree: Tree, saved: Saved) -> None:
 
 
 def _by_channel(saved: Saved) -> dict[str, list[Any]]:
-    """Return what is checked of the state and the writes of a step, by channel."""
     state, found = saved.checkpoint["channel_values"], dict[str, list[Any]]()
     written = map(_CHANNEL_AND_VALUE, saved.pending_writes or ())
     for channel, value in [*state.items(), *written]:
@@ -293,7 +288,6 @@ def _first_fields(shape: type, *counts: int) -> Any:
 
 
 def _note() -> Any:
-    """Return the form of a note, whose data depend on its kind."""
     types = {name: _form(each) for name, each in get_type_hints(Note).items()}
     types["order"] = _first_fields(EventOrder, 0, 4)
     by_kind = {
@@ -312,7 +306,6 @@ def _message() -> Any:
 
 
 def _form(shape: Any) -> Any:
-    """Return the form in which a shape is stored, for pydantic."""
     if shape is BaseMessage:
         return _message()
     if shape is Interrupt:
@@ -350,7 +343,6 @@ _OF_FIELDS: Mapping[tuple[Any, str], Any] = {
 
 @cache
 def _validators() -> tuple[SchemaValidator, ...]:
-    """Return what checks a checkpoint, its versions, its channels, and a request."""
     message: Any = dict[str, Any] | str | list[Any] | tuple[Any, ...] | None | _message()
     channels = {name: _list_of(_form(shape)) for name, shape in CHANNELS.items()}
     channels[MESSAGES] = _list_of(Annotated[message, Field(union_mode="left_to_right")])

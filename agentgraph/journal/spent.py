@@ -74,7 +74,6 @@ async def counts_at(saver: ThreadSaver, saved: Saved | None) -> Counts:
 
 
 def _shown(events: Iterable[AgentEvent]) -> Counts:
-    """Return what events show that agents spent, each message once."""
     steps = {(each.agent_name, each.address): each for each in events}
     replies = {each.id: each for each in events if not each.partial and each.usage}
     hops = {each.id: each for each in events if each.kind == "transfer_to"}

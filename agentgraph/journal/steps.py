@@ -215,7 +215,6 @@ def _leaves_at(tree: Tree, outer: AgentStep, lanes: Sequence[Place]) -> Iterator
 
 
 def _begun_at(outer: AgentStep, lanes: Sequence[Place]) -> dict[str, float]:
-    """Return when branches and steps without a result began that are one leaf, by address."""
     if not outer.place.kind.is_parallel or outer.place.kind.has_items:
         return {}
     failed = {note.address: time_in(note) for note in outer.root.notes if note.kind == "error"}
@@ -227,7 +226,6 @@ def _begun_at(outer: AgentStep, lanes: Sequence[Place]) -> dict[str, float]:
 
 
 def _tokens_in(written: Iterable[Written]) -> int:
-    """Return the tokens that models reported for messages that were written."""
     return used_in(chain.from_iterable(each.get("messages") or () for each in written))["total_tokens"]
 
 

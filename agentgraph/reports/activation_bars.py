@@ -75,7 +75,6 @@ class _Chart:
         return in_order(self._finished())
 
     def _open_items(self, agent_steps: Sequence[AgentStep]) -> list[AgentStep]:
-        """Return the visits of items that may be running, and note when items began."""
         known = {(agent_step.visit.turn, agent_step.visit.address) for agent_step in agent_steps}
         waiting: list[AgentStep] = []
         for agent_step in agent_steps:
@@ -86,7 +85,6 @@ class _Chart:
         return [each for each in waiting if (each.visit.turn, each.visit.address) not in known]
 
     def _add(self, agent_step: AgentStep) -> None:
-        """Add the bars of a step."""
         visit, place = agent_step.visit, agent_step.place
         own = self._activation(visit.turn, place, agent_step.cursor, agent_step)
         runs = self._story.runs_of(agent_step.root)
@@ -114,7 +112,6 @@ class _Chart:
     def _part_of(
         self, own: Bar, bar_id: str, kind: BarKind, label: str, agent_step: AgentStep, part: BarPart
     ) -> Bar:
-        """Return a bar inside an activation."""
         return replace(
             own,
             id=bar_id,
@@ -176,7 +173,6 @@ class _Chart:
         part: BarPart,
         inside: str | None,
     ) -> None:
-        """Add an attempt that came to nothing."""
         label = own.label if kind == "agent" else _model_label(agent_step.place, ())
         step = own.id if agent_step.task is not None else agent_step.visit.step
         bar_id = f"{step} attempt {number}"
@@ -184,7 +180,6 @@ class _Chart:
         self._bars[bar_id] = replace(bar, inside=inside)
 
     def _messages(self, agent_step: AgentStep, at: str) -> list[BaseMessage]:
-        """Return what an address said in a step, each message once."""
         if agent_step.task is not None:
             written: Iterable[Written] = [agent_step.saved.results.get(agent_step.task, {})]
         else:
@@ -197,7 +192,6 @@ class _Chart:
         return [*said.values()]
 
     def _add_tool_calls(self, agent_step: AgentStep, part: BarPart, own: Bar) -> None:
-        """Add the bars of the tool calls of a step."""
         calls, before = self._called(agent_step)
         results: dict[str, ToolMessage] = {}
         began = call_begins(agent_step.saved)
@@ -221,7 +215,6 @@ class _Chart:
             self._bars[bar_id] = self._part_of(own, bar_id, "tool", name, agent_step, this)
 
     def _called(self, agent_step: AgentStep) -> tuple[Sequence[ToolCall | InvalidToolCall], int]:
-        """Return the calls that a step runs, and how many its activation made before."""
         position = agent_step.saved.position
         progress = position.get("chat") if position else None
         before = progress.get("tool_calls", 0) if progress else 0
@@ -239,7 +232,6 @@ class _Chart:
         return (), before
 
     def _add_question(self, turn: int, asked: QuestionSpan, runs: StepRuns) -> None:
-        """Add the bar of a question, inside the activation that asks."""
         note, own = asked.note, self._bars.get(f"{turn}:{asked.note.address}")
         if own is None or note.order is None:
             return
@@ -339,7 +331,6 @@ class _Chart:
             yield bar
 
     def _whole(self, bar: Bar, within: Sequence[Bar]) -> Bar:
-        """Return an activation with when it was and its state, given what is inside."""
         place, parts = self._places[bar.id], self._parts[bar.id]
         inside = [BarPart(each.began, each.ended, each.state, each.text) for each in within]
         in_order = sorted(inside, key=lambda each: each.began)
@@ -359,7 +350,6 @@ class _Chart:
         )
 
     def _around(self, bar: Bar, within: Sequence[Bar]) -> Bar:
-        """Return the bar of a call that lasts from before what is inside until after."""
         ends = [each.ended for each in within if each.ended is not None]
         is_open = bar.ended is None or any(each.ended is None for each in within)
         return replace(
@@ -385,7 +375,6 @@ def _own(place: Place, cursor: Cursor) -> Cursor:
 
 
 def _kind_of(agent_step: AgentStep) -> BarKind:
-    """Return what a node does for its activation."""
     place, node = agent_step.place, agent_step.visit.node
     if node in (place.nodes.approve, place.nodes.question):
         return "question"
@@ -397,7 +386,6 @@ def _kind_of(agent_step: AgentStep) -> BarKind:
 
 
 def _runs_others(agent_step: AgentStep) -> bool:
-    """Return whether a step runs lanes or calls, which end one by one."""
     place = agent_step.place
     if agent_step.task is not None:
         return False

@@ -93,7 +93,6 @@ def call_begins(saved: Saved) -> dict[str | None, float]:
 
 
 def _state_of(result: ToolMessage | None, state: State) -> State:
-    """Return the state of a call, given that of the activation that made it."""
     if result is None:
         return State.FAILED if state is State.FAILED else State.RUNNING
     return State.FAILED if result.status == "error" else State.DONE
@@ -105,7 +104,6 @@ def _time(message: BaseMessage) -> float | None:
 
 
 def _function_runs(found: FoundActivation) -> Iterator[ToolRun]:
-    """Yield the agents that a function ran, by what is saved of its calls."""
     calls: dict[object, Mapping[str, Any]] = {}
     for agent_step in found.agent_steps:
         position = agent_step.saved.position
@@ -139,7 +137,6 @@ def questions_in(tree: Tree, found: FoundActivation, entries: Sequence[Entry]) -
 
 
 def _answers_at(tree: Tree, agent_step: AgentStep) -> dict[str, object]:
-    """Return the answers that were given in a step, by the ids of the questions."""
     saved, answers = agent_step.saved, dict[str, object]()
     own = saved.task
     within = joined(saved.namespace, f"{agent_step.visit.node}:{own}")

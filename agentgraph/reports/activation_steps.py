@@ -189,7 +189,6 @@ def _on_line(saver: ThreadSaver, query: VisitQuery, head: str, every: Sequence[S
 
 
 def _gathered(at: str, chosen: AgentStep, story: Story) -> FoundActivation:
-    """Return an activation with all its steps."""
     places, depth = places_to(chosen.place), at.count("/")
     place = places[depth] if depth < len(places) else chosen.place
     is_composite = place.kind.encloses or place.kind.is_parallel

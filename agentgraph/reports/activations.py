@@ -151,7 +151,6 @@ async def _has_head(saver: ThreadSaver, found: FoundActivation) -> bool:
 async def _saw(
     views: Views, found: FoundActivation, chosen: AgentStep
 ) -> tuple[list[BaseMessage], list[str]]:
-    """Return what an activation saw, and what of it cannot be told."""
     if found.is_composite and not found.place.kind.is_flattened:
         return [], []
     asked = [e for e in found.agent_steps if e.visit.node == found.place.node]
@@ -177,7 +176,6 @@ def _began(agent_step: AgentStep) -> float:
 def _report(
     found: FoundActivation, entries: Sequence[Entry], state: State, error: str | None
 ) -> ActivationReport:
-    """Return what can be told of the steps and the entries of an activation."""
     first, last = found.agent_steps[0], found.ends[1]
     said = [e for e in entries if isinstance(e, BaseMessage) and not is_steered(e)]
     kept = said[-1:] if found.is_composite else said

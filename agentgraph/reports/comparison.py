@@ -98,8 +98,6 @@ class Lines(NamedTuple):
 
 
 class _Done:
-    """What an activation did, as it is compared."""
-
     def __init__(self, activation: Activation) -> None:
         self.agent_steps, self.entries = activation.agent_steps, activation.entries
 
@@ -180,12 +178,10 @@ async def compared(saver: ThreadSaver, lines: Lines) -> list[Difference]:
 
 
 def _line(saver: ThreadSaver, every: Sequence[Saved], head: str | None) -> Story:
-    """Return the story of a line."""
     return Story(saver.tree, leading(every) if head is None else known_line(saver, head, every))
 
 
 def _done(story: Story) -> dict[ActivationKey, _Done]:
-    """Return what the activations of a line did, in order."""
     return {key: _Done(each) for key, each in story.activations.items()}
 
 
@@ -236,7 +232,6 @@ def _difference(key: ActivationKey, left: _Done | None, right: _Done | None) -> 
 
 
 def _is_shared(left: _Done, right: _Done) -> bool:
-    """Return whether both are one activation that both lines have."""
     steps = [[each.visit.step for each in side.agent_steps] for side in (left, right)]
     ids = [[each.id for each in side.entries] for side in (left, right)]
     return bool(steps[0]) and steps[0] == steps[1] and ids[0] == ids[1]
@@ -259,12 +254,10 @@ def _differing(left: _Done, right: _Done) -> Iterator[Differs]:
 
 
 def _contents(messages: Iterable[BaseMessage]) -> list[object]:
-    """Return what was said, without the results of tools."""
     return [(m.type, _content(m)) for m in messages if not isinstance(m, ToolMessage) and m.content]
 
 
 def _called(messages: Sequence[BaseMessage]) -> list[object]:
-    """Return the calls of tools, and their results."""
     called: list[object] = [
         (call["name"], call["args"])
         for each in messages
@@ -280,7 +273,6 @@ def _content(message: BaseMessage) -> object:
 
 
 def _plain(value: object) -> object:
-    """Return a value without what names calls and messages."""
     match value:
         case BaseMessage():
             return value.type, value.name, _plain(value.content), _called([value])

@@ -75,7 +75,6 @@ def _address(agent_step: AgentStep, lane: Place, number: int, key: str | int | N
 
 
 def _open(agent_step: AgentStep, lane: Place, number: int, key: str | int | None) -> AgentStep:
-    """Return the visit of an item without a result."""
     cursor = _cursor(agent_step, lane, number, key)
     visit = replace(
         agent_step.visit,

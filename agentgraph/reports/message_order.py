@@ -41,7 +41,6 @@ def order_in_tree(tree: Tree, events: Sequence[AgentEvent]) -> tuple[int, ...]:
 
 
 def _is_discarded(event: AgentEvent, events: Sequence[AgentEvent]) -> bool:
-    """Return whether an event is discarded by a later one."""
     at = next(n for n, each in enumerate(events) if each is event)
     later = (each.action.discarded for each in events[at + 1 :] if each.action)
     return any(event.id in names or event.step in names for names in later)

@@ -159,7 +159,6 @@ def _stamp(saved: Saved | None) -> tuple[str, int]:
 
 
 async def _questions(saver: ThreadSaver) -> tuple[Sequence[Interrupt], str | None]:
-    """Return the questions that wait, and why the thread cannot go on, if it cannot."""
     try:
         return await pending(saver), None
     except ThreadError as error:  # another tree ran it, or it is a copy that was cut short
@@ -181,7 +180,6 @@ async def _queued(saver: ThreadSaver, saved: Saved | None) -> Sequence[BaseMessa
 
 
 async def _read_since(saver: ThreadSaver, first: Request) -> set[str | None]:
-    """Return the ids of the messages that were said or read since a request."""
     roots = await root_line(saver, lambda each: each.id < first.id)
     story = await present_story(saver, roots)
     return {message.id for saved in story.every for message in _messages_after(saved)}
@@ -245,7 +243,6 @@ def _tokens_in(story: Story) -> dict[str, tuple[int, int]]:
 
 
 def _spent_tokens(saved: Saved) -> int | None:
-    """Return the tokens of the turn up to a checkpoint, where they are counted."""
     position = saved.position
     counts = position.get("spent", {}) if position else {}
     if not any("steps" in each for each in counts.values()):

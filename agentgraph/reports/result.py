@@ -102,7 +102,6 @@ class Result:
         return next((each.text for each in self._replies() if each.text), "")
 
     def _replies(self) -> Iterator[AgentEvent]:
-        """Yield the events of messages of agents, the last first."""
         return (self.events[index] for index in reversed(self.order))
 
     @property
@@ -143,7 +142,6 @@ async def result(saver: ThreadSaver, events: Sequence[AgentEvent]) -> Result:
 
 
 def _output_schemas(tree: Tree) -> dict[str, object]:
-    """Return the `output_schema`s of a tree's agents, by name."""
     chats = {place.name: place.chat for place in tree.places if place.chat is not None}
     return {
         name: agent.output_schema for name, agent in chats.items() if agent.output_schema is not None

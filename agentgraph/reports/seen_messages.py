@@ -111,7 +111,6 @@ def _with_steered(view: View, agent_step: AgentStep) -> View:
 
 
 def _quiet(policy: HistoryPolicy) -> tuple[HistoryPolicy, list[str]]:
-    """Return a history policy that calls no function of users, and what differs."""
     match policy:
         case Summarized(history=inner):
             return _quiet(inner)

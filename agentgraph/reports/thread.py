@@ -225,7 +225,6 @@ def _turns(
 
 
 def _spent_before(saved: Saved) -> Counts:
-    """Return what was spent in the turn before the one that begins after a checkpoint."""
     position: Position | None = saved.checkpoint["channel_values"].get("position")
     return position.get("spent", {}) if position else {}
 

@@ -107,7 +107,6 @@ class Views:
         return state.values
 
     async def _view(self, saved: Saved, place: Place) -> View:
-        """Return what the node at a place sees of the lane of a checkpoint."""
         key = str(saved.id), place
         if key not in self._known:
             self._known[key] = await self._new_view(saved, place)
@@ -125,7 +124,6 @@ class Views:
         return _view(self._context(place), cast(LaneState, state), outer)
 
     async def _outer_state(self, namespace: str) -> RunState:
-        """Return what the node around a lane shows to it."""
         first = self._first[namespace]
         *around, node, name = parts_of(namespace)
         key = "|".join(around)

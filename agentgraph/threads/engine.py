@@ -210,7 +210,6 @@ class Engine:
         return AsyncRun(thread_id, start)
 
     async def _followed(self, thread: ThreadSaver, after: str | None) -> Following:
-        """Return a generator of what happens on a thread, after the checks of its start."""
         _, thread = await self.for_thread(thread)
         await checked_read(check_follow, thread, after)
         return followed(thread, after)
@@ -218,7 +217,6 @@ class Engine:
     async def _execution(
         self, thread: ThreadSaver, begin: Begin, how: RunOptions, active_run: ActiveRun, mode: Mode
     ) -> Execution:
-        """Return the events of a run, after the checks of its start."""
         engine, thread = await self.for_thread(thread)
         if engine is not self:
             return await engine._execution(thread, begin, how, active_run, mode)
@@ -302,7 +300,6 @@ class Engine:
         return resume_paused
 
     def _guarded(self, thread: ThreadSaver) -> GuardedSaver:
-        """Return the saver of a run."""
         order = Order() if self.tree.runs_tasks else None
         return GuardedSaver(self.saver, thread.thread_id, order=order)
 
@@ -315,7 +312,6 @@ class Engine:
         saver: GuardedSaver,
         mode: Mode,
     ) -> object:
-        """Return LangGraph's stream of a run."""
         stream = self.graph.stream if mode == "sync" else self.graph.astream
         options = self._options(execution.thread_id, how, saver, on.before)
         execution.metadata = options["config"].get("metadata") or {}

@@ -165,7 +165,6 @@ class Execution:
             yield from self._until_pause()
 
     def _until_pause(self) -> RunGenerator:
-        """Run until it ends or pauses."""
         on = self._continuation
         if on.checkpoint is not None:
             yield from awaiting(save_notes(self._thread, on.checkpoint, on.notes_before))
@@ -364,7 +363,6 @@ class Run(Iterator[AgentEvent]):
         self.close()
 
     def _start(self) -> None:
-        """Refuse to block an event loop for which the run would wait."""
         self._has_begun = True
         try:
             check_loop(self._execution.saver, self.thread_id)
@@ -573,7 +571,6 @@ class Driver(AsyncIterator[AgentEvent]):
         self._requested.set()
 
     def _mark(self) -> None:
-        """Have the next run on the thread wait until this one has ended."""
         self._lock.loop, self._lock.closing = self._loop, self._execution.control
 
     async def _drive(self) -> None:

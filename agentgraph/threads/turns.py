@@ -309,7 +309,6 @@ async def _of_lanes(
 
 
 def _without_local(saver: ThreadSaver, recovered: Recovered) -> Recovered:
-    """Return what is recovered of lanes without local values, which stay in their lanes."""
     if not (local := saver.reducers.local):
         return recovered
     rest: list[Mapping[str, object]] = [
@@ -351,7 +350,6 @@ async def _of_lane(
 
 
 def _written(written: Written) -> Recovered:
-    """Return what a node or a lane wrote, or a task returned."""
     writes, changes = maps_in(written.get("values")), written.get("middleware")
     return Recovered([*(written.get("messages") or ())], writes, [changes] if changes else [])
 
@@ -387,7 +385,6 @@ def _lanes(
 def _open_calls(
     place: Place | None, position: Position, at: str, messages: Sequence[BaseMessage]
 ) -> dict[int, object]:
-    """Return the calls that a chat agent's next node would have run, by their numbers."""
     if place is None or not place.chat or position["next"] == place.node:
         return {}
     last = next(

@@ -189,7 +189,6 @@ class BuiltAgent:
             step.save_edits()
 
     def _write_value(self, activation: Activation, step: Step | None) -> None:
-        """Write the result of the agent under its `output_key`."""
         if step is None:
             answer = activation.view.progress.get("answer")
         else:
@@ -277,7 +276,6 @@ def _may_command(tool: object) -> bool:
 
 
 def _last_text(activation: Activation, step: Step) -> str:
-    """Return the text of the last message of the activation, including those of this step."""
     new, at = activation.output.message_ids, activation.address
     mine = (m for m in reversed(step.messages) if address_of(m) == at or m.id in new)
     return next((str(m.text) for m in mine if m.type in ("ai", "tool")), "")

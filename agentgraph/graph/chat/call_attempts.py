@@ -79,7 +79,6 @@ class Attempts:
         return None
 
     async def _load(self) -> None:
-        """Read the saved attempts, once, if the run is resumed."""
         if self._is_loaded or self._saver is None:
             return
         read = self._saver.get_tuple, self._saver.aget_tuple
@@ -90,7 +89,6 @@ class Attempts:
             self._has_begun = await Call(*read, (self._at_next(),)) is not None
 
     async def _save(self) -> None:
-        """Save the outcome of the attempt before this one, if it ran in this process."""
         if self._last is None or self._saver is None:
             return
         try:
@@ -149,7 +147,6 @@ class Attempts:
             emitter.discard([*ids, *self.message_ids], before)
 
     def _at_next(self) -> RunnableConfig:
-        """Return the config of the attempt after the saved ones."""
         last = self._outcomes[-1]
         node = last["namespace"].rpartition(":")[0]
         namespace = namespace_of_attempt(node, last["task"], last["attempt"] + 1)

@@ -227,7 +227,6 @@ class CallRunner:
         return self._readied(request) if answer is None else answer
 
     def _readied(self, request: Any) -> object:
-        """Return a request whose tool is our wrapper."""
         running, tool = RUNNING.get(), request.tool
         running.tool, running.arguments = request.tool_call["name"], request.tool_call["args"]
         if isinstance(tool, HandoffCall):
@@ -243,7 +242,6 @@ class CallRunner:
 
     @contextmanager
     def _in_scope(self, running: RunningCall) -> Iterator[None]:
-        """Set `RUNNING`, and redirect LangGraph's reads and writes of state to the agent's."""
         config = get_config()
         if self._built.wraps_tools:
             config = running.activation.with_place(config)

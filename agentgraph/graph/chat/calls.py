@@ -124,7 +124,6 @@ def _invalid(call: Any, fault: str) -> InvalidToolCall:
 
 
 def _in_ascii(args: object) -> str:
-    """Return arguments as a text that can be saved, as JSON if possible."""
     text = args if isinstance(args, str) else as_json(args, in_ascii=True)
     return text.encode("ascii", "backslashreplace").decode()
 

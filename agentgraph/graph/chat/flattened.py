@@ -139,7 +139,6 @@ def wrap_inside(node: Any, ready: Callable[[object], object]) -> None:
 def _wrapped(
     outer: Callable[..., object] | None, inner: Callable[..., object]
 ) -> Callable[..., object]:
-    """Return a wrap of tool calls inside another, if there is one."""
     if outer is None:
         return inner
     return lambda request, execute: outer(request, partial(inner, execute=execute))

@@ -77,8 +77,6 @@ _Decisions: Any = HumanInTheLoopMiddleware.state_schema
 
 
 class _State(_Decisions):  # type: ignore[misc]
-    """LangChain's state, and the calls that were chosen."""
-
     approval: NotRequired[Annotated[Chosen, PrivateStateAttr]]  # type: ignore[valid-type]
 
 
@@ -235,8 +233,6 @@ def _once(rule: InterruptOnConfig) -> InterruptOnConfig:
 
 
 class _OfEveryTool(dict[str, InterruptOnConfig]):
-    """One rule for all tool names, unknown ones included."""
-
     def __init__(self, rule: InterruptOnConfig) -> None:
         super().__init__()
         self._rule = rule
@@ -316,7 +312,6 @@ def _args(tool: BaseTool) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def _referring(schema: object, new: Mapping[str, str]) -> Any:
-    """Return a schema with its references renamed."""
     if isinstance(schema, list):
         return [_referring(each, new) for each in schema]
     if not isinstance(schema, dict):
@@ -429,7 +424,6 @@ class _Checked(RunnableBinding[Any, Any]):
 
 
 def _is_estimate(policy: Summarized) -> bool:
-    """Return whether the counter is LangChain's estimate, which depends on the kind of model."""
     is_chat_model = isinstance(policy.model, str) or isinstance(core_of(policy.model), BaseChatModel)
     return policy.token_counter is count_tokens_approximately and is_chat_model
 

@@ -155,7 +155,6 @@ class ModelNode(ChatNode):
         self._take(asking, _new(replied.update["messages"], state["messages"]), others)
 
     def _offered(self, asking: Asking) -> Sequence[object]:
-        """Return the tools that the model is offered."""
         if not asking.disabled:
             return self._tools
         return [each for each in self._tools if _name_of(each) not in asking.disabled]
@@ -176,7 +175,6 @@ class ModelNode(ChatNode):
         )
 
     def _replies_before(self, activation: Activation) -> int:
-        """Count how often the model replied in this turn before a sub-agent transferred back."""
         tree, place = self.node_context.tree, self.node_context.place
         before = [address(place, each) for each in earlier_cursors(tree, place, activation.cursor)]
         this_turn = takewhile(address_of, reversed(activation.view.state.messages))
@@ -215,7 +213,6 @@ class ModelNode(ChatNode):
     def _go_on(
         self, asking: Asking, made: AIMessage, messages: list[BaseMessage], data: SavedAnswer | None
     ) -> None:
-        """Run the calls without a result next, or end the activation."""
         activation, step, place = asking.activation, asking.step, self.node_context.place
         progress, calls = activation.view.progress, calls_of(made)
         open_ids = {*map(call_id, calls)} - results_after(None, messages)
@@ -355,7 +352,6 @@ class HookNode(ChatNode):
     def _answer_or_end(
         self, activation: Activation, step: Step, to: str, reply: AIMessage | None
     ) -> None:
-        """Run the calls of the last reply without a result, or end the activation."""
         asked = {*map(call_id, calls_of(reply))} if reply else set()
         is_open = not asked <= results_after(reply, step.messages)
         retries = step.jump_to is None and self.hook.endswith(".after_model") and is_open

@@ -175,7 +175,6 @@ class Step:
         return with_state(config, self._channels.names, self._read, self._sent.append)
 
     def _read(self, fresh: bool) -> dict[str, object]:
-        """Return the state before the node, or with what the node has written so far."""
         if not (fresh and self._sent):
             return self.state()
         after = self.copied()
@@ -264,7 +263,6 @@ class Step:
         self.edits = edits_between(visible, self.messages, self._activation.output.message_ids)
 
     def _changed(self, known: Mapping[str | None, BaseMessage]) -> list[BaseMessage]:
-        """Return the messages that are not as they were, removals first."""
         ids = {message.id for message in self.messages}
         changed: list[BaseMessage] = [RemoveMessage(str(i)) for i in self._removed if i not in ids]
         for message in self.messages:
@@ -315,7 +313,6 @@ class Step:
         self._overtaken += [each for each in dropped if each.id not in ids]
 
     def _owned(self, value: Any) -> list[BaseMessage]:
-        """Return the messages of an update, each under an id that it may have."""
         several = convert_to_messages(value if isinstance(value, list) else [value])
         seen = {message.id: message for message in self.messages}
         owned, is_said = self._activation.output.owned, self._is_graph
@@ -357,7 +354,6 @@ def values_in(update: Mapping[str, object], where: str) -> Mapping[str, object]:
 
 
 def _updates(result: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the updates in what a node returned."""
     match result:
         case None:
             return

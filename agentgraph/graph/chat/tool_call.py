@@ -476,7 +476,6 @@ class RunningCall:
         return taken
 
     def _ended(self, update: dict[str, Any]) -> Command[str]:
-        """End the agent with what an update says, as langgraph-supervisor's forwarding tool does."""
         self._acts["ends"] = True
         messages = update.get("messages", [])
         result = [] if any(map(_answers, messages)) else [self.message("Done.")]

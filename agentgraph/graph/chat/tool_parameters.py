@@ -23,7 +23,6 @@ def validated(node: ToolNode, name: str) -> list[str | None]:
 
 
 def _is_open(hint: object) -> bool:
-    """Return whether a type is a dict of anything."""
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     return kind is dict or (get_origin(kind) is dict and get_args(kind)[1] in (Any, object))
 

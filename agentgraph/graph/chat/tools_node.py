@@ -120,7 +120,6 @@ class ToolsNode(ChatNode):
         return start
 
     def _continue(self, running: RunningCall, before: RunningCall, result: TaskResult) -> None:
-        """Show a call the values and state that the call before it left."""
         running.seen, running.step = before.seen, before.step
         running.before = [*before.before, *result.get("state", ())]
         if result["values"]:
@@ -135,7 +134,6 @@ class ToolsNode(ChatNode):
         visible: Sequence[BaseMessage] | None,
         updates: Sequence[Mapping[str, object]],
     ) -> Step:
-        """Return a step whose state includes updates of calls."""
         step = self.built.step(activation, visible)
         step.merge_calls(updates)
         return step
@@ -188,7 +186,6 @@ class ToolsNode(ChatNode):
             self._repeat_question(activation, step)
 
     def _joined(self, activation: Activation, results: Sequence[TaskResult]) -> list[Write]:
-        """Return the values that the calls wrote, in the order of the calls."""
         is_parallel = self.agent.parallel_tools
         written = {result["number"]: result["values"] for result in results}
 
@@ -229,7 +226,6 @@ class ToolsNode(ChatNode):
         *,
         is_granted: bool,
     ) -> None:
-        """End the agent with the action or the result of a call."""
         leaving, is_last = ChatEnding(), self.node_context.place.nodes.after_agent is None
         match how:
             case "exit" | "break_loop":

@@ -49,7 +49,6 @@ def chat_nodes(node_context: NodeContext, lanes: Sequence[Lane]) -> Iterator[Lan
 
 
 def _starts(node_context: NodeContext) -> dict[str, list[str]]:
-    """Return the nodes at which the sub-agents begin, by the first node of the agent."""
     tree, place = node_context.tree, node_context.place
     firsts = (start(tree, child).place for child in tree.children[place])
     return {place.nodes.entry: [first.nodes.entry for first in firsts if first]}
@@ -61,7 +60,6 @@ def _through(last: str | None, node: LaneNode) -> LaneNode:
 
 
 def _hook_node(node: HookNode) -> LaneNode:
-    """Return the node of a hook, with the ways on that LangChain draws."""
     place, successors = node.node_context.place, node.built.flat.successors(node.hook)
     named = {"model": [place.node], "tools": [place.nodes.tools], END: []}
     others = [

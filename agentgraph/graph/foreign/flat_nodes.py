@@ -74,7 +74,6 @@ class EntryNode(FlatNode):
         self.go_on(activation, step, writes)
 
     def _answered(self, activation: Activation, step: Step, messages: object) -> object:
-        """Return messages, after results for calls that an earlier activation left open, if any."""
         earlier = (
             step.messages if self.emits_messages else self.reading(step)(["messages"]).get("messages")
         )
@@ -126,7 +125,6 @@ class InnerGraphNode(FlatNode):
             self.go_on(activation, step, writes)
 
     async def _written(self, activation: Activation, step: Step, replies: GraphReplies) -> "_Written":
-        """Run the node, and return what it wrote."""
         packets = activation.view.progress.get("packets", [])
         if len(packets) > 1:
             return await self._sent(activation, step, replies, packets)
@@ -136,7 +134,6 @@ class InnerGraphNode(FlatNode):
     async def _commanded(
         self, activation: Activation, step: Step, packet: Sequence[object], config: RunnableConfig
     ) -> "_Written":
-        """Run the node, and return what it wrote, or its command to the parent graph."""
         try:
             writes = await self.written(activation, step, packet, config)
         except ParentCommand as parent:
@@ -147,7 +144,6 @@ class InnerGraphNode(FlatNode):
     async def _sent(
         self, activation: Activation, step: Step, replies: GraphReplies, packets: Sequence[object]
     ) -> "_Written":
-        """Run the node for each packet, in a task, and return what all wrote."""
         schedule = Schedule([()] * len(packets), inner_stop())
 
         def start(mode: Mode, n: int, call: TaskCall) -> object:
@@ -211,7 +207,6 @@ class InnerGraphNode(FlatNode):
     def _new_messages(
         self, activation: Activation, step: Step, writes: Sequence[Write]
     ) -> list[BaseMessage]:
-        """Return the new messages that the agent says."""
         known = {message.id for message in step.messages}
         written = written_in([{name: value} for name, value in writes if self.emits_messages])
         changes = [activation.output.change_by(m, "hook", is_seen=m.id in known) for m in written]
@@ -220,7 +215,6 @@ class InnerGraphNode(FlatNode):
     def _marked(
         self, activation: Activation, config: RunnableConfig, replies: GraphReplies, *packet: int
     ) -> RunnableConfig:
-        """Return a config whose models are heard, as the agent's if it says their messages."""
         CALLER.set(replies.caller(activation.view, config, *packet))
         config = replies.config(config)
         if not self.emits_messages:

@@ -182,7 +182,6 @@ class FlatNode(TalkNode):
         self.save_or_drop(step)
 
     def _write_text(self, activation: Activation) -> None:
-        """Write the last text of the activation under the agent's `output_key`."""
         text = activation.output.last_text()
         if text is None and (before := activation.view.earlier_messages()):
             text = str(before[-1].text)

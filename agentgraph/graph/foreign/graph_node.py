@@ -119,7 +119,6 @@ class GraphNode(LeafNode):
         streams: Callable[..., object],
         scope: AbstractContextManager[None],
     ) -> None:
-        """Run the graph by its method `stream` or `astream`, in a `with` block."""
         if self.asks_history:
             await activation.view.ask_history()
         ran, graph = await self._new_run(activation), self.agent.graph
@@ -141,7 +140,6 @@ class GraphNode(LeafNode):
         await self._end(activation, ran)
 
     async def _read(self, activation: Activation, ran: "_Run", stream: object) -> None:
-        """Read the graph's stream, and keep what it changes."""
         next_part = get_next(stream)
         try:
             while part := await next_part:
@@ -151,7 +149,6 @@ class GraphNode(LeafNode):
             raise
 
     async def _save_all(self, activation: Activation, results: _Results) -> None:
-        """Save each result by a task, and send the saved one back to the generator."""
         result = None
         while (item := send_next(results, result)) is not None:
             result = await Call(self._save, self.atask, (*item, activation.config))
@@ -160,13 +157,11 @@ class GraphNode(LeafNode):
         return self.task(*item).result()
 
     def _graph(self) -> "Graph | RemoteRun":
-        """Return the graph, or what runs it if it is remote."""
         graph = self.agent.graph
         return RemoteRun(graph, self.node_context) if is_remote(graph) else graph
 
     @cached_property
     def _stoppable(self) -> AnyGraph:
-        """The graph for async runs."""
         return stoppable_graph(cast(AnyGraph, self.agent.graph))
 
     async def _new_run(self, activation: Activation) -> "_Run":

@@ -107,7 +107,6 @@ class GraphReplies(Replies):
         return [call_id, (tool or {}).get("name"), arguments]
 
     def _name_result(self, message: ToolMessage, own: str) -> None:
-        """Give a result another id than its own if another message has that."""
         if (
             self._known.get(own, message) is not message
             or self.has_assigned(own)
@@ -119,7 +118,6 @@ class GraphReplies(Replies):
 
 
 def _results_in(output: Any) -> Iterator[ToolMessage]:
-    """Yield the tool messages in what a tool returned."""
     if isinstance(output, ToolMessage):
         yield output
     elif isinstance(output, Command):

@@ -130,7 +130,6 @@ def _read(
 
 
 def _call_in(message: BaseMessage) -> str | None:
-    """Return the id of the call whose result a message is."""
     return message.tool_call_id if isinstance(message, ToolMessage) else None
 
 
@@ -258,7 +257,6 @@ def handoff_of(
 def _command_error(
     activation: Activation, command: Command[str], fault: str = ""
 ) -> InvalidOutputError:
-    """Return the error for a command to the parent graph that leads nowhere."""
     there = ", ".join(map(repr, activation.node_context.targets))
     names = there or "none: only agents in a chat agent's sub_agents can"
     return InvalidOutputError(
@@ -292,7 +290,6 @@ def end_by_command(activation: Activation, handoff: Handoff, inner: Container[st
 
 
 def _write(activation: Activation, values: Mapping[str, object]) -> None:
-    """Write values of the run that a command gives, and emit them."""
     if values:
         activation.output.emit_values(values)
 
@@ -313,7 +310,6 @@ def leaving_for(
 
 
 def _call_of(messages: Iterable[BaseMessage]) -> str | None:
-    """Return the id of the call of the last result among messages."""
     calls = [call for each in messages if (call := _call_in(each))]
     return calls[-1] if calls else None
 
@@ -330,7 +326,6 @@ def _open_call(messages: Sequence[BaseMessage], call: str | None) -> ToolCall | 
 
 
 def _result_of(call: ToolCall | InvalidToolCall | None, text: str) -> list[BaseMessage]:
-    """Return the result of a call that made a command."""
     return [] if call is None else [ToolMessage(text, name=call["name"], tool_call_id=call_id(call))]
 
 

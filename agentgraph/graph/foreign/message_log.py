@@ -160,11 +160,9 @@ class MessageLog:
                 yield from self._changed(key, RemoveMessage(id=self._history_id(key)))
 
     def _history_id(self, key: str) -> str:
-        """Return the id that a message has in the history, by that in the graph."""
         return self.ids.get(key, key)
 
     def _is_known(self, key: str, message: BaseMessage) -> bool:
-        """Return whether the graph had a message before, or has said it."""
         return self._history_id(key) in self._ever or self._is_of_others(key, message)
 
     def _changed(self, key: str, message: BaseMessage) -> Iterator[MessageChange]:
@@ -229,7 +227,6 @@ def removed_in(update: object) -> Iterator[str]:
 
 
 def _messages_of(update: object) -> Iterator[Sequence[object]]:
-    """Yield the value of `messages` in an update, or in each of several."""
     if isinstance(update, Mapping) and "messages" in update:
         value = update["messages"]
         yield value if isinstance(value, list | tuple) else [value]

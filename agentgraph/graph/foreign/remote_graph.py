@@ -74,7 +74,6 @@ def remote_thread(thread_id: str, tree: Tree, place: Place, namespace: str) -> s
 
 
 def _first(tree: Tree) -> Place | None:
-    """Return the first place of a remote agent in the root's lane."""
     stops = tree.node_places(tree.root)
     return next((each for each in stops if is_remote(getattr(each.agent, "graph", None))), None)
 
@@ -160,7 +159,6 @@ class RemoteRun:
         return self._runtime.context is not None and self._graph not in _SCHEMAS
 
     def _pass_context_on(self) -> None:
-        """Send the fields of the context that the remote graph's own context has."""
         schema = (_SCHEMAS.get(self._graph) or {}).get("context_schema") or {}
         context = to_jsonable_python(self._runtime.context, fallback=lambda _: None)
         for name in schema.get("properties", ()) if isinstance(context, dict) else ():
@@ -184,7 +182,6 @@ class RemoteRun:
         return [], Command(resume=self._answered(saved["tasks"]))
 
     def _forget(self, ids: list[str]) -> None:
-        """Leave out messages that were in the thread and are not in the input."""
         self._before = {*ids} - {"", *map(_id_of, _messages(self._input))}
 
     def _answered(self, tasks: Sequence[Mapping[str, Any]]) -> dict[str, object]:

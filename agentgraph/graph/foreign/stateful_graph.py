@@ -89,7 +89,6 @@ def open_results(earlier: Sequence[BaseMessage], messages: Iterable[BaseMessage]
 
 
 def _has_answer(interrupt_id: str, config: RunnableConfig) -> bool:
-    """Return whether a run has an answer for an interrupt, or for the only one."""
     outer = config["configurable"]
     return interrupt_id in (outer.get(RESUME_MAP) or {}) or (
         outer[SCRATCHPAD].get_null_resume(False) is not None

@@ -70,7 +70,6 @@ class _Threads:
 
 
 def _enclosing(config: RunnableConfig) -> list[str]:
-    """Return the parts of the namespace of a node's graph."""
     return str(config["configurable"]["checkpoint_ns"]).split("|")[:-1]
 
 
@@ -165,7 +164,6 @@ class _StoppableNode(AnyRunnable):
 
 
 def _runs_in_threads(bound: object, node_input: object) -> bool:
-    """Return whether LangGraph runs a node, or a tool that it calls, in a thread."""
     from langgraph.prebuilt import ToolNode  # most runs have none, and it imports much
 
     if isinstance(bound, ToolNode):

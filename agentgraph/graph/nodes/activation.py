@@ -351,7 +351,6 @@ class Activation:
     def _complete(
         self, completion: Completion, position: Position
     ) -> tuple[Position, BaseException | None]:
-        """Return the next position, and the failure of a function that was asked for it."""
         output = self.output
         completion.emit(output.emitter)
         output.messages += completion.messages
@@ -379,7 +378,6 @@ class Activation:
             position["spent"] = spent
 
     def _fail_next(self, update: Update, failure: BaseException) -> None:
-        """Have the next step raise a failure."""
         update["failure"] = failure
         if answered := answer_in(update["position"]):
             update["position"]["answered"] = answered  # its lane may end only after a resume

@@ -228,7 +228,6 @@ def _bare(message: BaseMessage) -> BaseMessage:
 
 
 def _replay_item(activation: Activation, kind: str, data: Any) -> None:
-    """Give one item of an outcome again."""
     match kind:
         case "message":
             activation.output.emit_message(data)

@@ -152,7 +152,6 @@ class Completion:
                 emitter.add_message(entry)
 
     def _boundary(self, error: BaseException) -> Boundary:
-        """Return how the activation ended, and the answers of the functions before the failed one."""
         boundary: Boundary = {**self._ending, "given": [*self._ending["given"], *self._new]}
         if self._new:
             boundary.pop("failed", None)

@@ -62,7 +62,6 @@ async def end_calls(runs: RunCalls, error: BaseException | None) -> None:
 
 
 def _is_forgotten(each: RunCall) -> bool:
-    """Return whether the function has never awaited a call."""
     if each.coroutine is None or getcoroutinestate(each.coroutine) != CORO_CREATED:
         return False
     each.coroutine.close()
@@ -70,7 +69,6 @@ def _is_forgotten(each: RunCall) -> bool:
 
 
 def _interrupts(error: BaseException | None) -> Iterator[GraphInterrupt]:
-    """Yield the function's own interrupts."""
     if isinstance(error, GraphInterrupt):
         yield error
     elif isinstance(error, BaseExceptionGroup):
@@ -79,7 +77,6 @@ def _interrupts(error: BaseException | None) -> Iterator[GraphInterrupt]:
 
 
 def _that_ended(error: BaseException | None, failed: Sequence[RunCall]) -> list[RunCall]:
-    """Return the calls by whose failures the function has ended."""
     causes = [] if error is None else [*_causes(error)]
     return [each for each in failed if any(each.failure is cause for cause in causes)]
 
@@ -145,7 +142,6 @@ def _join(runs: RunCalls) -> None:
 
 
 def _carry(runs: RunCalls) -> None:
-    """Have the position carry the results over a question of the function."""
     kept: dict[object, Mapping[str, object]] = dict(runs.saved.carried)
     for each in runs.calls.values():
         if each.result is not None:

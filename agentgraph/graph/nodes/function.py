@@ -122,7 +122,6 @@ class FunctionCall:
                 self._activation.output.set_values({key: text})
 
     def _follow(self, generator: Generator[object, None, object]) -> None:
-        """Take the items that a generator yields, and the one that it returns."""
         while True:
             try:
                 item = next(generator)

@@ -88,5 +88,4 @@ class Chunks:
 
 
 def _is_last(chunk: BaseMessageChunk) -> bool:
-    """Return whether a model has said that no chunk follows."""
     return isinstance(chunk, AIMessageChunk) and chunk.chunk_position == "last"

@@ -99,12 +99,10 @@ class FunctionOutput:
         chunks.add(chunk)
 
     def _end_chunks(self, chunks: Chunks, *, live: bool) -> None:
-        """Say the message that the last chunks make."""
         if (whole := chunks.end()) is not None:
             self._activation.output.take(whole, "function", live=live)
 
     def _end_with(self, item: Exit | BreakLoop | TransferTo | Ask) -> None:
-        """End the activation as the function wants."""
         activation, may = self._activation, self._capabilities
         match item:
             case Exit():

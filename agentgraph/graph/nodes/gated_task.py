@@ -16,8 +16,6 @@ from agentgraph.graph.sync_async import Calls, arun_calls, run_calls
 
 
 class _Wrapped(Exception):
-    """Carries an exception through futures that would replace it by a copy without its notes."""
-
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
         self.error = error

@@ -164,7 +164,6 @@ class LanesNode(Runnable[LaneState, Update]):
         )
 
     async def _aact(self, activation: Activation) -> Update:
-        """Run the lanes, as `_act` does, on the event loop."""
         if not activation.has_ended:
             await arun_calls(activation.read_lanes())
             jobs = await arun_calls(self.jobs(activation))
@@ -213,7 +212,6 @@ class LanesNode(Runnable[LaneState, Update]):
             raise named from (marked.__cause__ if named is marked else marked)
 
     def _tasks(self, lane: Lane) -> dict[Mode, GatedTask]:
-        """Return the tasks that run a lane, by mode."""
         return talk_tasks(lane.place.node, partial(self._run, lane), is_leaf=isinstance(lane, LeafLane))
 
     async def _run(
@@ -285,7 +283,6 @@ class LanesNode(Runnable[LaneState, Update]):
         return job._replace(sees=lambda _: seen), None
 
     async def _tried(self, job: Job, calls: Calls[T]) -> tuple[T | None, Exception | None]:
-        """Return what a function of the user's answers for a lane, or its failure."""
         try:
             return await calls, None
         except GraphBubbleUp:
@@ -377,7 +374,6 @@ class LanesNode(Runnable[LaneState, Update]):
     def _join(
         self, activation: Activation, jobs: Sequence[Job], results: Results, failed: Sequence[Failure]
     ) -> None:
-        """Write the results of the lanes, and void the events of lanes without a result."""
         ended = results.values()
         signals = {result["signal"] for result in ended}
         if "exit" in signals:
@@ -396,13 +392,11 @@ class LanesNode(Runnable[LaneState, Update]):
             activation.output.emitter.add_error(failure)
 
     def _inside(self, job: Job) -> Callable[[str], bool]:
-        """Return a function that returns whether an address is inside the lane of a job."""
         place = self.lanes[job.lane].place
         cursor = entered(place, job.cursor)
         return lambda at: is_inside(self.node_context.tree, at, place, cursor)
 
     def _writes(self, activation: Activation, jobs: Sequence[Job], results: Results) -> list[Write]:
-        """Return the writes of the lanes, in declared order."""
         shared_writes = {number: result["values"] for number, result in results.items()}
         return activation.view.state.joined(
             activation.address, shared_writes, are_concurrent([job.needs for job in jobs])
@@ -431,5 +425,4 @@ def _is_final(stop: GraphDrained, activation: Activation, schedule: Schedule) ->
 
 
 async def _held(future: Future[None]) -> None:
-    """Wait until the question of a lane is needed."""
     await Call(future.result, partial(asyncio.wrap_future, future))

@@ -132,7 +132,6 @@ class LeafNode(Runnable[LaneState, Update]):
         return run_calls(activation.awaited_update()) if asks else activation.update()
 
     async def _aact(self, activation: Activation) -> Update:
-        """Run the agent, as `_act` does, without blocking the event loop."""
         if activation.has_ended:
             return await arun_calls(activation.awaited_update())
         var_child_runnable_config.set(activation.config)
@@ -177,7 +176,6 @@ class TalkNode(LeafNode):
 
 @asynccontextmanager
 async def _stopped(node: str, seconds: float) -> AsyncIterator[None]:
-    """Cancel a block that takes longer, with the error of LangGraph's own timeouts."""
     began = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout(seconds) as timeout:

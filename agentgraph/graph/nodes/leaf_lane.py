@@ -127,7 +127,6 @@ class _Run(NamedTuple):
         return update
 
     def _stream(self, mode: str, data: Mapping[str, object]) -> None:
-        """Write a part of the lane's graph to LangGraph's stream."""
         configurable = self.config["configurable"]
         *around, own = configurable["checkpoint_ns"].split("|")
         name, _, task = own.partition(":")
@@ -288,7 +287,6 @@ class LeafLane(Lane):
 
 
 async def _told(graph: Any, updating: Calls[Update]) -> Update:
-    """Run a leaf, and tell tracers how the graph of its lane has ended."""
     try:
         update = await updating
     except BaseException as error:

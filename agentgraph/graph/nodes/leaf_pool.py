@@ -124,7 +124,6 @@ class LeafPool:
         running.add_done_callback(partial(self._left, leaf))
 
     def _left(self, leaf: _Leaf, running: asyncio.Future[None]) -> None:
-        """End a leaf that was cancelled, or failed where its failure was saved."""
         if running.cancelled():
             leaf.future.set_exception(GraphDrained("it is not needed any more"))
         elif (error := running.exception()) is not None:
@@ -140,7 +139,6 @@ class LeafPool:
         await arun_calls(self._talk(leaf, time_ns() // 1000))
 
     async def _talk(self, leaf: _Leaf, began: int) -> None:
-        """Run a leaf, save what it gives, and then end it."""
         task = self._tasks.made(leaf.task.name, leaf.place)
         var_child_runnable_config.set(task.config)
         saver = self._tasks.saver
@@ -172,7 +170,6 @@ class LeafPool:
         return Call(runnable.invoke, awaited, (((entry,), {}), task.config))
 
     async def _fail(self, leaf: _Leaf, task: LeafTask, error: BaseException) -> None:
-        """End a leaf that failed, or have its task called."""
         if isinstance(error, NeedsTask | GraphInterrupt):
             self._schedule.call_task(leaf.number, getattr(error, "returned", None))
             return
@@ -198,21 +195,18 @@ def _opened() -> Future[None]:
 
 
 async def _streamed(runnable: Any, task: LeafTask, *arguments: Any) -> Any:
-    """Run a task as LangGraph does where somebody hears of the stream of each run."""
     async for _ in runnable.astream(*arguments):
         pass
     return next(value for channel, value in task.writes if channel == RETURN)
 
 
 def _raised_by_itself(task: LeafTask, error: BaseException) -> BaseException:
-    """Return what LangGraph makes of a cancellation that nobody asked for."""
     cancelled = NodeCancelledError(task.name)
     cancelled.__cause__ = error
     return cancelled
 
 
 def _lead_out(task: LeafTask, error: ParentCommand) -> None:
-    """Say in a command to which graph around the task it goes, as LangGraph does."""
     command: Command[Any] = error.args[0]
     if command.graph == Command.PARENT:
         around = namespace_around(task.config["configurable"]["checkpoint_ns"])

@@ -265,8 +265,6 @@ class ModelCalls(BaseCallbackHandler):
 
 
 def _with_handler(callbacks: Callbacks, handler: ModelCalls) -> Callbacks:
-    """Return callbacks with a handler in the place of one for the same turn."""
-
     def is_replaced(each: BaseCallbackHandler) -> bool:
         return isinstance(each, ModelCalls) and each.ledger is handler.ledger
 

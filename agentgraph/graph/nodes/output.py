@@ -275,11 +275,9 @@ class Output:
         return None
 
     def _answered(self, was: BaseMessage | None) -> set[str]:
-        """Return the ids of the calls of a message that have results."""
         return answered_in(was, [*self._view.state.messages, *self.messages]) if was else set()
 
     def _owner(self, was: BaseMessage, giver: Giver) -> Owner:
-        """Return whose a message of the history is."""
         at = address_of(was)
         if at is None or is_steered(was):
             mine = (*self._view.lane_messages, *self.messages)
@@ -414,7 +412,6 @@ class Output:
             self.writes = [Write(by=self._address, values=dict(each)) for each in in_order(stored)]
 
     def _save_merged(self, merged: dict[str, object]) -> None:
-        """Make of what users' reducers returned what the saver will give back."""
         reducers = self._node_context.reducers
         for name in {name for write in self.writes for name in write["values"]}:
             if name in merged and reducers.saves_result(name):

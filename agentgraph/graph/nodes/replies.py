@@ -46,8 +46,6 @@ class Receiver(Protocol):
 
 
 class _Listening(BaseCallbackHandler):
-    """A handler of the calls of models alone."""
-
     run_inline = True
     ignore_agent = ignore_chain = ignore_retriever = ignore_custom_event = True
 
@@ -87,7 +85,6 @@ class Replies(_Listening):
         return observed
 
     def _observed(self, handlers: Iterable[BaseCallbackHandler]) -> list[BaseCallbackHandler]:
-        """Return handlers with this one, by which those that stream name what they stream."""
         return [*(self._naming(each) for each in handlers), self]
 
     def _naming(self, handler: BaseCallbackHandler) -> BaseCallbackHandler:
@@ -215,8 +212,6 @@ class NamingV2(Naming, StreamMessagesHandlerV2):
 
 
 class _ReplyCounter(_Listening):
-    """Counts the replies of models that a function calls, and gives their chunks one id."""
-
     def on_llm_new_token(
         self, token: object, *, run_id: UUID, chunk: object = None, **_: object
     ) -> None:

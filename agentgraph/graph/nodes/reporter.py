@@ -107,7 +107,6 @@ class Reporter(Contained):
         return is_here and self._activation.asked_after is None
 
     def _check_questions(self, asked: Sequence[Interrupt]) -> None:
-        """Fail the activation for a question that cannot be saved."""
         try:
             for one in asked:
                 if asker_of(one.response_schema).address in (None, self._address):
@@ -118,7 +117,6 @@ class Reporter(Contained):
             raise error from None
 
     def _report(self, error: BaseException) -> BaseException:
-        """Stream a failure, and return the exception to raise for it."""
         marked = mark_failure(error, self._address, self._activation.name, self._emitter.step)
         if self._activation.has_ended:
             mark_boundary(marked)
@@ -126,7 +124,6 @@ class Reporter(Contained):
         return marked
 
     def _command_error(self, command: Command[str]) -> InvalidOutputError:
-        """Return the error for a graph that ended with a command to its parent graph."""
         return InvalidOutputError(
             f"{self._address}: a LangGraph graph in the agent {self._activation.name!r} ended by "
             f"Command(goto={command.goto!r}, graph=Command.PARENT), but the tree decides where the run "

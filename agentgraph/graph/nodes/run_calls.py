@@ -239,7 +239,6 @@ class RunCalls:
             raise CallPaused("the run pauses, and the function with it")
 
     def _check_same(self, each: RunCall, agent: str, request: str) -> None:
-        """Check that a call asks what it asked before a resume."""
         if (agent, request) != (each.agent, each.request):
             raise AgentGraphError(
                 f"{self.activation.address}: its call {shown(each.call)} was "
@@ -341,7 +340,6 @@ class RunCalls:
         return reducers.folded(self._folded, [*rest, self.activation.output.writes])
 
     def _written_since(self) -> list[Write]:
-        """Return what the function wrote since its last call."""
         output = self.activation.output
         written, output.writes = output.writes, []
         return written
@@ -407,7 +405,6 @@ class RunCalls:
     # outcomes
 
     def _outcome(self, each: RunCall) -> Reply:
-        """Return the reply of a call that has ended, or raise its failure."""
         with self._lock:
             each.is_delivered = True
             self.note(each)

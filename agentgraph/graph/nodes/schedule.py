@@ -203,7 +203,6 @@ class Schedule:
             self._ring()
 
     def _note(self, number: int, _: object) -> None:
-        """Note that a lane has ended."""
         with self._lock:
             self._ended.append(number)
             self._ring()
@@ -306,7 +305,6 @@ class Schedule:
                 yield self.wake
 
     def _called(self, number: int) -> Generator[int, AnyFuture, AnyFuture]:
-        """Have a task called, and return its future, which notes its end."""
         future = yield number
         if future.done():
             self._note(number, future)
@@ -354,7 +352,6 @@ class Schedule:
         return any("failed" in result for result in self.results.values())
 
     def _stop_unneeded(self, number: int) -> None:
-        """Stop the lanes that are not needed after this one ended."""
         result, error = self.results.get(number), self._raised.get(number)
         failed = (result is not None and "failed" in result) or is_failure(error)
         self._is_over |= self._is_final and result is not None and "failed" in result
@@ -406,7 +403,6 @@ class Schedule:
             self._places.leave()
 
     def _release(self, why_not: GraphDrained | None) -> None:
-        """Let the held lanes ask, or end them with an exception."""
         with self._lock:
             held, self._held = self._held, {}
         for each in held.values():
@@ -419,7 +415,6 @@ class Schedule:
 
 
 def _taken(numbers: deque[int]) -> Iterator[int]:
-    """Yield what is in a queue, and take it out."""
     while numbers:
         yield numbers.popleft()
 

@@ -400,7 +400,6 @@ class _Scope:
             outer.is_held = True
 
     def _enclosing(self) -> Iterator["_Scope"]:
-        """Yield the enclosing scopes of the same run, the innermost first."""
         chain, outer = list(self.control.chain()), self.outer
         while outer is not None and outer.control in chain:
             yield outer

@@ -38,7 +38,6 @@ class SwitchNode(TalkNode):
         self._lead(activation, key)
 
     def _lead(self, activation: Activation, key: object) -> None:
-        """Emit which case a key has, and go there."""
         target = self._chosen(activation, key)
         match target:
             case Place():
@@ -71,7 +70,6 @@ class SwitchNode(TalkNode):
         return target
 
     def _target(self, case: Case) -> Target:
-        """Return where a case leads."""
         if isinstance(case, Skip | BreakLoop | Exit):
             return case
         tree, place = self.node_context.tree, self.node_context.place

@@ -137,7 +137,6 @@ def written(task: Task, writes: Sequence[Write], reducers: Reducers) -> Task:
 
 
 def _messages_since(messages: Sequence[BaseMessage], last: str | None) -> Sequence[BaseMessage]:
-    """Return the messages after the one with an id."""
     if last is None:
         return messages
     for at in reversed(range(len(messages))):

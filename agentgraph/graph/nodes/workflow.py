@@ -99,7 +99,6 @@ class WorkflowNode(LanesNode):
         return None if await look_up("when", step.when, context) else without_running("skipped")
 
     def _context(self, view: View, job: Job, step: Step, results: Results) -> ActivationContext:
-        """Return the context in which the functions of a step are asked before it begins."""
         place, seen = self.lanes[job.lane].place, self._seen(view, step, results)
         return ActivationContext(place, entered(place, job.cursor), self.node_context.paths, seen)
 
@@ -185,7 +184,6 @@ class WorkflowNode(LanesNode):
         return seen
 
     def _before(self, step: Step) -> list[int]:
-        """Return the numbers of the steps that a step depends on, directly or not."""
         return sorted(self._numbers[name] for name in upstream(self.depends_on, step.name))
 
     def sees(self, view: View, step: Step, results: Results) -> RunState:
@@ -213,7 +211,6 @@ class WorkflowNode(LanesNode):
         return _requested(view, step, self._seen(view, step, results), text)
 
     def _result_of(self, number: int, result: LaneResult) -> StepResult:
-        """Return the result of a step for the inputs of others."""
         data = value_of(
             result, self.node_context.reducers, frozenset(output_keys(self.steps[number].agent))
         )
@@ -273,7 +270,6 @@ class WorkflowNode(LanesNode):
 
 
 def _requested(view: View, step: Step, seen: RunState, text: str) -> RunState:
-    """Return a state in which a request is the only message."""
     message = with_id(HumanMessage(text), f"{view.address} {step.name} {text}")
     return replace(seen, messages=[message])
 
@@ -292,7 +288,6 @@ def _noted(failed: dict[str, Exception], name: str) -> Iterator[None]:
 
 
 def _failed(results: Results) -> list[int]:
-    """Return the numbers of the failed steps, the first to fail first."""
     failed = [number for number, result in results.items() if "failed" in result]
     return sorted(failed, key=lambda number: results[number]["finished"])
 

@@ -169,7 +169,6 @@ def _file_of(path: str, user: object) -> LockFile:
 
 
 def _leave(file: LockFile, user: object) -> None:
-    """Close a lock file after its last use."""
     with _guard:
         file.users.discard(user)
         if not file.users and _files.get(file.path) is file:

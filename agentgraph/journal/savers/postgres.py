@@ -113,7 +113,6 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
         _open.add(self)
 
     def _begin(self) -> None:
-        """Make what serves calls on the pool."""
         self.conn = self._pool
         self.threads = ThreadPoolExecutor(MOST_CONNECTIONS, "agentgraph-postgres")
         self.thread_locks = AdvisoryLocks(*self._where, self._pool)
@@ -240,7 +239,6 @@ def _create_tables(connection: Connection) -> None:
 
 
 def _create_index(connection: Connection, schema: str) -> bool:
-    """Create the index of threads if it is not there, and return whether it is."""
     while not has_index(connection, schema):
         if _first(connection, f"SELECT pg_try_advisory_lock({_SETUP_LOCK})"):
             try:

@@ -300,6 +300,5 @@ class AdvisoryLock:
 
 
 def _halves(number: int) -> tuple[int, int]:
-    """Return the two numbers under which the server lists a lock."""
     unsigned = number % 2**64
     return unsigned >> 32, unsigned % 2**32

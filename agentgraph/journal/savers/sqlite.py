@@ -52,8 +52,6 @@ class _Connection(sqlite3.Connection):
 
 
 class _SqliteSaver(SqliteSaver):
-    """A `SqliteSaver` that closes its connection at the end of a `with` block."""
-
     path: str | None
     """The file; None in memory."""
     thread_locks: FileLocks | None
@@ -128,8 +126,6 @@ class FileSaver(AsyncInThreads, _SqliteSaver):
 
 
 class _AsyncSqliteSaver(AsyncSqliteSaver):
-    """An `AsyncSqliteSaver` that can be awaited, or be the subject of `async with`."""
-
     named: str
     """The file as its user named it."""
     path: str | None

@@ -92,12 +92,10 @@ def checked_metadata(metadata: object) -> dict[str, Scalar]:
 
 
 def _stored(value: Scalar) -> Scalar:
-    """Return a value as LangGraph stores it."""
     return _text(value) if isinstance(value, str) else value
 
 
 def _text(text: str) -> str:
-    """Return a text without what databases cannot store."""
     return text.replace("\0", "").encode("utf-8", "ignore").decode()
 
 

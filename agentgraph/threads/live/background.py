@@ -108,14 +108,12 @@ class Background:
         await asyncio.gather(*mine, return_exceptions=True)
 
     def _drop_inherited(self) -> None:
-        """Have no runs in a process that was forked from theirs."""
         if self._owner.is_foreign:
             self._owner.keep((self._runs, self._tasks, self._waiting))
             self._owner, self._changed, self._running = OfProcess(), threading.Condition(), 0
             self._runs, self._tasks, self._waiting = {}, {}, deque()
 
     def _enter(self, begin: Callable[[], None]) -> None:
-        """Call `begin` when a place is free."""
         with self._changed:
             if self._running >= self._max_running:
                 self._waiting.append(begin)
@@ -124,7 +122,6 @@ class Background:
         begin()
 
     def _leave(self) -> None:
-        """Free a place, for the one who waits longest."""
         with self._changed:
             begin = self._waiting.popleft() if self._waiting else None
             self._running -= begin is None

@@ -105,12 +105,10 @@ def _leave(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _path_of(coroutine: object) -> str:
-    """Return the file of a coroutine's code."""
     return str(getattr(getattr(coroutine, "cr_code", None), "co_filename", ""))
 
 
 def _maker() -> str:
-    """Return the file of the code that makes a task."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_ASYNCIO):
         frame = frame.f_back

@@ -216,7 +216,6 @@ def _steered(saver: ThreadSaver, after: str, request: Request, begins: Call) -> 
 
 
 async def _is_left(saver: ThreadSaver, request: Request) -> bool:
-    """Return whether nobody has read the messages of a request, although the turn has ended."""
     if await status_of(saver) != "done":
         return False
     return bool(unread([request], await ids_on(saver)))

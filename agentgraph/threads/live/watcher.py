@@ -53,7 +53,6 @@ def watch(saver: Saver) -> None:
 
 
 def _watch() -> None:
-    """Look at all runs, until there are none."""
     global _is_watching
     while True:
         time.sleep(SECONDS)

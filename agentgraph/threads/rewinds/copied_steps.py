@@ -273,7 +273,6 @@ class CopiedStep:
         )
 
     def _answered(self, one: Answer) -> Iterator[PendingWrite]:
-        """Yield what LangGraph saves of a question and its answer."""
         task, within = self._ids[one.task], self._line.new_name(self._within)
         name = self._called[one.task].name if one.task in self._called else None
         was = joined(self._within, f"{name}:{one.task}") if name else self._within
@@ -301,7 +300,6 @@ class CopiedStep:
     def _keeps_write(
         self, task: str, channel: str, value: Any, kept: Set[str], lanes: Set[str], target: Called
     ) -> bool:
-        """Return whether a write of a step on the way is kept."""
         if channel in (NOTES, LOSSES, QUESTIONS):
             return False
         if channel == ATTEMPTS:
@@ -318,7 +316,6 @@ class CopiedStep:
                 yield str(uuid4()), QUESTIONS, SavedQuestions(task=self._ids[task], ids=sorted(asked))
 
     def _questions(self, task: str) -> set[str]:
-        """Return the ids of the questions that a task has asked, as notes have them."""
         asked = {
             each
             for writes in self._by_task.values()
@@ -370,7 +367,6 @@ class CopiedStep:
         return stays
 
     def _target(self, route: Route) -> Called:
-        """Return the task in which the visit is."""
         if route:
             return self._called[task_in(parts_of(route[0].namespace)[len(parts_of(self._within))])]
         agent_step = self._line.agent_step
@@ -380,7 +376,6 @@ class CopiedStep:
         return Called("", place.node, _number(place, cursor), agent_step.visit.address, place, 0.0, {})
 
     def _on_new_line(self, task: str, channel: str, value: Any) -> PendingWrite:
-        """Return a write as it is on the new line."""
         if channel == ATTEMPTS:
             name = self._line.new_name(value["namespace"])
             value = {**value, "task": self._ids[value["task"]], "namespace": name}
@@ -485,7 +480,6 @@ def new_id_for(saved: Saved) -> str:
 
 
 def _attempt(namespace: str) -> int:
-    """Return the number of the attempt whose lane has a namespace, from 0."""
     return int(namespace.rpartition("|")[2].partition("~")[2] or 0)
 
 
@@ -495,7 +489,6 @@ def _is_unended(value: object) -> bool:
 
 
 def _call_in(target: Called) -> object:
-    """Return the call of a function that runs a lane, as its records name it."""
     return target.number if target.number < KEYED else target.at.rpartition("(")[2].rstrip(")")
 
 
@@ -504,7 +497,6 @@ def _time(note: Note) -> float:
 
 
 def _first_position(first: Saved) -> Position:
-    """Return the position with which a lane began, at its first checkpoint."""
     channels = first.checkpoint["channel_values"]
     begun: Mapping[str, Position] = channels.get(START) or channels
     return begun["position"]

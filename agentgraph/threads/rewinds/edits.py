@@ -168,7 +168,6 @@ def _is_same(message: BaseMessage, was: BaseMessage) -> bool:
 
 
 def _check_like(saver: ThreadSaver, message: BaseMessage, was: BaseMessage) -> None:
-    """Refuse a message that cannot take the place of another."""
     is_other_call = isinstance(message, ToolMessage) and (
         message.tool_call_id != getattr(was, "tool_call_id", None)
     )
@@ -209,7 +208,6 @@ def _check_not_later(saver: ThreadSaver, target: FoundVisit, message: BaseMessag
 
 
 def _written_by_users(saved: Saved) -> Iterator[BaseMessage]:
-    """Yield the messages of the input of a turn that begins at a checkpoint."""
     for writes in saved.writes.values():
         if "outline" in (writes.get("position") or {}):
             yield from writes.get("messages") or ()

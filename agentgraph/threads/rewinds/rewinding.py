@@ -265,7 +265,6 @@ def _may_stay(target: FoundVisit) -> list[Saved]:
 
 
 async def _whole_line(saver: ThreadSaver, target: FoundVisit) -> Sequence[Saved]:
-    """Return the checkpoints that lead to a visit, from the first on."""
     if target.present is target.story:
         return await leading_checkpoints(saver)
     return target.story.every
@@ -274,7 +273,6 @@ async def _whole_line(saver: ThreadSaver, target: FoundVisit) -> Sequence[Saved]
 def _edits(
     saver: ThreadSaver, agent_step: AgentStep, back: RewindArguments
 ) -> list[tuple[str, object]]:
-    """Return the channels but `messages`, and their values, that are written before a visit."""
     given = as_input((), back.values)
     edits: list[tuple[str, object]] = []
     if values := saver.saved_values(given.get("values")):
@@ -327,7 +325,6 @@ def _asks(agent_step: AgentStep) -> bool:
 
 
 def _asked_at(agent_step: AgentStep) -> list[Answer]:
-    """Return the questions of a visit, still without new answers."""
     asked: dict[str, Answer] = {}
     if agent_step.task is None:
         own, by_task = agent_step.saved.task, agent_step.saved.writes
