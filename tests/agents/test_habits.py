@@ -206,6 +206,13 @@ def test_a_type_error_inside_what_is_called_is_left_alone() -> None:
     assert built("right") == ag.loop("right", [A], max_iterations=1)
 
 
+def hints_or_error(called: Any) -> object:
+    try:
+        return typing.get_type_hints(called)
+    except NameError as error:  # a type of LangChain's that is imported for type checkers alone
+        return str(error)
+
+
 @pytest.mark.parametrize(
     "called",
     [
@@ -221,7 +228,7 @@ def test_a_type_error_inside_what_is_called_is_left_alone() -> None:
 def test_tools_that_inspect_see_the_function_itself(called: Any) -> None:
     inner = called.__wrapped__
     assert inspect.signature(called) == inspect.signature(inner)
-    assert typing.get_type_hints(called) == typing.get_type_hints(inner)
+    assert hints_or_error(called) == hints_or_error(inner)
     assert inspect.getsource(called) == inspect.getsource(inner)
     assert inspect.iscoroutinefunction(called) == inspect.iscoroutinefunction(inner)
     assert (called.__doc__, called.__module__, called.__qualname__) == (

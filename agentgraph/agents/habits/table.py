@@ -160,7 +160,6 @@ _RUNNER: Hints = {
 
 OPTIONS: Mapping[str, Hints] = {
     "chat_agent": _CHAT,
-    "ChatAgent": _CHAT,
     "supervisor": {
         **_CHAT,
         **_all("agents sub_agents subagents handoffs", "pass them as the third argument, workers"),
@@ -186,11 +185,8 @@ OPTIONS: Mapping[str, Hints] = {
     "handoff": _HANDOFF,
     "human": _HUMAN,
     "sequential": _COMPOSITE,
-    "SequentialAgent": _COMPOSITE,
     "parallel": _COMPOSITE,
-    "ParallelAgent": _COMPOSITE,
     "loop": _LOOP,
-    "LoopAgent": _LOOP,
     "workflow": _all("agents nodes tasks sub_agents", "pass them as the second argument, steps"),
     "step": _STEP,
     "swarm": _SWARM,
@@ -220,32 +216,23 @@ OPTIONS: Mapping[str, Hints] = {
     "Runner.arewind": _all("address to checkpoint_id", "pass it as the second argument, at"),
     "Runner.*": _RUN,
 }
-"""Options that do not exist, by the name of the function or class; `Runner.*` is any method of it."""
+"""Options that do not exist, by the name of the function or class; `Runner.*` is any method of it.
+
+The class of an agent has those of its builder."""
 
 USAGES: Hints = {
     "sequential": 'write ag.sequential("s", [a, b])',
-    "SequentialAgent": 'write ag.sequential("s", [a, b])',
     "parallel": 'write ag.parallel("p", [a, b])',
-    "ParallelAgent": 'write ag.parallel("p", [a, b])',
     "loop": 'write ag.loop("l", [a], max_iterations=...)',
-    "LoopAgent": 'write ag.loop("l", [a], max_iterations=...)',
     "workflow": 'write ag.workflow("w", [a, ag.step(b, depends_on=["a"])])',
-    "WorkflowAgent": 'write ag.workflow("w", [a, ag.step(b, depends_on=["a"])])',
     "swarm": 'write ag.swarm("s", [a, b], start="a")',
-    "SwarmAgent": 'write ag.swarm("s", [a, b], start="a")',
     "switch": 'write ag.switch("s", choose, {"key": a}, otherwise=b)',
-    "SwitchAgent": 'write ag.switch("s", choose, {"key": a}, otherwise=b)',
     "each": 'write ag.each("e", a, "name of a value")',
-    "EachAgent": 'write ag.each("e", a, "name of a value")',
     "chat_agent": 'write ag.chat_agent("name", model, tools=[...])',
-    "ChatAgent": 'write ag.chat_agent("name", model, tools=[...])',
     "supervisor": 'write ag.supervisor("name", model, [a, b])',
     "function_agent": 'write ag.function_agent("name", fn)',
-    "FunctionAgent": 'write ag.function_agent("name", fn)',
     "graph_agent": 'write ag.graph_agent("name", graph)',
-    "GraphAgent": 'write ag.graph_agent("name", graph)',
     "human": 'write ag.human("name", "Print it?")',
-    "HumanAgent": 'write ag.human("name", "Print it?")',
     "Limits": "write ag.Limits(model_calls=...)",
     "Exit": "yield the text, then ag.Exit()",
     "BreakLoop": "yield the text, then ag.BreakLoop()",
