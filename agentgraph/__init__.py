@@ -71,7 +71,7 @@ from agentgraph.errors import (
     UnknownThreadError,
     ValueConflictError,
 )
-from agentgraph.show import Renderer as _Renderer  # noqa: F401  # agents show themselves with it
+from agentgraph.show import Renderer as _Renderer  # noqa: F401  # renders agents in notebooks
 
 if TYPE_CHECKING:
     from agentgraph.agents.context import Context
@@ -277,11 +277,10 @@ _LOADED_WHEN_USED = {
     "view": "agentgraph.window.widget",
     "watch": "agentgraph.show.watching",
 }
-"""Where the names are that building a tree does not need: most of these modules import LangGraph."""
+"""Modules of names that a tree needs only when it runs: most of them import LangGraph."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name of `_LOADED_WHEN_USED` when it is first used."""
     if name not in _LOADED_WHEN_USED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_LOADED_WHEN_USED[name]), name)
@@ -289,5 +288,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return all names, those that are not imported yet too."""
+    """List all names, including those that are not imported yet."""
     return sorted({*globals(), *__all__})

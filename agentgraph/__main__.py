@@ -1,4 +1,4 @@
-"""Makes `python -m agentgraph` the command line."""
+"""Runs the command line for `python -m agentgraph`."""
 
 from agentgraph.cli import main
 

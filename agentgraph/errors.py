@@ -1,4 +1,4 @@
-"""Every error that agentgraph raises: each says where, what is wrong, and what to do."""
+"""Every error that agentgraph raises: each text names the place, the fault and the remedy."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ class AgentGraphError(Exception):
 
     @property
     def http_status(self) -> int:
-        """With which HTTP status a web handler answers a call that is refused so.
+        """The HTTP status for a web handler that answers a call with this error.
 
         404 if a thread or an address is unknown, 409 if the thread is in another state, 422 if an
         argument does not fit, 500 if the tree has faults, 503 if the database fails.
@@ -85,9 +85,9 @@ class MissingValueError(AgentGraphError, KeyError):
 
     Attributes:
         agent_name: The agent whose template or function it is.
-        placeholder: The name: in a template that in braces.
+        placeholder: The name of the missing value; in a template, the name in braces.
         available: The names of the values that the run has, sorted.
-        address: The address of the activation, if it was not a template.
+        address: The address of the activation; empty for a template.
     """
 
     def __init__(
@@ -102,22 +102,21 @@ class MissingValueError(AgentGraphError, KeyError):
         self.available = tuple(sorted(available))
         near = nearest(placeholder, self.available)
         meant = f"; did you mean {near!r}?" if near else ""
-        there = f"(there are: {', '.join(self.available) or 'none'}{meant})"
+        there = f"(available: {', '.join(self.available) or 'none'}{meant})"
         if option:
             super().__init__(
-                f"{address}: {option} names the value {placeholder!r}, which the run does not have "
-                f"{there}; pass it with values=, or have an agent before it write it"
+                f"{address}: {option} names the value {placeholder!r}, which is not in the run "
+                f"{there}; pass it with values=, or let an earlier agent write it"
             )
         elif address:
             super().__init__(
                 f"{address}: ctx.values has no {placeholder!r} {there}; pass it with values=, or read "
-                f"it by ctx.values.get({placeholder!r}) where it may be missing"
+                f"it with ctx.values.get({placeholder!r}) if it may be missing"
             )
         else:
             super().__init__(
                 f"{agent_name}: the template names {{{placeholder}}}, but the run has no value of that "
-                f"name {there}; pass it with values=, or write {{{placeholder}?}} where it may be "
-                "missing"
+                f"name {there}; pass it with values=, or write {{{placeholder}?}} if it may be missing"
             )
 
     __str__ = Exception.__str__  # a `KeyError` shows the `repr` of its text
@@ -126,23 +125,23 @@ class MissingValueError(AgentGraphError, KeyError):
 class MaxIterationsError(AgentGraphError):
     """A chat agent reached its `max_iterations`, the limit of its model calls in one activation.
 
-    A loop that reaches its own just ends.
+    A loop that reaches its `max_iterations` ends without an error.
     """
 
 
 class SeveralWaysError(AgentGraphError):
-    """A graph that is laid flat went on at several nodes at a time.
+    """A flattened graph continued at several nodes in parallel.
 
     Attributes:
         agent_name: The graph agent.
-        nodes: The nodes at which it went on.
+        nodes: The nodes at which the graph continued.
     """
 
     def __init__(self, agent_name: str, address: str, nodes: Sequence[str]) -> None:
         there = " and ".join(map(repr, nodes))
         super().__init__(
-            f"{address}: the graph goes on at {there} at the same time; one that is laid flat takes "
-            f"one way at a time: pass flat=False to graph_agent({agent_name!r}, ...)"
+            f"{address}: the graph continues at {there} in parallel, which a flattened graph cannot "
+            f"do; pass flat=False to graph_agent({agent_name!r}, ...)"
         )
         self.agent_name, self.nodes = agent_name, tuple(nodes)
 
@@ -156,7 +155,7 @@ class LimitError(AgentGraphError):
         agent_name: The agent that reached it.
         address: The address of that agent.
         limit: The name of the limit, such as "transfers".
-        value: The limit, with what a person allowed beyond it.
+        value: The limit, with the amounts by which a person extended it.
         limited: The name of the agent whose `limits=` it is; None for a limit of the run.
     """
 
@@ -171,7 +170,7 @@ class LimitError(AgentGraphError):
 
     @property
     def reached(self) -> str:
-        """What was reached, and by whom."""
+        """The limit that was reached, and the agent that reached it, as a sentence."""
         whose = f" of {self.limited!r}" if self.limited else ""
         which = f"Limits.{self.limit}{whose}, which is {_number(self.value)} for a turn"
         return f"the agent {self.agent_name!r} reached {which}"
@@ -184,13 +183,13 @@ def _number(value: float) -> str:
 class CheckFailedError(AgentGraphError):
     """The output of an agent did not pass its check in any of its attempts.
 
-    The check is that of `validated`, or in a `plan_execute` that of the plan. A resume runs the check
-    again, and if the output still does not pass, the agent has one more attempt.
+    The check belongs to `validated`, or to the plan of a `plan_execute`. A resume runs the check again;
+    if the output still does not pass, the agent has one more attempt.
     """
 
 
 class StepFailedError(AgentGraphError):
-    """A step of a workflow failed, and with it the workflow; the message has the step's error.
+    """A step of a workflow failed, and so did the workflow; the message has the step's error.
 
     If any step has a `compensate`, the failure is final, and every resume raises it again. Otherwise
     the exception of the step is the `__cause__`, and a resume runs the step again.
@@ -198,8 +197,8 @@ class StepFailedError(AgentGraphError):
     Attributes:
         workflow: The address of the workflow.
         step: The name of the step.
-        undone: The names of the steps that were undone, in that order.
-        not_undone: For each step that could not be undone, by its name: the error.
+        undone: The names of the steps that were undone, in the order of undoing.
+        not_undone: The error of each step that could not be undone, by the step's name.
     """
 
     def __init__(
@@ -215,26 +214,26 @@ class StepFailedError(AgentGraphError):
         self.undone, self.not_undone = tuple(undone or ()), dict(not_undone or {})
         parts = [f"{workflow}: the step {shown(step)} failed: {error}"]
         if undone is None:
-            parts.append("a resume tries it again, and nothing that had finished")
+            parts.append("resume the thread to retry it; finished steps do not run again")
         else:
             parts.append(f"undone: {', '.join(self.undone) or 'nothing'}")
         for name, why in self.not_undone.items():
-            parts.append(f"undoing {shown(name)} failed: {why}; a resume tries that again")
+            parts.append(f"undoing {shown(name)} failed: {why}; resume the thread to retry that")
         super().__init__("; ".join(parts))
 
 
 class ValueConflictError(AgentGraphError):
     """Two agents that ran concurrently wrote different values under one name without a reducer.
 
-    Or both overwrote what a reducer had merged, with LangGraph's `Overwrite`. It is raised by the agent
-    that joins them, when all have ended. Nothing runs again: the thread continues with a runner that
-    declares the name, or with `resume(thread_id, values={name: ...})`.
+    Two LangGraph `Overwrite`s under a name with a reducer conflict in the same manner. The agent that
+    joins the two raises the error when all have ended. Nothing runs again: the thread continues with a
+    runner that declares the name, or with `resume(thread_id, values={name: ...})`.
 
     Attributes:
         where: The address of the agent that joins them.
         name: The name of the value.
         writers: The addresses of the two agents that wrote it.
-        values: What they wrote, each as a short `repr`.
+        values: The two values, each as a short `repr`.
         names: All names with such a conflict, this one first.
     """
 
@@ -256,14 +255,14 @@ class ValueConflictError(AgentGraphError):
         )
         more = ", ".join(map(repr, self.names[1:]))
         advice = (
-            "let only one of them write an Overwrite, and the others what its reducer takes"
+            "let only one of them write an Overwrite, and the others values that its reducer accepts"
             if has_reducer
             else "declare a reducer for it and pass values=Values, as in class Values(TypedDict): "
             f"{self.name}: Annotated[{reducer}]"
         )
         super().__init__(
-            f"{where}: {one} and {other} as the value {self.name!r} while they ran side by side"
-            f"{f' (the same holds for {more})' if more else ''}; {advice}; or settle it with "
+            f"{where}: {one} and {other} as the value {self.name!r} while they ran concurrently"
+            f"{f' (the same holds for {more})' if more else ''}; {advice}; or choose a value with "
             f"resume(thread_id, values={{{self.name!r}: ...}})"
         )
 
@@ -273,8 +272,8 @@ class ReducerError(AgentGraphError):
 
     Attributes:
         name: The name of the value.
-        value: What was written, as a short `repr`.
-        error: What the reducer raised, as a short `repr`.
+        value: The value that was written, as a short `repr`.
+        error: The exception of the reducer, as a short `repr`.
         where: The address of the agent that wrote it; empty if no agent did.
     """
 
@@ -282,30 +281,30 @@ class ReducerError(AgentGraphError):
         self.name, self.value, self.error, self.where = name, value, error, where
         super().__init__(
             f"{where and f'{where}: '}the reducer of the value {name!r} failed on {value}: {error}; "
-            "write what it takes, or declare another one"
+            "write a value that it accepts, or declare another reducer"
         )
 
 
 class LangChainChangedError(AgentGraphError):
-    """The installed LangChain builds its agents in a way that this library does not know.
+    """The installed LangChain builds its agents in a form that this library does not know.
 
     Attributes:
         version: The version of langchain that is installed.
-        part: The part that is missing from the agent that it builds.
+        part: The part that is missing from LangChain's agent, or differs there.
     """
 
     def __init__(self, version: str, part: str) -> None:
         self.version, self.part = version, part
         super().__init__(
-            f"an agent of langchain {version} has no {part}, or another kind of it; install "
+            f"langchain {version}: its agents have no {part}, or another kind of it; install "
             "langchain>=1.4.7,<1.5, or a newer agentgraph"
         )
 
 
 class LangGraphChangedError(AgentGraphError):
-    """The installed LangGraph names what a step ran in a way that this library does not know.
+    """The installed LangGraph identifies the tasks of a step in a form unknown to this library.
 
-    A thread cannot go back to what ran inside that step; it can to the step itself.
+    A thread cannot go back to a task inside that step, but it can go back to the step itself.
 
     Attributes:
         version: The version of langgraph that is installed.
@@ -315,8 +314,8 @@ class LangGraphChangedError(AgentGraphError):
     def __init__(self, version: str, node: str) -> None:
         self.version, self.node = version, node
         super().__init__(
-            f"langgraph {version} gives the tasks of {node} other ids than this agentgraph knows; "
-            "go back to an address that it does not run, or install langgraph>=1.2.20,<1.3"
+            f"langgraph {version}: the tasks of {node} have ids that this agentgraph cannot compute; "
+            "go back to an address outside of it, or install langgraph>=1.2.20,<1.3"
         )
 
 
@@ -324,7 +323,7 @@ class RemoteRunError(AgentGraphError):
     """A run on a LangGraph server failed; raised by `translate` and `atranslate`.
 
     Attributes:
-        error: The server's report: the error's type under "error", its text under "message".
+        error: The server's report: the type of the error under "error", its text under "message".
     """
 
     def __init__(self, error: dict[str, Any]) -> None:
@@ -334,15 +333,15 @@ class RemoteRunError(AgentGraphError):
 
 
 class CassetteError(AgentGraphError):
-    """A cassette cannot be read or written, or has no answer to what is asked; see `testing.recorded`.
+    """A cassette cannot be read or written, or has no answer to a call; see `testing.recorded`.
 
-    Where it ends a run it is no agent's failure: it is not collected, retried, or told to a model. A
-    resume asks again.
+    An error that ends a run is not attributed to an agent: no agent collects it, retries it, or shows
+    it to a model. A resume makes the call again.
 
     Attributes:
         path: The file.
-        address: Where in the tree it was asked, such as `report/refine[1]/critic`; None if the file
-            itself is at fault.
+        address: The address of the call, such as `report/refine[1]/critic`; None if the file itself
+            is at fault.
     """
 
     def __init__(self, message: str, path: str, address: str | None = None) -> None:
@@ -351,18 +350,18 @@ class CassetteError(AgentGraphError):
 
 
 class SaverError(AgentGraphError):
-    """The saver failed: a file that cannot be opened, read or written, or an unreachable database.
+    """The checkpointer failed: a file cannot be opened, read or written, or a database is unreachable.
 
-    Or a run has lost its lock on a thread in PostgreSQL, and must not save any more.
+    It is also raised by a run that has lost its lock on a thread in PostgreSQL and must not save more.
 
-    What was saved before is unchanged. The saver's own error is the `__cause__`. Where the saver fails
-    in a run, wherever that is, the run ends with this error: it is no agent's failure, so it is not
-    reported as an event, collected, retried, undone for, or told to a model. A resume goes on as after
-    a kill.
+    Earlier checkpoints are unchanged. The checkpointer's own error is the `__cause__`. A run in which
+    the checkpointer fails ends with this error. The error is not attributed to an agent: it causes no
+    event, compensation or retry, and no agent collects it or shows it to a model. A resume continues as
+    after a kill.
 
     Attributes:
         thread_id: The thread that was read or run, if there was one.
-        path: The file of the saver, if it is known.
+        path: The file of the checkpointer, if it is known.
     """
 
     def __init__(self, message: str, *, thread_id: str | None = None, path: str | None = None) -> None:
@@ -383,7 +382,7 @@ class ThreadError(AgentGraphError):
 
 
 class UnknownThreadError(ThreadError):
-    """The saver does not have the thread: another file, another name, or it never ran."""
+    """The checkpointer does not have the thread: another file, another name, or it never ran."""
 
 
 class ThreadBusyError(ThreadError):
@@ -395,7 +394,7 @@ class PendingInterruptError(ThreadError):
 
 
 class UnknownInterruptError(ThreadError):
-    """An answer to a question that is not pending, or one that names none of several."""
+    """An answer to a question that is not pending, or one that names no question of several."""
 
 
 class InvalidAnswerError(ThreadError):
@@ -403,7 +402,7 @@ class InvalidAnswerError(ThreadError):
 
 
 class UnknownAddressError(ThreadError):
-    """A thread cannot go back to an address, or to a step, that it has not visited."""
+    """A thread cannot go back to an address, or to a step, that it has not reached."""
 
 
 class TreeChangedError(ThreadError):
@@ -427,4 +426,4 @@ _STATUSES: dict[type[AgentGraphError], int] = {
     InvalidAgentError: 500,
     InvalidSkillError: 500,
 }
-"""The HTTP statuses of errors: the first kind that fits counts."""
+"""The HTTP statuses of errors, by class: the first class that fits counts."""

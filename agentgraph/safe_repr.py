@@ -1,7 +1,7 @@
-"""Turns users' values and exceptions into bounded text for messages, without ever failing.
+"""Renders users' values and exceptions as bounded text for messages, and never fails.
 
-A message about a value must not fail because its `repr` does, nor take as long as the `repr` of a huge
-value. So every value and exception of users that a message shows is passed through this module.
+A message about a value must not fail because the `repr` of the value fails, and must not take as long
+as the `repr` of a huge value. Every user value or exception in a message passes through this module.
 """
 
 import json
@@ -11,12 +11,12 @@ from itertools import islice
 from typing import Any
 
 LONGEST = 500
-"""How many characters of a value are shown."""
+"""Maximum number of characters shown of a value."""
 LONGEST_ERROR = 10_000
-"""How many characters of an exception are shown: often it is the only clue to the fault."""
+"""Maximum number of characters shown of an exception: often it is the only clue to the fault."""
 
 _NEAR = 0.75
-"""How alike two names are if one is a typo of the other, as a ratio of `difflib`."""
+"""Minimum `difflib` ratio of two names for one to count as a typo of the other."""
 
 _BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 
@@ -29,7 +29,7 @@ def shown(value: object, longest: int = LONGEST) -> str:
 
     Args:
         value: Anything.
-        longest: How many characters are shown.
+        longest: Maximum number of characters shown.
     """
     parts: list[str] = []
     left = longest + 1
@@ -45,9 +45,9 @@ def shown(value: object, longest: int = LONGEST) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that a name is probably a typo of, or None.
+    """Find the known name of which a name is probably a typo, or None.
 
-    Names that differ in a number alone are not.
+    Names that differ only in a number are not typos of each other.
 
     >>> nearest("tpoic", ["tone", "topic"]), nearest("page2", ["page1"]), nearest("mood", ["topic"])
     ('topic', None, None)
@@ -61,12 +61,12 @@ def _letters(name: str) -> str:
 
 
 def shown_error(error: BaseException) -> str:
-    """Return the `repr` of an exception, as in events."""
+    """Return the `repr` of an exception, as events show it."""
     return shown(error, LONGEST_ERROR)
 
 
 def as_json(value: object, *, in_ascii: bool = False) -> str:
-    """Return a value as JSON, with texts for objects that JSON does not know; else its `repr`.
+    """Render a value as JSON, with texts for unknown objects; if that fails, as its `repr`.
 
     >>> as_json({"pages": range(2)}), as_json([type("Odd", (), {"__str__": 0, "__repr__": 0})()])
     ('{"pages": "range(0, 2)"}', '["<Odd, whose repr fails>"]')
@@ -78,7 +78,7 @@ def as_json(value: object, *, in_ascii: bool = False) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the text of an exception; its `repr` if the text is empty or fails."""
+    """Return the text of an exception, or its `repr` if the text is empty or fails."""
     try:
         text = str(error)
     except Exception:
@@ -87,26 +87,26 @@ def error_text(error: BaseException) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of the text of an exception, to put in brackets."""
+    """Return the first line of an exception's text, for use in brackets."""
     return cut(error_text(error).partition("\n")[0], LONGEST)
 
 
 def cut(text: str, longest: int) -> str:
-    r"""Return a text that can be written as UTF-8, cut if it is long.
+    r"""Escape lone surrogates in a text for UTF-8, and cut the text if it is long.
 
     >>> cut("\ud800", 10), cut("bees", 2)
     ('\\ud800', 'be…')
 
     Args:
         text: A text, perhaps with lone surrogates.
-        longest: How many characters to keep.
+        longest: Maximum number of characters kept.
     """
     kept = text[:longest].encode("utf-8", "backslashreplace").decode()
     return kept if len(text) <= longest else f"{kept}…"
 
 
 def printable(text: str) -> str:
-    r"""Return a text in which all that is not printable is escaped as in its `repr`.
+    r"""Escape all characters of a text that are not printable, as its `repr` does.
 
     >>> printable("a\x1bb"), printable("é")
     ('a\\x1bb', 'é')

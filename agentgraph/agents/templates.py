@@ -135,7 +135,7 @@ def _part_of(step: str, fields: str, result: StepResult, agent_name: str) -> str
     for field in fields.removeprefix(".").split("."):
         if not isinstance(data, Mapping) or field not in data:
             names = ", ".join(map(str, data)) if isinstance(data, Mapping) else ""
-            there = f"there are: {names or 'none'}" if isinstance(data, Mapping) else shown(data)
+            there = f"available: {names or 'none'}" if isinstance(data, Mapping) else shown(data)
             raise InvalidOutputError(
                 f"{agent_name}: its input names ${{results.{step}{fields}}}, but the output of "
                 f"{step!r} has no {field!r} ({there}); name another field, or have {step!r} give it"

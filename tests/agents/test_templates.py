@@ -90,8 +90,8 @@ def test_the_first_missing_value_is_named(template: str, values: Any, missing: s
     with pytest.raises(MissingValueError) as refused:
         fill(template, values, "writer")
     assert str(refused.value) == (
-        f"writer: the template names {{{missing}}}, but the run has no value of that name (there are: "
-        f"{there}); pass it with values=, or write {{{missing}?}} where it may be missing"
+        f"writer: the template names {{{missing}}}, but the run has no value of that name (available: "
+        f"{there}); pass it with values=, or write {{{missing}?}} if it may be missing"
     )
     assert isinstance(refused.value, AgentGraphError)
     assert (refused.value.agent_name, refused.value.placeholder) == ("writer", missing)

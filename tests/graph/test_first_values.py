@@ -286,8 +286,8 @@ def test_two_overwrites_side_by_side_conflict_and_one_of_them_is_settled(drive: 
     with pytest.raises(ag.ValueConflictError) as refused:
         list(drive.run(runner, "Go.", thread_id="t"))
     assert str(refused.value).startswith(
-        "p: p/a wrote ['a'] and p/b wrote ['b'] as the value 'notes' while they ran side by side; let "
-        "only one of them write an Overwrite, and the others what its reducer takes; or"
+        "p: p/a wrote ['a'] and p/b wrote ['b'] as the value 'notes' while they ran concurrently; let "
+        "only one of them write an Overwrite, and the others values that its reducer accepts; or"
     )
     assert runner.thread("t").values == {"notes": []}
     list(drive.resume(runner, "t", values={"notes": ["settled"]}))

@@ -210,8 +210,8 @@ def test_a_second_way_on_is_an_error_that_says_what_to_do(drive: Drive, way: Any
     runner = ag.Runner(job(graph(nodes, *([] if way.__name__ == "<lambda>" else [("a", way)]))))
     heard, error = failing(drive.run(runner, "Go.", thread_id="t"), SeveralWaysError)
     assert str(error) == (
-        "job/a: the graph goes on at 'b' and 'c' at the same time; one that is laid flat takes one way "
-        "at a time: pass flat=False to graph_agent('job', ...)"
+        "job/a: the graph continues at 'b' and 'c' in parallel, which a flattened graph cannot do; "
+        "pass flat=False to graph_agent('job', ...)"
     )
     assert [event.kind for event in heard] == ["error"]
 

@@ -396,7 +396,7 @@ async def _both(ctx: ag.Context) -> None:
 def test_two_calls_side_by_side_must_not_write_different_values(drive: Drive) -> None:
     agent = flow(_both, echo("echo", output_key="e"))
     runner = ag.Runner(agent, checkpointer=InMemorySaver())
-    with pytest.raises(ag.ValueConflictError, match="while they ran side by side"):
+    with pytest.raises(ag.ValueConflictError, match="while they ran concurrently"):
         list(drive.run(runner, "Go.", thread_id="t"))
     list(drive.resume(runner, "t", values={"e": "both"}))
     assert runner.thread("t").values == {"e": "both"}

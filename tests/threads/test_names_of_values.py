@@ -85,8 +85,8 @@ def test_a_missing_value_is_named_with_where_it_was_read_and_the_near_one(drive:
     _, error = failing(drive.run(runner, "Go.", values={"topic": "bees"}), ag.MissingValueError)
     assert isinstance(error, KeyError)
     assert str(error) == (
-        "s/a: ctx.values has no 'tpoic' (there are: notes, topic; did you mean 'topic'?); pass it with "
-        "values=, or read it by ctx.values.get('tpoic') where it may be missing"
+        "s/a: ctx.values has no 'tpoic' (available: notes, topic; did you mean 'topic'?); pass it with "
+        "values=, or read it with ctx.values.get('tpoic') if it may be missing"
     )
     copied = pickle.loads(pickle.dumps(error))
     assert (str(copied), copied.address, copied.agent_name) == (str(error), "s/a", "a")

@@ -93,7 +93,7 @@ def test_a_failure_in_until_says_so_and_is_reported_at_the_agent_that_ran_last(d
     runner = ag.Runner(ag.sequential("s", [loop]))
     events, error = failing(drive.run(runner, "Go.", thread_id="t"), KeyError)
     assert lines(events) == ["s/l[0]/a: a", f"s/l[0]/a: [error] {error!r}"]
-    assert str(error).startswith("s/l: ctx.values has no 'ok' (there are: none)")
+    assert str(error).startswith("s/l: ctx.values has no 'ok' (available: none)")
     assert list(runner.events("t")) == events
     assert error.__notes__[:2] == [
         "It was `until` of the loop 'l' that failed.",

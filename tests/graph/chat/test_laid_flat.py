@@ -78,14 +78,14 @@ def test_a_missing_part_is_named_with_langchains_version(part: str) -> None:
         check_shape(graph)
     assert refused.value.part == part
     assert str(refused.value) == (
-        f"an agent of langchain {refused.value.version} has no {part}, or another kind of it; install "
+        f"langchain {refused.value.version}: its agents have no {part}, or another kind of it; install "
         "langchain>=1.4.7,<1.5, or a newer agentgraph"
     )
 
 
 @pytest.mark.parametrize("name", OF_TOOLS)
 def test_a_missing_part_of_a_tool_node_is_named(name: str) -> None:
-    with pytest.raises(ag.LangChainChangedError, match=f"has no ToolNode.{name},"):
+    with pytest.raises(ag.LangChainChangedError, match=f"have no ToolNode.{name},"):
         wrap_inside(lacking(name), lambda request: request)
 
 
