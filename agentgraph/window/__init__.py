@@ -1,1 +1,1 @@
-"""A window on the runs of a tree: a page in a browser, and a cell in Jupyter."""
+"""The window: a page that shows the runs of a tree, in a browser or in a Jupyter cell."""

@@ -1,4 +1,4 @@
-"""Which of several answers are refused, and why: for forms with several questions."""
+"""Finds the answers that do not fit, for forms with several questions."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,10 @@ from agentgraph.journal.thread_saver import ThreadSaver
 
 
 async def faults_in(saver: ThreadSaver, answers: Mapping[str, object]) -> dict[str, str]:
-    """Return what is wrong with answers, by the names with which they were given."""
+    """Return the faults of answers, by the keys of the answers."""
     try:
         questions = await pending(saver)
-    except AgentGraphError:  # it is what was refused
+    except AgentGraphError:  # the caller has this error already
         return {}
     faults: dict[str, str] = {}
     for name, answer in answers.items():

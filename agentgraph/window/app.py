@@ -1,6 +1,6 @@
-"""Serves the page on the loopback address: its files, its calls, and the news of a thread as a stream.
+"""Serves the page on the loopback address: its files, its calls, and a stream of thread updates.
 
-Only who has the token may read or do anything, and only pages of this server: see `guard.py`.
+Each call needs the token and has to come from a page of this server: see `guard.py`.
 """
 
 import json
@@ -28,7 +28,7 @@ from agentgraph.window.updates import thread_updates
 log = logging.getLogger("agentgraph")
 
 MOST_BYTES = 32 * 2**20
-"""How long the body of a call may be."""
+"""Maximum size of the body of a call, in bytes."""
 _KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 _NO_TOKEN = "the token is missing or wrong; open the address that `agentgraph inspect` printed"
 
@@ -38,7 +38,7 @@ def make_app(window: Window, token: str) -> Starlette:
 
     Args:
         window: Answers the calls.
-        token: What a call has to bring in the header `X-Token`, and `/news` in its query.
+        token: The secret that a call sends in the header `X-Token`, and `/news` in its query.
     """
     app = Starlette(
         routes=[
@@ -60,7 +60,7 @@ async def _index(request: Request) -> Response:
 
 
 async def _joined(request: Request) -> Response:
-    """Return all modules as one: asked for one by one they take most of the time of a first picture."""
+    # One request: separate requests for the modules take most of the time until the page is shown.
     return _content_as_answer(request, joined_modules("start.js").encode(), ".js")
 
 
@@ -69,10 +69,9 @@ async def _file(request: Request) -> Response:
 
 
 def _file_as_answer(request: Request, name: str) -> Response:
-    """Return a file of the page, or that the browser has it already."""
     path = next((each for each in PAGE.iterdir() if each.name == name), None)
     if path is None or path.suffix not in _KINDS or not path.is_file():
-        raise HTTPException(404, "there is no such file")
+        raise HTTPException(404, "the page has no such file; open the page at /")
     return _content_as_answer(request, path.read_bytes(), path.suffix)
 
 
@@ -97,14 +96,9 @@ async def _call(request: Request) -> Response:
 
 
 async def _arguments_of(request: Request) -> object:
-    """Return the body of a call, as JSON data.
-
-    Raises:
-        HTTPException: It is too long, or no JSON.
-    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(
-            415, "the arguments of a call are JSON; send Content-Type: application/json"
+            415, "the arguments of a call must be JSON; send Content-Type: application/json"
         )
     body = bytearray()
     try:
@@ -112,17 +106,17 @@ async def _arguments_of(request: Request) -> object:
             body += piece
             if len(body) > MOST_BYTES:
                 raise HTTPException(
-                    413, f"a call may be {MOST_BYTES // 2**20} MB long at most; send less at a time"
+                    413, f"the body is longer than {MOST_BYTES // 2**20} MB; send less at a time"
                 )
     except ClientDisconnect:
-        raise HTTPException(400, "the body was cut short") from None
+        raise HTTPException(400, "the body is incomplete; send the call again") from None
     try:
         arguments = json.loads(bytes(body), parse_constant=_no_number)
         if b"\\u" in body:
             json.dumps(arguments, ensure_ascii=False).encode()  # an escape may be half a character
         return arguments
     except (ValueError, RecursionError) as error:
-        raise HTTPException(400, f"the body is not JSON: {reason(error)}") from None
+        raise HTTPException(400, f"the body is not JSON; correct it: {reason(error)}") from None
 
 
 def _no_number(name: str) -> NoReturn:
@@ -134,7 +128,7 @@ async def _updates(request: Request) -> Response:
         raise HTTPException(403, _NO_TOKEN)
     window, thread_id = request.app.state.window, request.query_params.get("thread", "")
     if not thread_id:
-        raise HTTPException(422, "news: thread is missing; name one, as in /news?thread=monday")
+        raise HTTPException(422, "news: thread is missing; add one, such as /news?thread=monday")
     since = request.headers.get("last-event-id") or request.query_params.get("since") or None
 
     async def sent() -> AsyncIterator[bytes]:
@@ -158,7 +152,7 @@ def _answer(data: object, status: int = 200) -> Response:
 
 
 def _encoded(data: object) -> bytes:
-    """Return JSON data in one line; what JSON lacks becomes a text, or null."""
+    # Values that JSON cannot represent become a text or null, so that the page is shown all the same.
     try:
         return json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError):
@@ -167,5 +161,5 @@ def _encoded(data: object) -> bytes:
 
 async def _error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    log.warning("%s %s is refused: %s", request.method, request.url.path, error.detail)
+    log.warning("%s %s is rejected: %s", request.method, request.url.path, error.detail)
     return _answer({"error": "HTTPException", "detail": error.detail}, error.status_code)

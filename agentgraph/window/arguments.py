@@ -1,4 +1,4 @@
-"""Checks the arguments of a call of the page, which are JSON data from outside."""
+"""Checks the arguments of the page's calls, which are untrusted JSON data."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -15,19 +15,19 @@ _CONFIG = ConfigDict(extra="forbid", strict=True)
 
 
 def checked(name: str, function: Callable[..., object], arguments: object) -> dict[str, Any]:
-    """Return the arguments of a call, as its function takes them.
+    """Return the arguments of a call, converted to the types of its function.
 
     Args:
         name: The name of the call.
-        function: The method that answers it.
-        arguments: The arguments, by their names.
+        function: The method that answers the call.
+        arguments: The arguments by name.
 
     Raises:
-        AgentGraphError: One is missing, unknown, or of another type than the function declares.
+        AgentGraphError: An argument is missing, unknown, or of another type than the function declares.
     """
     if not isinstance(arguments, Mapping):
         raise AgentGraphError(
-            f"{name}: the arguments must be an object by names, got {shown(arguments)}"
+            f"{name}: the arguments must be a JSON object, got {shown(arguments)}; pass {{...}}"
         )
     try:
         given = _model_of(function).model_validate(dict(arguments))
@@ -50,9 +50,11 @@ def _model_of(function: Callable[..., object]) -> type[BaseModel]:
 def _fault(name: str, error: ErrorDetails) -> str:
     where = ".".join(map(str, error["loc"]))
     if error["type"] == "missing":
-        return f"{name}: {where} is missing"
+        return f"{name}: {where} is missing; pass it"
     if error["type"] == "extra_forbidden":
-        return f"{name}: there is no argument {shown(where)}; leave it out"
+        return f"{name}: the argument {shown(where)} is unknown; leave it out"
     if error["type"] == "model_type":
-        return f"{name}: {where} must be an object by names, got {shown(error['input'])}"
+        return (
+            f"{name}: {where} must be a JSON object, got {shown(error['input'])}; pass fields by name"
+        )
     return f"{name}: {where}={shown(error['input'])}: {error['msg']}"

@@ -1,4 +1,4 @@
-"""Begins runs that nobody reads: in threads, or on an event loop of their own where agents need one."""
+"""Starts runs without a consumer: in threads, or on their own event loop if agents need one."""
 
 import asyncio
 import threading
@@ -12,20 +12,20 @@ T = TypeVar("T")
 
 
 class BackgroundRuns:
-    """Begins runs in the background; what can be refused is refused at once."""
+    """Starts runs in the background; wrong arguments raise before the run starts."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._guard = threading.Lock()
 
     def start(self, runner: Runner, **arguments: Any) -> str:
-        """Begin a run, as `Runner.start` does, and return its thread."""
+        """Start a run, as `Runner.start` does, and return its thread id."""
         if _needs_loop(runner):
             return self._on_loop(runner.astart(**arguments))
         return runner.start(**arguments)
 
     def start_many(self, runner: Runner, **arguments: Any) -> dict[str, str]:
-        """Begin variants, as `Runner.start_many` does, and return their threads by their names."""
+        """Start variants, as `Runner.start_many` does, and return their thread ids by name."""
         if _needs_loop(runner):
             return self._on_loop(runner.astart_many(**arguments))
         return runner.start_many(**arguments)
@@ -47,7 +47,7 @@ class BackgroundRuns:
 
 
 def _needs_loop(runner: Runner) -> bool:
-    """Return whether only the async calls can run a tree, with the runner's saver."""
+    """Return whether only async calls can run the runner's tree with its saver."""
     try:
         runner.engine.check_sync()
     except AgentGraphError:
@@ -55,6 +55,6 @@ def _needs_loop(runner: Runner) -> bool:
             runner.engine.check_async()
             runner.engine.check_saver("async")
         except AgentGraphError:
-            return False  # the sync call says why
+            return False  # neither works: the sync call raises the better error
         return True
     return False

@@ -1,4 +1,4 @@
-"""What the page asks and does: calls by name, with JSON data in and out."""
+"""The calls of the page, by name: JSON data in, JSON data out."""
 
 import threading
 from collections import OrderedDict
@@ -35,21 +35,21 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _FIRST = 200
-"""Number of the last steps of the root that a page gets at first."""
+"""Number of latest steps of the root in a page's first timeline."""
 _KEPT = 2000
-"""Of how many threads it is kept how they stand."""
+"""Number of threads whose status is cached."""
 _STRIPES = 16
-"""How many threads are read at a time: what several pages ask of one is read once."""
+"""Number of locks for threads: pages that open the same thread share one read."""
 _READ_LATELY = 32
-"""How many parts of timelines are kept for other pages that lack the same."""
+"""Number of timeline parts that are cached for other pages at the same event."""
 _FURTHER = 400
-"""Maximum number of missed steps sent to a page that comes back; of more, the last ones are sent."""
+"""Maximum number of missed steps sent after a reconnect; beyond it, only the latest are sent."""
 _MOST_LISTED = 500
-"""The most threads that are listed at a time."""
+"""Maximum number of threads in a list."""
 _SEARCHED, _SEARCHED_A_ROW = 200, 4
-"""Number of threads whose texts are searched at least; for each row of a longer page."""
+"""Minimum number of threads whose texts are searched; number for each row of a longer list."""
 _KEPT_LISTS = 8
-"""Maximum number of lists of ids that are kept: each status of each page is another one."""
+"""Maximum number of cached lists of ids; each status and each page of a list has its own."""
 
 
 class Window:
@@ -57,17 +57,17 @@ class Window:
 
     Attributes:
         runner: Runs the tree.
-        title: What the page is called.
-        is_closed: Whether it tells no news any more.
+        title: The title of the page.
+        is_closed: Whether the window sends no more updates.
     """
 
     def __init__(self, runner: Runner, title: str, source: Source | None = None) -> None:
-        """Make it.
+        """Make a window.
 
         Args:
             runner: Runs the tree.
-            title: What the page is called.
-            source: The files of the tree, for `reload`; None if it does not come from files.
+            title: The title of the page.
+            source: The files of the tree, for `reload`; None if no files define the tree.
         """
         self.runner, self.title, self.is_closed = runner, title, False
         self._source, self._runs = source, BackgroundRuns()
@@ -82,23 +82,23 @@ class Window:
 
         Args:
             name: A key of `CALLS`.
-            arguments: Its arguments.
+            arguments: The arguments of the call.
 
         Raises:
-            AgentGraphError: There is no such call, or it is refused.
+            AgentGraphError: The call is unknown or rejected.
         """
         if name not in CALLS:
-            raise AgentGraphError(f"there is no call {shown(name)}; there are {', '.join(CALLS)}")
+            raise AgentGraphError(f"{shown(name)} is not a call; choose one of: {', '.join(CALLS)}")
         if name in ACTS and name != "reload" and self._is_read_only:
             raise SaverError(
-                "the file of the threads may not be written to, so that nothing runs or changes here; "
+                "the file of the threads is read-only, so nothing can run or change; "
                 "change its permissions, or inspect a copy"
             )
         function = CALLS[name]
         return function(self, **checked(name, function, arguments))
 
     def about(self) -> JsonObject:
-        """Return what the page shows of the tree before it opens a thread."""
+        """Return the tree and the title: the data of the page before it opens a thread."""
         return {
             "title": self.title,
             "tree": tree_data(self.runner.engine.tree),
@@ -114,20 +114,20 @@ class Window:
         status: ListedStatus | None = None,
         before: str | None = None,
     ) -> JsonObject:
-        """Return a page of threads, newest first by when they began, and how many there are.
+        """Return a page of threads, newest first by start time, and the total number of threads.
 
-        Only those that are returned are read; with a status or a word to search for, others only until
-        the page is full: `more` says that there may be further ones. Texts are searched in the newest
-        threads alone, in more of them for a longer page.
+        The call reads only the threads that it returns. With a status or a search, it reads others
+        until the page is full; `more` means that further threads may fit. Only the texts of the newest
+        threads are searched; a longer page searches more of them.
 
         Args:
-            search: A word of their ids, or of what was said in them first or last.
-            limit: The most of them.
-            status: Only those with this status.
-            before: The last thread of the page before.
+            search: A part of the thread ids, or of the first or last text of a thread.
+            limit: Maximum number of threads.
+            status: The status that the threads must have; None accepts any.
+            before: The last thread of the previous page.
 
         Raises:
-            UnknownThreadError: There is no thread `before`.
+            UnknownThreadError: The thread `before` does not exist.
         """
         ids = self._thread_ids(status, before)
         limit = max(1, min(limit, _MOST_LISTED))
@@ -146,7 +146,6 @@ class Window:
         return {"threads": rows, "total": len(rows), **({"more": True} if has_more else {})}
 
     def _thread_ids(self, status: ListedStatus | None, before: str | None) -> Sequence[str]:
-        """Return the ids of threads that may have a status, read again only after a change."""
         key, running = (status, before), [*start_times(self.runner.saver)]
         known = self._ids.get(key)
         found = self.runner.engine.read(thread_ids, "", status, before, running, known)
@@ -156,7 +155,6 @@ class Window:
     def _fitting_row(
         self, thread_id: str, word: str, status: ListedStatus | None, *, searches_texts: bool
     ) -> JsonObject | None:
-        """Return a thread that has a word and a status, as a row; None for others."""
         if not searches_texts and word not in thread_id.casefold():
             return None
         row = self._row(thread_id)
@@ -167,15 +165,15 @@ class Window:
     def _row(self, thread_id: str) -> JsonObject:
         try:
             return row_data(thread_id, self.overview(thread_id))
-        except SaverError as error:  # damaged, or of types that may not be read
+        except SaverError as error:  # damaged, or with types that the reader does not trust
             return unreadable_row(thread_id, error)
 
     def thread(self, thread_id: str) -> JsonObject:
-        """Return how a thread stands."""
+        """Return the status of a thread, as JSON data."""
         return thread_data(thread_id, self.overview(thread_id))
 
     def overview(self, thread_id: str) -> Overview:
-        """Return how a thread stands; nothing is read twice."""
+        """Return the status of a thread; read only checkpoints that are not cached."""
         with self._turn(thread_id):
             known = self._overviews.get(thread_id)
             now = self.runner.engine.read(overview_of, thread_id, known)
@@ -183,20 +181,20 @@ class Window:
         return now
 
     def version(self, thread_id: str) -> Hashable:
-        """Return what differs if anything has changed on a thread: a cheap look."""
+        """Return the version of a thread, which differs after each change; cheap to read."""
         run = active_run_on(self.runner.saver, thread_id)
         return self.runner.engine.read(version_of, thread_id, id(run))
 
     def timeline(
         self, thread_id: str, since: str | None = None, last: int | None = None, line: str | None = None
     ) -> JsonObject:
-        """Return what ran on a thread, as bars.
+        """Return the timeline of a thread, as bars.
 
         Args:
             thread_id: The thread.
-            since: The `upto` of what the page has: only what is new or changed is returned.
-            last: How many of the last steps; by default those of a first picture.
-            line: The head of a line.
+            since: The `upto` of the page's timeline; only new and changed bars are returned.
+            last: Maximum number of latest steps; None uses the number of a first timeline.
+            line: The latest checkpoint of a history line.
         """
         last = last or (_FIRST if since is None else _FURTHER)
         read = self.runner.timeline(thread_id, since=since, last=last, line=line)
@@ -209,12 +207,12 @@ class Window:
         return data if read.continues else {**data, "is_whole": read.is_whole}
 
     def timeline_at(self, seen: Hashable, thread_id: str, since: str | None) -> JsonObject:
-        """Return what ran after `since`, as `timeline` does; read once for all pages that lack it.
+        """Return the timeline after `since`, as `timeline` does; one read serves several pages.
 
         Args:
-            seen: What `version_of` returned.
+            seen: The version of the thread.
             thread_id: The thread.
-            since: The `upto` of what the page has.
+            since: The `upto` of the page's timeline.
         """
         key = seen, thread_id, since
         with self._turn(thread_id):
@@ -227,7 +225,6 @@ class Window:
         return self._turns[hash(thread_id) % _STRIPES]
 
     def _keep(self, kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
-        """Keep what was read, in place of what was asked for longest ago."""
         with self._guard:
             kept[key] = value
             kept.move_to_end(key)
@@ -235,13 +232,13 @@ class Window:
                 kept.popitem(last=False)
 
     def lines(self, thread_id: str) -> JsonObject:
-        """Return the lines of a thread, the present one first."""
+        """Return the history lines of a thread, the current one first."""
         return {"lines": [asdict(each) for each in self.runner.engine.read(lines, thread_id)]}
 
     def activation(
         self, thread_id: str, at: str, turn: int | None = None, line: str | None = None
     ) -> JsonObject:
-        """Return one activation in detail: what it saw, said, called, wrote and asked."""
+        """Return one activation in detail: input, messages, tool calls, values and questions."""
         return activation_data(self.runner.activation(thread_id, at, turn=turn, line=line))
 
     def compare(
@@ -251,7 +248,7 @@ class Window:
         line: str | None = None,
         other_line: str | None = None,
     ) -> JsonObject:
-        """Compare two lines of a thread, or two threads, activation by activation."""
+        """Compare two history lines of a thread, or two threads, activation by activation."""
         rows = self.runner.compare(thread_id, other, line=line, other_line=other_line)
         tree = self.runner.engine.tree
         return {"rows": [difference_data(tree, each) for each in rows]}
@@ -265,7 +262,7 @@ class Window:
         drop_pending: bool = False,
         limits: JsonObject | None = None,
     ) -> JsonObject:
-        """Begin a turn; without a thread on a new one."""
+        """Start a turn, on a new thread if `thread_id` is None."""
         return self._started(
             messages=text,
             thread_id=thread_id,
@@ -293,7 +290,7 @@ class Window:
         limits: JsonObject | None = None,
         values: JsonObject | None = None,
     ) -> JsonObject:
-        """Go on with a thread that was stopped, failed or was killed, perhaps with higher limits."""
+        """Resume a thread that was stopped, failed or was killed, with other limits if given."""
         return self._started(thread_id=thread_id, limits=_limits(limits), values=values)
 
     def rewind(
@@ -304,7 +301,7 @@ class Window:
         changes: Changes | None = None,
         limits: JsonObject | None = None,
     ) -> JsonObject:
-        """Go back to what a thread has visited, and run on from there."""
+        """Rewind a thread to an address or a step, and run again from there."""
         given = (changes or Changes()).arguments(self.runner, thread_id, at, turn)
         back, values = RewindArguments(at, **given), given.get("values")
         return self._started(thread_id=thread_id, at=back, values=values, limits=_limits(limits))
@@ -312,9 +309,9 @@ class Window:
     def fork(
         self, thread_id: str, at: str, variants: dict[str, Changes], turn: int | None = None
     ) -> JsonObject:
-        """Run variants of what came after a visit, each on a thread of its own."""
+        """Run variants from an address or a step, each on its own thread."""
         if not variants:
-            raise AgentGraphError("fork: there are no variants; give one, by its name")
+            raise AgentGraphError("fork: variants is empty; pass at least one variant, by name")
         given = {
             name: each.arguments(self.runner, thread_id, at, turn) for name, each in variants.items()
         }
@@ -340,22 +337,22 @@ class Window:
     def copy(
         self, thread_id: str, to: str, at: str | None = None, turn: int | None = None
     ) -> JsonObject:
-        """Copy a thread, or what came before a visit."""
+        """Copy a thread, or its part before an address or a step."""
         self.runner.copy(thread_id, to, at=at, turn=turn)
         return {"thread_id": to}
 
     def reload(self) -> JsonObject:
-        """Load the tree anew if its files have changed, and return what the page shows of it.
+        """Reload the tree if its files have changed, and return the data of the page.
 
-        What runs keeps the tree that it began with: then nothing is loaded yet. If the files have an
-        error, the tree stays as it was.
+        While a run is active, the reload waits, because a run keeps its tree. If the files have an
+        error, the tree stays unchanged.
         """
         with self._reloads:
             changed, error, waits = self._reloaded()
         return {"changed": changed, "about": self.about(), "error": error, "waits": waits}
 
     def _reloaded(self) -> tuple[bool, str | None, bool]:
-        """Return whether there is a new tree, what is wrong with the files, and whether it waits."""
+        """Return whether the tree is new, the error of the files, and whether the reload waits."""
         source = self._source
         if source is None or not source.has_changed():
             return False, source.error if source else None, False
@@ -371,7 +368,7 @@ class Window:
         return True, None, False
 
     def close(self) -> None:
-        """Stop the runs that the page has begun, wait for them, and close the runner."""
+        """Stop the runs that the page has started, wait for them, and close the runner."""
         self.is_closed = True
         self._runs.close(self.runner)
 
@@ -384,17 +381,14 @@ class Window:
 
 
 def _limits(limits: JsonObject | None) -> Limits | None:
-    """Return the limits of a run, given by their names.
-
-    Raises:
-        AgentGraphError: There is no such limit, or one has a wrong value.
-    """
     if not limits:
         return None
     known = Limits.__dataclass_fields__
     for name in limits:
         if name not in known:
-            raise AgentGraphError(f"limits: there is no limit {shown(name)}; use {', '.join(known)}")
+            raise AgentGraphError(
+                f"limits: {shown(name)} is not a limit; choose one of: {', '.join(known)}"
+            )
     return Limits(**limits)
 
 

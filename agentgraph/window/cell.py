@@ -1,4 +1,4 @@
-"""The widget of a cell: the page's modules in one, and a table for places without a kernel."""
+"""The widget of a cell: the page as one module, and a table for notebooks without a kernel."""
 
 from collections.abc import Callable
 
@@ -15,12 +15,12 @@ from agentgraph.window.static_view import HIDING, static_view
 
 
 class Cell(anywidget.AnyWidget):
-    """The window on the runs of a tree, in a cell.
+    """The window in a cell.
 
     Attributes:
         backend: Answers the page.
-        thread_id: The thread that it opens.
-        height: Its height in pixels.
+        thread_id: The thread to open; None lists all threads.
+        height: The height of the window in pixels.
     """
 
     _esm = cell_module()
@@ -36,7 +36,7 @@ class Cell(anywidget.AnyWidget):
         self._reset_subshell()
 
     def close(self) -> None:
-        """End it, here and in the notebook."""
+        """Close the window, in the kernel and in the notebook."""
         self.backend.close()
         super().close()
 
@@ -49,10 +49,8 @@ class Cell(anywidget.AnyWidget):
         self._reset_subshell()
 
     def _reset_subshell(self) -> None:
-        """Have messages heard by the subshells that they are for, so also while a cell runs.
-
-        ipykernel 7.4 takes them to where it was when it sent one last: that is the cell that runs.
-        """
+        # ipykernel 7.4 routes messages to the subshell that sent last, which is the running cell.
+        # Without this id, each message reaches its own subshell, also while a cell runs.
         self.comm.__dict__.pop("_reply_subshell_id", None)
 
     def _receive_content(self, _: object, content: JsonObject, buffers: object) -> None:
@@ -63,15 +61,11 @@ class Cell(anywidget.AnyWidget):
         return bundle | self._static(), metadata
 
     def _ipython_display_(self) -> None:
-        """Show a table and the window, each as an output.
-
-        A notebook that is saved and opened again without its kernel would show an error in the place
-        of the window. So the table is an output of its own: it hides the window while that has
-        nothing to show, and the window hides the table.
-        """
+        # A saved notebook that is opened without its kernel shows an error instead of the window. So
+        # the table is a separate output: it hides an empty window, and a full window hides the table.
         from IPython import display
 
-        show: Callable[..., object] = display.display  # it has no types
+        show: Callable[..., object] = display.display  # IPython declares no types
         bundle, metadata = self._live()
         table = self._static()
         show(table | {"text/html": HIDING + table["text/html"]}, raw=True)
@@ -79,7 +73,7 @@ class Cell(anywidget.AnyWidget):
 
     def _live(self) -> tuple[JsonObject, JsonObject]:
         bundle = super()._repr_mimebundle_()
-        assert bundle  # it is None for widgets without a view only
+        assert bundle  # only widgets without a view return None
         return bundle
 
     def _static(self) -> JsonObject:

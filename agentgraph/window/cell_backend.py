@@ -1,17 +1,17 @@
-"""Answers the page in a cell of a notebook: its calls, and what is new, as messages of a widget.
+"""Answers the page in a notebook cell: calls and thread updates, as messages of a widget.
 
-A widget may be shown several times, each time as a *view*. Messages of a view, and what comes back:
+A widget may be shown several times, each time as a *view*. Messages of a view, and the answers:
 
     {view, call: number, name, arguments}       {view, call: number, answer}
                                                 {view, call: number, error, kind}
-    {view, follow: number, thread, since}       {view, follow: number, kind, data}, again and again
+    {view, follow: number, thread, since}       {view, follow: number, kind, data}, repeatedly
     {view, unfollow: number}
 
-A kernel hears messages between two cells, and a call may take long, so each call and each follower has
-a thread of its own. JupyterLab 4.4 has the kernel hear them beside a cell, too, by a subshell, which is
-not there for the first ones: so a view sends again what nobody answers, and a call that comes twice is
-made once. A view asks for what it follows again and again; a browser that is closed says nothing, and
-so ends its followers.
+A kernel receives messages between two cells, and a call may take long, so each call and each follower
+has its own thread. In JupyterLab 4.4, the kernel also receives messages while a cell runs, by a
+subshell. The subshell is missing for the first messages. So a view repeats calls without an answer, and
+the backend makes a repeated call once. A view renews its followers regularly, because a closed browser
+sends nothing: a follower that is not renewed ends.
 """
 
 import asyncio
@@ -35,24 +35,24 @@ from agentgraph.window.updates import thread_updates
 log = logging.getLogger("agentgraph")
 
 Key = tuple[str, int]
-"""A view, and the number of what it follows."""
+"""A view, and the number of a call or a follower of the view."""
 
 LEASE = 45.0
-"""The seconds after which a follower ends if its view has not asked for it again."""
+"""Seconds until a follower ends that its view has not renewed."""
 _GRACE = 1 / 9
-"""The part of a lease in which a kernel that was busy hears the messages that waited."""
+"""Part of a lease that a busy kernel has to receive the waiting messages."""
 AGAIN = 1.0
-"""The seconds after which a follower that failed tries again."""
+"""Seconds until a failed follower retries."""
 _KEPT = 16
-"""How many answers are kept, for views that ask again."""
-_FAILED = "This thread cannot be followed now; the kernel tries again. Its log says why."
+"""Number of answers that are stored for views that repeat a call."""
+_FAILED = "This thread cannot be followed now. The kernel retries; its log has the error."
 
 
 class CellBackend:
     """Answers the views of one widget.
 
     Attributes:
-        followers: What runs for the views, by view and number.
+        followers: The running followers, by view and number.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class CellBackend:
         main: asyncio.AbstractEventLoop | None = None,
         lease: float = LEASE,
     ) -> None:
-        """Begin without followers.
+        """Make a backend without followers.
 
         Args:
             window: Answers the calls.
             send: Sends a message to all views; called in threads.
-            main: The event loop on which the kernel hears messages, if it is known: no follower ends
+            main: The event loop on which the kernel receives messages, if known: no follower ends
                 while it is busy.
-            lease: The seconds after which a follower ends.
+            lease: Seconds until a follower ends that its view has not renewed.
         """
         self.window, self.send, self.main, self.lease = window, send, main, lease
         self.followers: dict[Key, Follower] = {}
@@ -78,7 +78,7 @@ class CellBackend:
         self._lock = threading.Lock()
 
     def receive(self, message: Mapping[str, Any]) -> None:
-        """Do what a view wants; what comes of it is sent by threads."""
+        """Handle a message of a view; threads send the answers."""
         match message:
             case {"view": str(view), "call": int(number), "name": str(name), "arguments": arguments}:
                 self._call((view, number), name, arguments)
@@ -88,7 +88,7 @@ class CellBackend:
                 self.end((view, number))
 
     def end(self, key: Key) -> None:
-        """End a follower, if it runs."""
+        """End a follower if it is running."""
         if follower := self.followers.pop(key, None):
             follower.end()
 
@@ -104,8 +104,8 @@ class CellBackend:
             self._calls.add(key)
             answers = [answer for known, answer in self._answers if known == key]
         if is_new:
-            _begin(self._answer, key, name, arguments)
-        for answer in answers:  # it was lost on its way
+            _start_thread(self._answer, key, name, arguments)
+        for answer in answers:  # the view did not receive it
             self.send(answer)
 
     def _answer(self, key: Key, name: str, arguments: object) -> None:
@@ -126,14 +126,14 @@ class CellBackend:
                 follower.asked = time.monotonic()
                 return
             self.followers[key] = follower = Follower(self, key, thread_id, since)
-        _begin(follower.run)
+        _start_thread(follower.run)
 
 
 class Follower:
-    """Tells a view what is new on a thread, until it is ended or its view is gone.
+    """Sends the updates of a thread to a view, until the follower or the view ends.
 
     Attributes:
-        asked: When its view asked for it last.
+        asked: Time of the last renewal, in seconds of the monotonic clock.
     """
 
     def __init__(self, backend: CellBackend, key: Key, thread_id: str, since: str | None) -> None:
@@ -143,15 +143,15 @@ class Follower:
         self._task = self._loop.create_task(self._run())
 
     def run(self) -> None:
-        """Tell what is new."""
+        """Send updates until the follower ends."""
         with suppress(asyncio.CancelledError):
             self._loop.run_until_complete(self._task)
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
     def end(self) -> None:
-        """Have it end, from another thread."""
-        with suppress(RuntimeError):  # its loop is closed: it has ended
+        """End the follower, from another thread."""
+        with suppress(RuntimeError):  # the loop is closed: the follower has ended
             self._loop.call_soon_threadsafe(self._task.cancel)
 
     async def _run(self) -> None:
@@ -162,7 +162,7 @@ class Follower:
             tasks.cancel_scope.cancel()
 
     async def _keep_sending(self) -> None:
-        while not self.backend.window.is_closed:  # then there are no updates, and nothing to wait for
+        while not self.backend.window.is_closed:
             try:
                 await self._send_updates()
             except Exception:
@@ -181,7 +181,7 @@ class Follower:
         self.backend.send({"view": view, "follow": number, "kind": kind, "data": data})
 
     async def _gone(self) -> None:
-        """Return when the view has not asked for a while, although the kernel could have heard it."""
+        """Wait until the view has not renewed its follower, although the kernel was free to hear it."""
         while True:
             await asyncio.sleep(max(0.0, self.asked + self.backend.lease - time.monotonic()))
             if self._is_late() and self.backend.main:
@@ -199,6 +199,6 @@ async def _answered(loop: asyncio.AbstractEventLoop) -> None:
     await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop))
 
 
-def _begin(target: Callable[..., None], *args: object) -> None:
+def _start_thread(target: Callable[..., None], *args: object) -> None:
     work = partial(copy_context().run, target, *args)
     threading.Thread(target=work, name="agentgraph.view", daemon=True).start()

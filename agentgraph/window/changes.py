@@ -1,4 +1,4 @@
-"""What the page changes before something runs again: a message, values, answers."""
+"""The changes that the page makes before a rewind: a message, values, answers."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ from agentgraph.threads.runner import Runner
 
 
 class Changes(BaseModel):
-    """What is changed.
+    """The changes of a rewind.
 
     Attributes:
-        values: Values that are written.
+        values: Values to write.
         text: The text of a message.
-        replaces: The id of the message that it takes the place of, of the user or of an agent; None to
-            add it.
-        answers: A new answer to the question that was asked there.
-        siblings: What becomes of what ran side by side with it.
+        replaces: The id of the message to replace, written by the user or by an agent; None adds a
+            message.
+        answers: A new answer to the question of the address.
+        siblings: Whether parallel branches run again too.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -39,11 +39,11 @@ class Changes(BaseModel):
         Args:
             runner: Runs the tree.
             thread_id: The thread.
-            at: The address or the step from which it runs again.
+            at: The address or the step to run again from.
             turn: The turn of the address.
 
         Raises:
-            AgentGraphError: The message that is to be replaced was not seen there, or it has no text.
+            AgentGraphError: `at` did not see the message to replace, or `text` is missing.
         """
         given = {
             "turn": turn,
@@ -60,7 +60,7 @@ class Changes(BaseModel):
         if self.replaces is None:
             return [HumanMessage(self.text)] if self.text else None
         if not self.text:
-            raise AgentGraphError(f"replaces={shown(self.replaces)} is without a text; give both")
+            raise AgentGraphError(f"replaces={shown(self.replaces)} has no text; pass text= as well")
         for message in runner.activation(thread_id, at, turn=turn).saw:
             if message.id == self.replaces and message.type == "human" and not message.name:
                 return [message.model_copy(update={"content": _with_text(message, self.text)})]
@@ -69,12 +69,12 @@ class Changes(BaseModel):
                 content = _with_text(event.message, self.text)
                 return [event.message.model_copy(update={"content": content})]
         raise AgentGraphError(
-            f"replaces={shown(self.replaces)}: {at} saw no such message; look at it again"
+            f"replaces={shown(self.replaces)}: {at} saw no such message; reload the activation"
         )
 
 
 def _with_text(message: BaseMessage, text: str) -> str | list[dict[str, object]]:
-    """Return the content of a message with another text; pictures and the like are kept."""
+    """Return the content of a message with another text; pictures and other blocks stay."""
     if isinstance(message.content, str):
         return text
     others = [each for each in message.content if isinstance(each, dict) and each.get("type") != "text"]

@@ -1,4 +1,4 @@
-"""Why a call of the page failed, as JSON data of one form: over HTTP and in a cell of a notebook."""
+"""Failures of the page's calls as JSON data, in one form for HTTP and for notebook cells."""
 
 import logging
 from typing import Literal, NamedTuple
@@ -14,8 +14,8 @@ class CallFailure(NamedTuple):
     """A failure of a call, for the page.
 
     Attributes:
-        data: "error", the name of the error; "detail", its text; "questions" of an answer that does not
-            fit: the faults by the ids of their questions.
+        data: "error", the name of the error; "detail", its text; "questions", if an answer does not
+            fit: the faults by question id.
         status: The HTTP status of the error.
     """
 
@@ -28,14 +28,14 @@ def failure_of(name: str, error: Exception, host: Literal["server", "kernel"]) -
 
     Args:
         name: The name of the call.
-        error: What it raised.
-        host: What runs the call, and has the log.
+        error: The error that the call raised.
+        host: The process that runs the call and has the log.
     """
     if not isinstance(error, AgentGraphError):
         log.error("the call %s failed", name, exc_info=error)
-        detail = f"{type(error).__name__}: {reason(error)}; the log of the {host} says where"
+        detail = f"{type(error).__name__}: {reason(error)}; the log of the {host} has the traceback"
         return CallFailure({"error": f"{host.capitalize()}Error", "detail": detail}, 500)
-    log.info("the call %s is refused: %s", name, reason(error))
+    log.info("the call %s is rejected: %s", name, reason(error))
     data: JsonObject = {"error": type(error).__name__, "detail": str(error)}
     if questions := getattr(error, "questions", None):
         data["questions"] = questions

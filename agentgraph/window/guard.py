@@ -1,9 +1,9 @@
-"""Lets only pages of this server in: checks `Host`, `Origin` and `Sec-Fetch-Site` of each request.
+"""Accepts requests of this server's pages alone: checks `Host`, `Origin` and `Sec-Fetch-Site`.
 
-The loopback address alone does not keep other pages out: any page in the browser may send requests to
-it, and a name that its owner points there makes them look like ours. So a request must name this very
-address, and one that does something must come from a page of it, and bring the token. The token is no
-cookie: nothing that a browser sends by itself lets anybody in.
+The loopback address alone does not keep other pages out. Any page in the browser can send requests to
+it, and a DNS name that points to it makes them look like ours. So a request must name this address. A
+call must also come from a page of this address and send the token. The token is not a cookie, because
+a browser sends cookies by itself.
 """
 
 import hmac
@@ -31,17 +31,17 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _OPEN = ("/", "/page/")
-"""What is no secret: the page without data. A link from anywhere may lead to it."""
+"""Paths served without a token: the page itself, which contains no data."""
 
 
 class Guard:
-    """Refuses requests of other pages; adds headers that keep the answers to ours."""
+    """Rejects requests of other pages; adds headers that hide the answers from them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Pass a request on, or reject it."""
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
@@ -55,13 +55,13 @@ class Guard:
 
         if fault is None:
             return await self._app(scope, receive, sent)
-        log.warning("%s %s is refused: %s", scope["method"], scope["path"], fault)
+        log.warning("%s %s is rejected: %s", scope["method"], scope["path"], fault)
         body = {"error": "ForbiddenError", "detail": fault}
         return await JSONResponse(body, 403)(scope, receive, sent)
 
 
 def fault_of(scope: Scope) -> str | None:
-    """Return why a request is not let in; None if it is."""
+    """Return the reason to reject a request; None to accept it."""
     headers = Headers(scope=scope)
     port = scope["server"][1]
     hosts = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == 80 else set())
@@ -74,7 +74,7 @@ def fault_of(scope: Scope) -> str | None:
     is_ours = is_ours and (
         headers.get("sec-fetch-site", "same-origin") in sites or _is_link(scope, headers)
     )
-    return None if is_ours else "other pages may not use this server"
+    return None if is_ours else "other pages may not use this server; use its own page"
 
 
 def _is_open(path: str) -> bool:
@@ -82,17 +82,17 @@ def _is_open(path: str) -> bool:
 
 
 def _is_link(scope: Scope, headers: Headers) -> bool:
-    """Return whether somebody opens the page itself, by a link of another one."""
+    """Return whether the request opens the page itself, by a link on another page."""
     return scope["path"] == _OPEN[0] and headers.get("sec-fetch-mode") == "navigate"
 
 
 def has_token(request: Request, token: str, *, in_query: bool = False) -> bool:
-    """Return whether a request brings the token.
+    """Return whether a request has the token.
 
     Args:
         request: The request.
         token: The token.
-        in_query: Whether it may be in the query: an `EventSource` sends no headers of ours.
+        in_query: Whether the token may be in the query, because `EventSource` cannot set headers.
     """
     brought = request.headers.get("x-token") or (in_query and request.query_params.get("token")) or ""
     return hmac.compare_digest(brought.encode(), token.encode())

@@ -1,8 +1,8 @@
-"""Joins the modules of the page into one, and its style sheets.
+"""Joins the modules of the page into one module, and its style sheets into one text.
 
-The modules keep to a few forms, so that joining them is cutting out lines: each import is
-`import {a, b} from "./x.js";`, `export` stands only before a declaration, and no name is declared at
-the top of two modules.
+Joining only removes lines, because the modules use few forms: each import is
+`import {a, b} from "./x.js";`, `export` is always before a declaration, and no two modules declare the
+same name at the top.
 """
 
 import re
@@ -13,16 +13,16 @@ from pathlib import Path
 PAGE = Path(__file__).parent / "page"
 """The folder of the page."""
 ENTRY, RENDER = "cell.js", "renderCell"
-"""The module that a cell begins with, and its function that fills a cell."""
+"""The first module of a cell, and its function that fills a cell."""
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
 _DOC = re.compile(r"^ */\*\*(?:[^*]|\*(?!/))*\*/\n", re.MULTILINE)
-"""A comment with the types of what follows: no reader of the joined module needs them."""
+"""A comment with types, which the joined module does not need."""
 _EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.MULTILINE)
 
 
 @cache
 def joined_modules(entry: str) -> str:
-    """Return one module that does what a module and all that it needs do.
+    """Return the text of a module, joined with all modules that it imports.
 
     Args:
         entry: The name of the module.
@@ -32,7 +32,7 @@ def joined_modules(entry: str) -> str:
 
 
 def cell_module() -> str:
-    """Return the module of a cell, in the form that anywidget takes."""
+    """Return the module of a cell, in the form that anywidget needs."""
     return f"{joined_modules(ENTRY)}\nexport default {{render: {RENDER}}};\n"
 
 
@@ -42,7 +42,7 @@ def joined_styles() -> str:
 
 
 def modules(entry: str) -> dict[str, str]:
-    """Return the texts of a module and of all that it needs, by name; what is needed comes first."""
+    """Return the texts of a module and its imports, by name; each import comes first."""
     return dict(_needed(entry, set()))
 
 

@@ -1,4 +1,4 @@
-"""Loads the tree anew when its files have changed; files with an error leave the tree as it was."""
+"""Reloads the tree when its files have changed; files with an error leave the tree unchanged."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -7,39 +7,39 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.threads.runner import Runner
 
 State = tuple[int, int] | None
-"""When a file was written last, in nanoseconds, and its size in bytes; None if it is not there."""
+"""Time of a file's last change, in nanoseconds, and its size in bytes; None without a file."""
 
 
 class Source:
-    """The files that a tree was loaded from.
+    """The files that define a tree.
 
     Attributes:
-        error: Why they could not be loaded the last time; None if they could.
+        error: The error of the last load; None if it succeeded.
     """
 
     def __init__(self, load: Callable[[], Runner], files: Callable[[], Iterable[Path]]) -> None:
-        """Note the state of the files, which have just been loaded.
+        """Store the state of the files, which have just been loaded.
 
         Args:
-            load: Loads the tree anew, and returns a runner of it.
-            files: Names the files of what was loaded last.
+            load: Loads the tree again and returns its runner.
+            files: Returns the files of the last load.
         """
         self._load, self._files = load, files
         self.error: str | None = None
         self._states = self._now()
 
     def has_changed(self) -> bool:
-        """Return whether a file is not as it was when they were loaded, or could not be."""
+        """Return whether a file has changed since the last load, successful or not."""
         return any(_state_of(path) != state for path, state in self._states.items())
 
     def load(self) -> Runner | None:
-        """Return a runner of the tree, loaded anew; None if there is an error, which is kept."""
+        """Load the tree again and return its runner; on an error set `error` and return None."""
         before = {path: _state_of(path) for path in self._states}
         try:
             runner = self._load()
         except AgentGraphError as error:
             self.error = str(error)
-            self._states = before  # what is written while it is loaded counts as changed
+            self._states = before  # a file written during the load counts as changed
             return None
         self.error = None
         self._states = self._now() | before

@@ -1,4 +1,4 @@
-"""The JSON shapes of what the page shows."""
+"""Converts reports to the JSON data of the page."""
 
 from dataclasses import asdict, fields
 
@@ -17,11 +17,12 @@ from agentgraph.tree.addresses import parse_address
 from agentgraph.tree.places import Place, Tree
 
 _IN_A_ROW = 300
-"""How many characters of a text a row of the list of threads has."""
+"""Maximum number of characters of a text in the list of threads."""
 _QUEUED = 2000
+"""Maximum number of characters of a queued message."""
 _OF_A_BAR = tuple(each.name for each in fields(Bar))
 _COMPARED = 5000
-"""How many characters of a text are compared by eye."""
+"""Maximum number of characters of a text in a comparison."""
 _OF_A_DIFFERENCE = ("address", "agent_name", "turn", "where", "same", "differs")
 _ROLES = {"human": "user", "ai": "assistant"}
 _AS_THEY_ARE = (
@@ -31,7 +32,7 @@ _AS_THEY_ARE = (
 
 
 def tree_data(tree: Tree) -> JsonObject:
-    """Return a tree: each place with its id, name, kind, and the places inside."""
+    """Return a tree: each place with its id, name, kind and children."""
     return _place_data(tree, tree.root)
 
 
@@ -51,7 +52,7 @@ def _place_data(tree: Tree, place: Place) -> JsonObject:
 
 
 def _order_data(tree: Tree, place: Place) -> JsonObject:
-    """Return the ids of the steps of a workflow that a step runs after, and of the one it undoes."""
+    """Return the ids of the workflow steps that a step depends on, and of the step that it undoes."""
     workflow = place.workflow
     if workflow is None or place.parent is None:
         return {"needs": [], "undoes": None}
@@ -64,13 +65,13 @@ def _order_data(tree: Tree, place: Place) -> JsonObject:
 
 
 def place_id(tree: Tree, address: str) -> str | None:
-    """Return the id of the place of an activation; None if the tree has none."""
+    """Return the id of the place of an address; None if the tree has no such place."""
     activation = parse_address(tree, address)
     return activation[0].node if activation else None
 
 
 def question_data(question: Interrupt) -> JsonObject:
-    """Return a question that waits."""
+    """Return an open question."""
     return {
         "id": question.id,
         "address": question.address,
@@ -81,7 +82,7 @@ def question_data(question: Interrupt) -> JsonObject:
 
 
 def bar_data(tree: Tree, bar: Bar) -> JsonObject:
-    """Return a bar of a timeline, with the place where it is in the tree."""
+    """Return a bar of a timeline, with its place in the tree."""
     data = {name: getattr(bar, name) for name in _OF_A_BAR}
     return data | {"place": place_id(tree, bar.address)}
 
@@ -112,7 +113,7 @@ def activation_data(report: ActivationReport) -> JsonObject:
 
 
 def difference_data(tree: Tree, row: Difference) -> JsonObject:
-    """Return an activation as two lines have it, one beside the other."""
+    """Return the two sides of an activation in a comparison."""
     return {
         **{name: getattr(row, name) for name in _OF_A_DIFFERENCE},
         "place": place_id(tree, row.address),
@@ -129,7 +130,7 @@ def _side_data(side: Side | None) -> JsonObject | None:
 
 
 def message_data(message: BaseMessage) -> JsonObject:
-    """Return a message; what it has besides its text and its calls is in `extra`."""
+    """Return a message; fields other than its text and its calls are in `extra`."""
     known = {"content", "type", "name", "id", "tool_calls", "invalid_tool_calls"}
     data = {key: value for key, value in dict(message).items() if key not in known and value}
     calls = getattr(message, "tool_calls", ())
@@ -148,7 +149,7 @@ def message_data(message: BaseMessage) -> JsonObject:
 
 
 def thread_data(thread_id: str, overview: Overview) -> JsonObject:
-    """Return how a thread stands."""
+    """Return the status of a thread."""
     return {
         "thread_id": thread_id,
         "status": overview.status,

@@ -1,4 +1,4 @@
-"""How a thread stands as text and as an HTML table: what a cell shows where no kernel runs."""
+"""The status of a thread as text and as an HTML table, for cells without a kernel."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from agentgraph.show.lines import one_line, tree_lines
 from agentgraph.window.calls import Window
 
 ROWS = 40
-"""The rows of a table, at most."""
+"""Maximum number of rows in a table."""
 _LONGEST = 80
-"""Characters of a cell."""
+"""Maximum number of characters in a cell."""
 _VOID = "void"
 
 _OUTPUT = ".jp-OutputArea-child"
@@ -21,16 +21,16 @@ HIDING = (
     f"<style>{_TABLE} + {_OUTPUT}:has(> .lm-Panel.jp-OutputArea-output):not(:has(.agentgraph-window)),"
     f"{_TABLE}:has(+ {_OUTPUT} .agentgraph-window){{display:none}}</style>"
 )
-"""Hides one of two outputs of JupyterLab: the window until it is there, then the table before it."""
+"""Hides one of two JupyterLab outputs: the empty window, or the table once the window is filled."""
 
 
 @dataclass(frozen=True)
 class StaticView:
-    """What is shown.
+    """A table of a thread or of all threads.
 
     Attributes:
         outline: The outline of the tree.
-        title: A line on the thread, or on all threads.
+        title: One line about the thread, or about all threads.
         columns: The names of the columns.
         rows: The cells of the rows.
     """
@@ -41,14 +41,14 @@ class StaticView:
     rows: Sequence[tuple[str, ...]]
 
     def text(self) -> str:
-        """Return it as text."""
+        """Return the view as text."""
         table = [self.columns, *self.rows] if self.rows else []
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
         return "\n".join([self.outline, "", self.title, *lines])
 
     def html(self) -> str:
-        """Return it as HTML that holds nothing but elements and texts."""
+        """Return the view as HTML, without scripts or styles."""
         head = f"<thead><tr>{_cells('th', self.columns)}</tr></thead>"
         body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in self.rows)
         table = f"<table>{head}<tbody>{body}</tbody></table>" if self.rows else ""
@@ -59,7 +59,7 @@ class StaticView:
 
 
 def static_view(window: Window, thread_id: str | None) -> StaticView:
-    """Return how a thread stands, or without one which threads there are."""
+    """Return the view of a thread, or of all threads if `thread_id` is None."""
     outline = "\n".join(tree_lines(window.runner.agent))
     return StaticView(outline, *(_threads(window) if thread_id is None else _thread(window, thread_id)))
 
@@ -82,7 +82,7 @@ def _thread(window: Window, thread_id: str) -> tuple[str, tuple[str, ...], list[
 
 
 def _bars(window: Window, thread: JsonObject) -> tuple[list[JsonObject], bool]:
-    """Return the bars of agents, and whether there are no others before."""
+    """Return the bars of agents, and whether they are all."""
     if thread["changed"]:
         return [], True
     data = window.call("timeline", {"thread_id": thread["thread_id"], "last": ROWS})

@@ -1,8 +1,8 @@
-"""Streams updates of a thread to a page: its status, bars that are new or changed, texts.
+"""Streams updates of a thread to a page: its status, new and changed bars, texts.
 
-A check a few times a second finds whether anything has changed; only then is the thread read, and only
-what the client lacks. Texts of a run in this process come from the run itself, as they are streamed. A
-slow client holds nothing up: it gets fewer updates, and missed texts in one piece.
+A few times a second, a cheap check finds whether the thread has changed. Only then the missed part of
+the thread is read. Texts come from the run itself if it is in this process. A slow client delays
+nothing: it receives fewer updates, and missed texts in one piece.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ from agentgraph.window.shapes import place_id
 log = logging.getLogger("agentgraph")
 
 SECONDS = 0.3
-"""How often the saver is asked whether anything has changed."""
+"""Seconds between checks for changes."""
 _TEXT_SECONDS = 0.05
-"""How long texts are collected before they are sent."""
+"""Seconds in which texts are collected before they are sent."""
 _FAILED_SECONDS = 2.0
-"""After how long a saver that has failed is asked again."""
+"""Seconds between checks after the saver has failed."""
 _QUIET_SECONDS = 15.0
-"""After how many seconds without updates a client is sent a sign that it is connected."""
+"""Seconds without updates until a client is sent "quiet", the sign that it is connected."""
 _MOST_TEXT = 200_000
-"""Maximum number of characters that wait for a slow client; of more, the last ones wait."""
+"""Maximum number of characters that wait for a slow client; beyond it, only the latest wait."""
 _AT_ONCE = 8
 """Maximum number of clients whose reads run at a time."""
 
@@ -48,17 +48,16 @@ _limiter = RunVar[CapacityLimiter]("agentgraph_updates")
 
 
 async def thread_updates(window: Window, thread_id: str, since: str | None) -> AsyncIterator[Update]:
-    """Yield what is new, until the reader has gone or the window is closed.
+    """Yield the updates of a thread, until the client disconnects or the window is closed.
 
     Kinds: "thread", as `Window.thread` returns it; "timeline", as `Window.timeline` returns it; "text",
-    what an agent says while it says it: {address, place, id, text}; "quiet", {}: nothing is new for
-    long; "failed", {error, detail}: the thread cannot be read now, and will be tried again.
+    a chunk of a streamed message: {address, place, id, text}; "quiet", {}: there were no updates for
+    some seconds; "failed", {error, detail}: the thread cannot be read now, and the read is retried.
 
     Args:
         window: Reads the thread.
-        thread_id: The thread, which need not be there yet.
-        since: The `upto` of the timeline that the reader has; None if it has none: then the last
-            steps come first.
+        thread_id: The thread, which need not exist yet.
+        since: The `upto` of the client's timeline; None sends the latest steps first.
     """
     client = _Client(window, thread_id, since)
     try:
@@ -79,11 +78,12 @@ class _Client:
         self._seen: Hashable = None
         self._thread: JsonObject | None = None
         self._checked = self._sent = 0.0
-        self._begun: dict[str, JsonObject] = {}  # what encloses others may begin before what is read
+        # Start of each bar, because an enclosing bar may start before the part that is read.
+        self._begun: dict[str, JsonObject] = {}
         self._fault: str | None = None
 
     async def due(self) -> list[Update]:
-        """Return what the reader lacks."""
+        """Return the updates that the client has not received."""
         updates: list[Update] = []
         now = time.monotonic()
         if now - self._checked >= self._period:
@@ -101,12 +101,12 @@ class _Client:
         return updates
 
     async def wait(self) -> None:
-        """Wait for the next look, or until something is said."""
+        """Wait for the next check, or for a text."""
         if await self._text_buffer.wait(self._checked + self._period - time.monotonic()):
             await asyncio.sleep(_TEXT_SECONDS)
 
     def stop(self) -> None:
-        """Listen no longer."""
+        """Stop following the run."""
         self._text_buffer.stop()
 
     @property
@@ -114,7 +114,6 @@ class _Client:
         return _FAILED_SECONDS if self._fault else SECONDS
 
     async def _changes(self) -> list[Update]:
-        """Return how the thread stands and its bars, if they have changed."""
         seen = await _in_thread(self._check)
         if seen == self._seen:
             return []
@@ -122,7 +121,7 @@ class _Client:
         thread = await _in_thread(self._window.thread, self._thread_id)
         if thread != self._thread:
             updates.append(("thread", thread))
-        if thread["status"] == "new":  # it was deleted, or is still to come
+        if thread["status"] == "new":  # the thread was deleted, or does not exist yet
             self._since, self._begun = None, {}
         elif thread["changed"] is None and thread["updated"]:
             updates += await self._bars(seen)
@@ -136,10 +135,10 @@ class _Client:
         return seen, id(self._window.runner)
 
     async def _bars(self, seen: Hashable) -> list[Update]:
-        """Return the bars that are new or changed; those that are gone are named."""
+        """Return the new and changed bars, and the ids of the bars that are gone."""
         try:
             timeline = await _in_thread(self._window.timeline_at, seen, self._thread_id, self._since)
-        except UnknownThreadError:  # it has just been deleted
+        except UnknownThreadError:  # the thread has just been deleted
             return []
         if timeline["upto"] == self._since:
             return []
@@ -151,7 +150,7 @@ class _Client:
         return [("timeline", {**timeline, "bars": bars, "gone": gone})]
 
     def _failed(self, error: AgentGraphError) -> list[Update]:
-        """Return the words for a thread that cannot be read, once."""
+        """Return the error of a thread that cannot be read, once."""
         was, self._fault = self._fault, reason(error)
         if was == self._fault:
             return []
@@ -164,7 +163,7 @@ class _Client:
 
 
 class _TextBuffer:
-    """Collects the texts of a run of this process, whichever thread it is in, until they are sent."""
+    """Collects the texts of a run in this process until they are sent."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._arrived = loop, asyncio.Event()
@@ -173,7 +172,7 @@ class _TextBuffer:
         self._feed: Feed | None = None
 
     def follow(self, run: ActiveRun | None) -> None:
-        """Follow a run from now on, instead of the one before."""
+        """Follow a run instead of the one before."""
         feed = run.feed if run else None
         if feed is not self._feed:
             self.stop()
@@ -182,21 +181,21 @@ class _TextBuffer:
                 feed.subscribers.append(self._put)
 
     def stop(self) -> None:
-        """Follow no run any more."""
+        """Stop following the run."""
         if self._feed is not None:
             with suppress(ValueError):
                 self._feed.subscribers.remove(self._put)
             self._feed = None
 
     def take(self) -> list[tuple[str, str, str]]:
-        """Return what was said since the last call: addresses, ids of messages, texts."""
+        """Return the texts since the last call: (address, message id, text)."""
         with self._guard:
             texts, self._texts = self._texts, {}
             self._arrived.clear()
         return [(address, message, text) for (address, message), text in texts.items()]
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until something is said, or the time is over; return whether it is the former."""
+        """Wait at most `seconds` for a text; return whether one has arrived."""
         try:
             await asyncio.wait_for(self._arrived.wait(), max(seconds, 0.0))
         except TimeoutError:
@@ -211,7 +210,7 @@ class _TextBuffer:
             self._texts[key] = (self._texts.get(key, "") + event.text)[-_MOST_TEXT:]
             while len(self._texts) > 1 and sum(map(len, self._texts.values())) > _MOST_TEXT:
                 self._texts.pop(next(iter(self._texts)))
-        with suppress(RuntimeError):  # the loop is closed: nobody waits in it
+        with suppress(RuntimeError):  # the loop is closed, so no client waits
             self._loop.call_soon_threadsafe(self._arrived.set)
 
 

@@ -11,36 +11,38 @@ if TYPE_CHECKING:
     from agentgraph.window.cell import Cell
 
 HEIGHT = 600
-"""Pixels."""
+"""Default height of a window, in pixels."""
 
 
 def view(runner: Runner, thread_id: str | None = None, *, height: int = HEIGHT) -> "Cell":
     """Show the window on the runs of a tree in a cell of a notebook.
 
-    It is the page of `agentgraph inspect`: the tree and the timeline of a thread, live; what each agent
-    saw and said; questions as forms; runs that go on, go back, and begin anew.
+    The window is the page of `agentgraph inspect`. It shows the tree and the live timeline of a thread,
+    the input and the messages of each agent, and questions as forms. It can start, resume and rewind
+    runs.
 
     ```
     runner.invoke("Go.", thread_id="monday")
     ag.view(runner, "monday")
     ```
 
-    The window follows threads also while a cell runs. What people do in it is heard by the kernel: at
-    once in JupyterLab 4.4 and later; elsewhere when the cell that runs has ended. Runs that it begins
-    are in the background, as those of `Runner.start`. It works as long as the kernel does; without one,
-    as in a notebook that was saved or on GitHub, the cell shows how the thread stood, as a table.
+    The window also follows threads while a cell runs. In JupyterLab 4.4 and later, the kernel handles
+    clicks at once; elsewhere, after the running cell has ended. The window starts runs in the
+    background, as `Runner.start` does. Without a kernel, for example on GitHub, the cell shows the
+    status of the thread as a table.
 
     Args:
-        runner: The runner. Its saver must support sync calls, as a path or a `postgresql://` URL does.
-        thread_id: The thread to open; by default the window lists the threads.
+        runner: The runner. Its checkpointer must support sync calls: a path or a `postgresql://` URL
+            does.
+        thread_id: The thread to open; None lists the threads.
         height: The height of the cell in pixels; the window scrolls inside.
 
     Returns:
-        The widget, to be shown by the cell; `close()` ends it.
+        The widget, which the cell shows; `close()` ends it.
 
     Raises:
-        AgentGraphError: The package `anywidget` is missing, `runner` is no runner, or its saver
-            supports async calls only.
+        AgentGraphError: The package `anywidget` is missing, `runner` is not a `Runner`, or its
+            checkpointer supports async calls only.
     """
     if not isinstance(runner, Runner):
         raise AgentGraphError(

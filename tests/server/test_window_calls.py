@@ -141,7 +141,7 @@ def test_a_limit_is_raised(serve: Serve) -> None:
     server = serve("limited")
     started(server, thread_id="t", limits={"steps": 5})
     assert server.until("t", "failed")["spent"] == 0
-    for limits, words in (({"step": 9}, "there is no limit 'step'"), ({"steps": -1}, "above 0")):
+    for limits, words in (({"step": 9}, "'step' is not a limit"), ({"steps": -1}, "above 0")):
         with pytest.raises(Refused, match=words):
             server.call("resume", thread_id="t", limits=limits)
     server.call("resume", thread_id="t", limits={"steps": 100})
@@ -201,11 +201,11 @@ def test_a_message_of_the_user_is_replaced(serve: Serve) -> None:
     (saw,) = server.call("activation", thread_id="t", at="adder")["saw"]
     assert (saw["text"], saw["id"]) == (new["text"], new["replaces"])
     for changes, words in (
-        ({"replaces": asked["id"]}, "without a text"),
+        ({"replaces": asked["id"]}, "has no text"),
         ({"replaces": "x", "text": "y"}, "adder saw no such message"),
-        ({"replace": "x"}, "there is no argument 'changes.replace'"),
+        ({"replace": "x"}, "the argument 'changes.replace' is unknown"),
         ({"text": 5}, "changes.text=5"),
-        ([], r"changes must be an object by names, got \[\]"),
+        ([], r"changes must be a JSON object, got \[\]"),
     ):
         with pytest.raises(Refused, match=words):
             server.call("rewind", thread_id="t", at="adder", changes=changes)
@@ -267,18 +267,18 @@ def test_a_message_of_5_mb_is_taken_and_told_in_short(serve: Serve) -> None:
 def test_arguments_that_do_not_fit_are_refused_in_words(serve: Serve) -> None:
     server = serve("echo")
     for name, arguments, words in (
-        ("nothing", {}, "there is no call 'nothing'"),
-        ("__init__", {}, "there is no call '__init__'"),
+        ("nothing", {}, "'nothing' is not a call"),
+        ("__init__", {}, "'__init__' is not a call"),
         ("start", {}, "start: text is missing"),
         ("start", {"text": 5}, "start: text=5"),
-        ("start", {"text": "Go.", "self": 1}, "there is no argument 'self'"),
+        ("start", {"text": "Go.", "self": 1}, "the argument 'self' is unknown"),
         ("start", {"text": "Go.", "while_running": "now"}, "while_running='now'"),
         ("start", {"text": "Go.", "thread_id": ""}, "thread_id"),
         ("thread", {"thread_id": ["t"]}, "thread: thread_id="),
         ("thread", {"thread_id": None}, "thread: thread_id=None"),
         ("threads", {"limit": True}, "threads: limit=True"),
         ("timeline", {"thread_id": "t", "last": -1}, "last"),
-        ("fork", {"thread_id": "t", "at": "echo", "variants": {}}, "there are no variants"),
+        ("fork", {"thread_id": "t", "at": "echo", "variants": {}}, "variants is empty"),
     ):
         answer = server.raw(name, json.dumps(arguments))
         assert (answer.status, words in answer.data["detail"]) == (422, True), answer.body

@@ -154,5 +154,5 @@ def test_hostile_names_are_data(server: Served) -> None:
 def test_every_refusal_is_logged(server: Served) -> None:
     server.raw("threads", "{}", Origin="http://evil.example")
     server.raw("threads", "{", X_Token="wrong")
-    assert "POST /call/threads is refused: other pages" in server.running.err
-    assert "POST /call/threads is refused: the token" in server.running.err
+    assert "POST /call/threads is rejected: other pages" in server.running.err
+    assert "POST /call/threads is rejected: the token" in server.running.err

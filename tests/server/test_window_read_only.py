@@ -58,7 +58,7 @@ def shown(path: Path) -> list[object]:
             ("answer", {"thread_id": "t", "answers": {"report/boss": "yes"}}),
             ("delete", {"thread_id": "t"}),
         ):
-            with pytest.raises(ag.SaverError, match="may not be written to"):
+            with pytest.raises(ag.SaverError, match="is read-only"):
                 window.call(name, arguments)
         (row,) = window.call("threads", {})["threads"]
         bars = window.call("timeline", {"thread_id": "t"})["bars"]

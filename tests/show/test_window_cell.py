@@ -129,7 +129,7 @@ def test_the_kernel_answers_calls_each_once_and_refuses_in_words(kernel: Kernel)
     kernel.send({"call": 3, "name": "fly", "arguments": {}})
     refused = kernel.hear(call=3)
     assert refused["error"] == "AgentGraphError"
-    assert refused["detail"].startswith("there is no call 'fly'")
+    assert refused["detail"].startswith("'fly' is not a call")
     begun = "while not (threads := runner.threads()): time.sleep(0.01)\nprint(len(threads))"
     assert kernel.run(begun) == "1\n"
     assert len({str(each) for each in kernel.heard if each.get("call") == 2}) == 1
