@@ -74,7 +74,7 @@ def _fault(fn: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, 
         ]
         if unknown := [name for name in kwargs if name not in called.parameters]:
             return _unknown_options(where, unknown, [each.name for each in needed])
-        return f"{where}(): {error}; {USAGES.get(_builder(where)) or _usage(where, needed)}"
+        return f"{where}(): {error}; {USAGES.get(_row(where)) or _usage(where, needed)}"
     return None
 
 
@@ -92,16 +92,17 @@ def _unknown_options(where: str, unknown: Sequence[str], options: Sequence[str])
     return f"{where}() has no options {', '.join(map(repr, unknown))}; {'; '.join(advice)}"
 
 
-def _builder(where: str) -> str:
-    """Return the name of the builder of an agent's class: "loop" for "LoopAgent"."""
+def _row(where: str) -> str:
+    """Return the key of what is called in the tables; of an agent's class that of its builder."""
     name = where.removesuffix("Agent").lower()
-    return next((each for each in (where, name, f"{name}_agent") if each in USAGES), where)
+    rows = (f"{each}()" for each in (where, name, f"{name}_agent"))
+    return next((each for each in rows if each in USAGES), f"{where}()")
 
 
 def _hint(where: str, name: str, options: Sequence[str]) -> str:
     """Return what to write in place of an unknown option."""
-    of_all_methods = f"{where.rpartition('.')[0]}.*"
-    for hints in (OPTIONS.get(_builder(where), {}), OPTIONS.get(of_all_methods, {}), ANY):
+    of_any_method = f"{where.rpartition('.')[0]}.*()"
+    for hints in (OPTIONS.get(_row(where), {}), OPTIONS.get(of_any_method, {}), ANY):
         if name in hints:
             return hints[name]
     near = nearest(name, options)

@@ -159,89 +159,89 @@ _RUNNER: Hints = {
 }
 
 OPTIONS: Mapping[str, Hints] = {
-    "chat_agent": _CHAT,
-    "supervisor": {
+    "chat_agent()": _CHAT,
+    "supervisor()": {
         **_CHAT,
         **_all("agents sub_agents subagents handoffs", "pass them as the third argument, workers"),
         **_all("supervisor_name", "pass it as the first argument, name"),
         **_all("add_handoff_messages add_handoff_back_messages", 'leave it out; use mode="handoff"'),
     },
-    "function_agent": {
+    "function_agent()": {
         **_EACH_AGENT,
         **_all("func function handler callable run", "pass it as the second argument, fn"),
         **_all("sub_agents", "use agents=[...], which the function runs by ctx.run(name, request)"),
     },
-    "graph_agent": {
+    "graph_agent()": {
         **_EACH_AGENT,
         **_all("runnable agent app", "pass it as the second argument, graph"),
     },
-    "agent_tool": {
+    "agent_tool()": {
         **_all("name tool_name", "leave it out; the tool has the agent's name"),
         **_all("tool_description", "use description="),
         **_all("custom_output_extractor", "use output=, a function of a Reply"),
         **_all("is_enabled", "use enabled="),
         **_all("input_schema parameters", "use args_schema="),
     },
-    "handoff": _HANDOFF,
-    "human": _HUMAN,
-    "sequential": _COMPOSITE,
-    "parallel": _COMPOSITE,
-    "loop": _LOOP,
-    "workflow": _all("agents nodes tasks sub_agents", "pass them as the second argument, steps"),
-    "step": _STEP,
-    "swarm": _SWARM,
-    "switch": {
+    "handoff()": _HANDOFF,
+    "human()": _HUMAN,
+    "sequential()": _COMPOSITE,
+    "parallel()": _COMPOSITE,
+    "loop()": _LOOP,
+    "workflow()": _all("agents nodes tasks sub_agents", "pass them as the second argument, steps"),
+    "step()": _STEP,
+    "swarm()": _SWARM,
+    "switch()": {
         **_all("default", "use otherwise="),
         **_all("condition router path key on", "pass it as the second argument, choose"),
         **_all("routes branches path_map agents", "pass them as the third argument, cases"),
     },
-    "each": {
+    "each()": {
         **_all("items", "pass them as the third argument, over"),
         **_all("sub_agents agents", "pass one agent as the second argument, agent"),
         **_all("max_workers", "use max_concurrency="),
     },
-    "Limits": {
+    "Limits()": {
         **_all("max_tokens total_tokens", "use tokens="),
         **_all("max_turns max_llm_calls max_model_calls request_limit", "use model_calls="),
         **_all("max_steps recursion_limit max_iterations", "use steps="),
         **_all("timeout max_seconds max_time", "use seconds="),
         **_all("max_transfers max_handoffs handoffs", "use transfers="),
     },
-    "Ask": _ASK,
-    "TransferTo": _all("agent name to target goto", _AS_NAME),
-    "Runner": _RUNNER,
-    "Runner.resume": _RESUME,
-    "Runner.aresume": _RESUME,
-    "Runner.rewind": _all("address to checkpoint_id", "pass it as the second argument, at"),
-    "Runner.arewind": _all("address to checkpoint_id", "pass it as the second argument, at"),
-    "Runner.*": _RUN,
+    "Ask()": _ASK,
+    "TransferTo()": _all("agent name to target goto", _AS_NAME),
+    "Runner()": _RUNNER,
+    "Runner.resume()": _RESUME,
+    "Runner.aresume()": _RESUME,
+    "Runner.rewind()": _all("address to checkpoint_id", "pass it as the second argument, at"),
+    "Runner.arewind()": _all("address to checkpoint_id", "pass it as the second argument, at"),
+    "Runner.*()": _RUN,
 }
-"""Options that do not exist, by the name of the function or class; `Runner.*` is any method of it.
+"""Options that do not exist, by what is called; `Runner.*()` is any method of a runner.
 
 The class of an agent has those of its builder."""
 
 USAGES: Hints = {
-    "sequential": 'write ag.sequential("s", [a, b])',
-    "parallel": 'write ag.parallel("p", [a, b])',
-    "loop": 'write ag.loop("l", [a], max_iterations=...)',
-    "workflow": 'write ag.workflow("w", [a, ag.step(b, depends_on=["a"])])',
-    "swarm": 'write ag.swarm("s", [a, b], start="a")',
-    "switch": 'write ag.switch("s", choose, {"key": a}, otherwise=b)',
-    "each": 'write ag.each("e", a, "name of a value")',
-    "chat_agent": 'write ag.chat_agent("name", model, tools=[...])',
-    "supervisor": 'write ag.supervisor("name", model, [a, b])',
-    "function_agent": 'write ag.function_agent("name", fn)',
-    "graph_agent": 'write ag.graph_agent("name", graph)',
-    "human": 'write ag.human("name", "Print it?")',
-    "Limits": "write ag.Limits(model_calls=...)",
-    "Exit": "yield the text, then ag.Exit()",
-    "BreakLoop": "yield the text, then ag.BreakLoop()",
-    "SetValues": "write ag.SetValues(a=1)",
-    "TransferTo": 'write ag.TransferTo("writer")',
-    "Runner": 'write ag.Runner(tree, checkpointer="runs.db")',
-    "Runner.run": 'write ag.Runner(agent).run("x")',
-    "Runner.arun": 'write ag.Runner(agent).arun("x")',
-    "Runner.resume": "write runner.resume(thread_id, answer)",
-    "Runner.aresume": "write runner.aresume(thread_id, answer)",
+    "sequential()": 'write ag.sequential("s", [a, b])',
+    "parallel()": 'write ag.parallel("p", [a, b])',
+    "loop()": 'write ag.loop("l", [a], max_iterations=...)',
+    "workflow()": 'write ag.workflow("w", [a, ag.step(b, depends_on=["a"])])',
+    "swarm()": 'write ag.swarm("s", [a, b], start="a")',
+    "switch()": 'write ag.switch("s", choose, {"key": a}, otherwise=b)',
+    "each()": 'write ag.each("e", a, "name of a value")',
+    "chat_agent()": 'write ag.chat_agent("name", model, tools=[...])',
+    "supervisor()": 'write ag.supervisor("name", model, [a, b])',
+    "function_agent()": 'write ag.function_agent("name", fn)',
+    "graph_agent()": 'write ag.graph_agent("name", graph)',
+    "human()": 'write ag.human("name", "Print it?")',
+    "Limits()": "write ag.Limits(model_calls=...)",
+    "Exit()": "yield the text, then ag.Exit()",
+    "BreakLoop()": "yield the text, then ag.BreakLoop()",
+    "SetValues()": "write ag.SetValues(a=1)",
+    "TransferTo()": 'write ag.TransferTo("writer")',
+    "Runner()": 'write ag.Runner(tree, checkpointer="runs.db")',
+    "Runner.run()": 'write ag.Runner(agent).run("x")',
+    "Runner.arun()": 'write ag.Runner(agent).arun("x")',
+    "Runner.resume()": "write runner.resume(thread_id, answer)",
+    "Runner.aresume()": "write runner.aresume(thread_id, answer)",
 }
 """How to call what was called with too many arguments or too few."""
