@@ -1,5 +1,6 @@
 """The pages of `docs/` are right: done as a page says, in a new folder, each prints what it says."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -12,9 +13,9 @@ from helpers.pages import BLOCK, NOT_RUN, follow, forgetting, run_line
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {str(path.relative_to(DOCS)): path.read_text() for path in sorted(DOCS.rglob("*.md"))}
 SERVER = "127.0.0.1"
-"""In the pages that start servers, which `tests/server/test_recipes.py` runs."""
-REAL = "openai:"
-"""In the blocks with a real model."""
+"""In the pages that need servers, which `tests/server/test_guides.py` runs."""
+REAL = re.compile(r"chat_agent\([^)]*\"openai:")
+"""In the pages that ask a real model: here OpenAI's, on the loopback address."""
 RUN = [
     name
     for name, text in PAGES.items()
@@ -34,13 +35,14 @@ def test_every_command_and_block_of_code_prints_what_a_page_says(
     (tmp_path / ".venv" / "bin").symlink_to(Path(sys.prefix) / "bin")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.setenv("OPENAI_API_KEY", "key")
     monkeypatch.setenv("OPENAI_BASE_URL", openai_server.base_url)
     openai_server.script = ["Bees hum."] * 20
     text = NOT_RUN.sub("", PAGES[name])
     with forgetting(tmp_path):
         follow(BLOCK.finditer(text), lambda line: run_line(line, program), (DOCS / name).parent)
-    assert (REAL in text) == bool(openai_server.requests)
+    assert bool(REAL.search(text)) == bool(openai_server.requests)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -67,3 +69,8 @@ def test_every_page_is_in_a_table_of_contents(name: str) -> None:
     listing = [PAGES.get("index.md", ""), PAGES.get(f"{folder}/index.md", "")]
     entries = [line for text in listing for line in text.splitlines()]
     assert name == "index.md" or page in entries or f"{folder}/{page}".strip("/") in entries
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("guides/")])
+def test_a_guide_is_short(name: str) -> None:
+    assert len(PAGES[name].splitlines()) <= 80

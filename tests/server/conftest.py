@@ -23,7 +23,7 @@ SECONDS_TO_START = 120
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the address of a server with the graphs of `langgraph.json`, the recipes and the tests."""
+    """Return the address of a server with the graphs of `langgraph.json`, the guides and the tests."""
     with _serving(tmp_path_factory.mktemp("server")) as url:
         yield url
 
@@ -54,9 +54,10 @@ def _serving(folder: Path, **settings: object) -> Iterator[str]:
     for name in ("asking", "counting", "reporting", "failing", "stopping"):
         config["graphs"][f"remote_{name}"] = f"./remote_graphs.py:remote_{name}"
     config["graphs"]["random"] = "./random_graph.py:random_graph"
-    recipes = (TESTS.parent / "RECIPES.md").read_text()
-    (folder / "report.py").write_text(named(recipes, "report.py"))
-    config["graphs"] |= json.loads(named(recipes, "langgraph.json"))["graphs"]
+    guides = TESTS.parent / "docs" / "guides"
+    shutil.copy(guides / "code" / "report.py", folder)
+    guide = (guides / "langgraph-server.md").read_text()
+    config["graphs"] |= json.loads(named(guide, "langgraph.json"))["graphs"]
     (folder / "langgraph.json").write_text(json.dumps({**config, **settings}))
     port = free_port()
     with (folder / "log").open("w") as log:

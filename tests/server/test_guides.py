@@ -1,4 +1,4 @@
-"""The recipes are right: done as the page says, in a new folder, each prints what the page says."""
+"""The guides that need servers are right: done as a page says, each prints what the page says."""
 
 import os
 import re
@@ -14,13 +14,12 @@ from typing import Any
 import httpx
 import pytest
 from helpers.commands import Commands, wait_until
-from helpers.pages import BLOCK, follow, forgetting, free_port, named, run_line
+from helpers.pages import BLOCK, follow, forgetting, free_port, run_line
 
-TEXT = (Path(__file__).parents[2] / "RECIPES.md").read_text()
-FIRST, *_ = _sections = TEXT.split("\n## ")
-RECIPES = {section.splitlines()[0]: section for section in _sections[1:]}
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 LANGGRAPH = "http://127.0.0.1:2024"
-"""Where the page has LangGraph's server."""
+"""Where the pages have LangGraph's server."""
+SERVED = {path.stem: text for path in GUIDES.glob("*.md") if "127.0.0.1" in (text := path.read_text())}
 
 Shell = Callable[[str], str]
 
@@ -59,24 +58,24 @@ def serving(line: str) -> Iterator[None]:
             process.terminate()
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_prints_what_the_page_says(
+@pytest.mark.parametrize("name", sorted(SERVED))
+def test_a_guide_prints_what_it_says(
     name: str,
     shell: Shell,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recipe = RECIPES[name]
-    if LANGGRAPH in recipe:
-        recipe = recipe.replace(LANGGRAPH, request.getfixturevalue("server"))
-    for port in re.findall(r"--port (\d+)", recipe):
-        recipe = recipe.replace(port, str(free_port()))
+    guide = SERVED[name]
+    if LANGGRAPH in guide:
+        guide = guide.replace(LANGGRAPH, request.getfixturevalue("server"))
+    for port in re.findall(r"--port (\d+)", guide):
+        guide = guide.replace(port, str(free_port()))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     with forgetting(tmp_path):
-        assert follow(BLOCK.finditer(f"{FIRST}\n{recipe}"), shell) >= 1
+        assert follow(BLOCK.finditer(guide), shell, GUIDES) >= 1
 
 
 SLOW = """
@@ -99,7 +98,7 @@ def test_a_reader_of_the_web_handler_leaves_and_comes_back_while_the_thread_is_b
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("web.py").write_text(named(TEXT, "web.py"))
+    Path("web.py").write_text((GUIDES / "code" / "web.py").read_text())
     Path("report.py").write_text(SLOW)
     port = free_port()
     turn: dict[str, Any] = {"url": "/threads/t/turns", "json": {"text": "Go."}}
@@ -116,8 +115,3 @@ def test_a_reader_of_the_web_handler_leaves_and_comes_back_while_the_thread_is_b
         Path("go").touch()
         rest = client.get("/threads/t/events", headers={"Last-Event-ID": last}).text
         assert ("One." in rest, rest.count("Two."), rest.count("event: end")) == (False, 1, 1)
-
-
-def test_the_list_of_recipes_links_to_each_of_them() -> None:
-    anchors = re.findall(r"^\| \[.*?\]\(#(.*?)\)", FIRST, re.MULTILINE)
-    assert anchors == [re.sub(r"[^\w-]", "", name.lower().replace(" ", "-")) for name in RECIPES]
