@@ -22,7 +22,7 @@ GONE = {
     r"\b(laid|lays?|lain|lay)[ -]flat": "flattened",
     r"\bhops?\b|\bhand(s|ed|ing)?[ -]over": "transfer, handoff",
     r"\bforeign\b": "a LangGraph graph",
-    r"\b(stands?|stood|standing)\b": "is, appears",
+    r"\b(stands?|stood|standing)\b(?!-in)": "is, appears",
     r"(?<!there )\b(is|are|was|be) no (?!longer|more|less|such)": "is not a",
     r"\bis none of\b": "is not one of",
     r"there are: ": "available: , choose one of: ",

@@ -218,7 +218,7 @@ def test_a_second_way_on_is_an_error_that_says_what_to_do(drive: Drive, way: Any
 
 def test_another_node_than_its_own_is_an_error_that_names_them(drive: Drive) -> None:
     runner = ag.Runner(job(graph({"a": lambda state: Command(goto="nowhere"), "b": word("B.")})))
-    with pytest.raises(ag.InvalidOutputError, match=r"goes on at 'nowhere', .* nodes: 'a', 'b'"):
+    with pytest.raises(ag.InvalidOutputError, match=r"continues at 'nowhere', .* nodes: 'a', 'b'"):
         list(drive.run(runner, "Go.", thread_id="t"))
 
 

@@ -168,7 +168,7 @@ def test_a_handoff_to_an_agent_that_is_not_there_goes_back_to_the_model(
     tools = [swarm_handoff(agent_name=name)]
     tree = chat("boss", asked, "I stay.", tools=tools, sub_agents=[says("bob")])
     assert lines(drive.run(ag.Runner(tree), "Go."))[1:] == [
-        f"boss: Error: there is no agent {name} to transfer to; there are: bob.",
+        f"boss: Error: there is no agent {name} to transfer to; available: bob.",
         "boss: I stay.",
     ]
 
@@ -183,7 +183,7 @@ def test_a_handoff_to_several_is_refused(drive: Drive, goto: Any) -> None:
     tree = chat("boss", calls(call("leave")), tools=[leave], sub_agents=workers)
     _, raised = failing(drive.run(ag.Runner(tree), "Go."), ag.InvalidOutputError)
     assert str(raised).startswith("boss: the tool 'leave' returned Command(graph='__parent__'")
-    assert "hand over to one agent by Command(goto=name, graph=Command.PARENT)" in str(raised)
+    assert "transfer to one agent by Command(goto=name, graph=Command.PARENT)" in str(raised)
 
 
 @kinds
@@ -230,7 +230,7 @@ def test_a_foreign_agent_that_hands_over_to_nobody_says_who_there_is(drive: Driv
     _, raised = failing(drive.run(runner, "Go."), ag.InvalidOutputError)
     assert str(raised) == (
         "boss[1]/bob: a LangGraph graph in the agent 'bob' ended by Command(goto='carl', "
-        "graph=Command.PARENT), and nothing of the command was written; it may hand over to one agent, "
+        "graph=Command.PARENT), and nothing of the command was written; it may transfer to one agent, "
         "by its name; possible: 'boss'"
     )
 

@@ -124,7 +124,7 @@ def test_a_tree_that_is_no_node_of_another_graph_has_nowhere_to_go(disk: Disk) -
     agent = chat("ann", calls(call("leave")), "Stayed.", tools=[goes_to("other")])
     said = [event.text for event in disk.run(agent)]
     assert said[1:] == [
-        "Error: there is no agent other to transfer to; there are: none.",
+        "Error: there is no agent other to transfer to; available: none.",
         "Stayed.",
     ]
 

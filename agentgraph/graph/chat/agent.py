@@ -1,4 +1,4 @@
-"""What the nodes of one chat agent share: LangChain's nodes, the model, tools and middleware."""
+"""The parts shared by the nodes of one chat agent: model, tools, middleware, LangChain nodes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from functools import cached_property, wraps
@@ -51,7 +51,7 @@ from agentgraph.safe_repr import shown
 
 
 class BuiltAgent:
-    """What the nodes of a chat agent share.
+    """The parts that the nodes of a chat agent share.
 
     `create_agent` is called only where the agent has middleware or a response format.
 
@@ -67,7 +67,7 @@ class BuiltAgent:
         runs_tools: Whether it has any tools to run.
         keeps_record: Whether what it sees may differ from the history: it has middleware, or a tool
             that may return a command.
-        answer_format: What its answer must fit; None for any text.
+        answer_format: The format that its answer must fit; None for any text.
         takes_node: Whether LangChain's node asks the model.
         models: Its model, or how to get it.
         channels: The state channels of its middleware.
@@ -130,8 +130,8 @@ class BuiltAgent:
 
         Args:
             activation: The activation of the agent.
-            visible: The messages that the agent sees. None: read them from the history, where calls
-                may still lack results.
+            visible: The messages that the agent sees. None: read them from the history, where calls may
+                still be without results.
         """
         is_open = visible is None
         messages = activation.view.visible(activation.view.history) if visible is None else visible

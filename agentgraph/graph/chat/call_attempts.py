@@ -33,7 +33,7 @@ class Attempts:
     Attributes:
         current: The number of the attempt that runs, or ran last.
         message_ids: The ids of the messages of its lane.
-        came: What the model reads of its lane, once it succeeded.
+        came: The content of its lane that the model reads, once it succeeded.
         lock: Held on the event loop while an attempt runs, so that they run one after the other.
     """
 

@@ -104,7 +104,7 @@ class CallRunner:
             return running.result(self._may)
 
     async def talk_in_task(self, running: RunningCall) -> TaskResult:
-        """Run a call beside or after others, unless the run was stopped meanwhile.
+        """Run a call concurrently with others, or after them, unless the run was stopped meanwhile.
 
         Raises:
             GraphDrained: It was stopped, and the run brings no answers that a call may have to take.
@@ -132,11 +132,11 @@ class CallRunner:
             return await arun_call(node, call, runtime)
 
     async def _unsaved(self, running: RunningCall, error: InvalidOutputError) -> None:
-        """Have the model read that what a tool gave cannot be saved.
+        """Replace a tool result that cannot be saved by an error that the model reads.
 
         Raises:
             InvalidOutputError: The failure itself, if `on_tool_error` does not cover it. It is saved: a
-                resume gives it to the model, and does not run the tool again.
+                resume returns it to the model, and does not run the tool again.
         """
         how, at = self._built.agent.on_tool_error, running.activation.address
         content = await error_result(error, how, at)

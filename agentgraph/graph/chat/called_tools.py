@@ -98,7 +98,7 @@ class ActingTool:
 
 
 class HandoffTool:
-    """Wraps a handoff tool with arguments: a call hands over with these as the task."""
+    """Wraps a handoff tool with arguments: a call transfers with these as the task."""
 
     def __init__(self, tool: HandoffCall) -> None:
         self.tool = tool
@@ -164,7 +164,7 @@ class LaneTool:
             except Exception as error:
                 if is_fatal(error):
                     running.fatal = error
-                # The caller may handle it; then questions still open in this lane are void.
+                # The caller may handle it; then questions still open in this lane are discarded.
                 running.is_in_failed = lambda at: is_in_call(self.node_context.tree, at, place, cursor)
                 running.emitter.add_errors(error)
                 raise
@@ -190,7 +190,7 @@ class LaneTool:
         running.attempts.came = await self._output(running, result)
 
     async def _output(self, running: RunningCall, result: LaneResult) -> str | list[Any]:
-        """Return what the model reads of the result of the lane, as LangChain keeps it in a message."""
+        """Return the result of the lane for the model, in the form that LangChain stores."""
         if self.tool.output is None:
             return last_text(result)
         reply = reply_of(result, self.node_context, self.lane.place)
@@ -226,7 +226,7 @@ def call_state(tool: AgentTool, view: View, seen: RunState, number: int, argumen
 
     Args:
         tool: The agent.
-        view: What its caller sees.
+        view: The messages that its caller sees.
         seen: The state of that, with what earlier calls wrote.
         number: The number of the call.
         arguments: Its arguments.

@@ -1,4 +1,4 @@
-"""What middleware, or a graph, changed in what an agent sees of the history.
+"""Context edits: the changes of middleware, or of a graph, to the history that an agent sees.
 
 The history keeps everything that users and other agents said. So what middleware removes, replaces or
 adds is saved as edits, which name messages by their ids and leave messages alone that the history gains
@@ -22,7 +22,7 @@ from agentgraph.graph.values import is_same
 
 
 class Beginning(TypedDict, total=False):
-    """What replaces the first messages."""
+    """The messages that replace the first ones."""
 
     upto: str
     """The id of the last message that is left out; absent if none is."""
@@ -31,10 +31,10 @@ class Beginning(TypedDict, total=False):
 
 
 class Edits(TypedDict, total=False):
-    """What middleware changed in what an agent sees."""
+    """The changes of middleware to the history that an agent sees."""
 
     beginning: Beginning
-    """What replaces the first messages."""
+    """The messages that replace the first ones."""
     replaced: Mapping[str, BaseMessage | None]
     """New versions of messages, by their ids; None for one that is left out."""
     added: Mapping[str, list[BaseMessage]]
@@ -86,7 +86,7 @@ def edits_between(
 
     Args:
         before: The visible messages, each with an id.
-        after: What middleware made of them.
+        after: The same messages after middleware changed them.
         new_ids: The ids of new messages that enter the history, and need no edit.
     """
     by_id = {str(message.id): message for message in before}
@@ -128,12 +128,12 @@ def edits_in(record: AgentRecord, *, is_of_task: bool = False) -> Edits:
 
 
 def as_edited(visible: Sequence[BaseMessage], edits: Edits, *, is_open: bool) -> list[BaseMessage]:
-    """Return what an agent sees, with its edits.
+    """Return the history that an agent sees, with its edits.
 
     Args:
         visible: The messages of the history that it sees, with ids.
         edits: The edits.
-        is_open: Whether tool calls may lack results.
+        is_open: Whether tool calls may be without results.
     """
     if not edits:
         return [*visible]

@@ -1,7 +1,7 @@
 """Takes the graph that LangChain's `create_agent` builds apart, so that its nodes can run in a lane.
 
 The problem: chat agents must behave as LangChain's do, with its middleware. But `create_agent` returns
-a compiled graph, which would cost a checkpoint namespace and several supersteps as a node of ours.
+a compiled graph. As a node of our graph it would cost a checkpoint namespace and several supersteps.
 
 The rule: take its nodes, channels and branches out of the graph (`graph/foreign/flat_graph.py`), and
 let our nodes run them. Their names are not public in LangChain. This is the only file that knows them,
@@ -26,7 +26,7 @@ from agentgraph.graph.open_types import Builder, Graph
 from agentgraph.graph.sync_async import arun_calls, run_calls
 
 _OF_TOOL_NODES = ("_wrap_tool_call", "_awrap_tool_call", "_injected_args", "_run_one", "_arun_one")
-"""What is used of a `ToolNode`."""
+"""The parts of a `ToolNode` that are used."""
 _SHAPE: Mapping[str, Callable[[Any], bool]] = {
     "builder": lambda builder: builder is not None,
     "builder.nodes['model'].runnable": lambda builder: isinstance(
@@ -54,14 +54,14 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
 def flattened(graph: Graph, inside: Callable[[ModelRequest], ModelRequest]) -> FlatGraph:
     """Return the parts of a graph of `create_agent`.
 
-    Its node "model" asks the model, with the middleware around it; called with the state, it gives a
-    list of `Command`s. Its node "tools", where there are tools, is a `ToolNode`. All others are hooks
-    of the middleware, such as "Limit.before_model".
+    Its node "model" asks the model, with the middleware around it; called with the state, it returns a
+    list of `Command` objects. Its node "tools", where there are tools, is a `ToolNode`. All others are
+    hooks of the middleware, such as "Limit.before_model".
 
     Args:
         graph: The graph.
-        inside: Called inside all middleware with the request to the model; gives the one that is made.
-            It is not traced, as one more middleware would be.
+        inside: Called inside all middleware with the request to the model; returns the request that is
+            sent. It is not traced, although one more middleware would be.
 
     Raises:
         LangChainChangedError: The installed LangChain builds its agents in another way.
@@ -74,7 +74,7 @@ def flattened(graph: Graph, inside: Callable[[ModelRequest], ModelRequest]) -> F
 
 
 def check_shape(graph: object) -> None:
-    """Refuse a compiled agent that lacks what is taken out of it.
+    """Reject a compiled agent without the parts that are taken out of it.
 
     Raises:
         LangChainChangedError: It names the first missing part.
@@ -110,11 +110,11 @@ def wrap_inside(node: Any, ready: Callable[[object], object]) -> None:
 
     Args:
         node: The tool node.
-        ready: Called with the request of a call; gives the one that is made, or the calls that give
-            that or the result.
+        ready: Called with the request of a call; returns the request that is sent, or the calls that
+            return it or the result.
 
     Raises:
-        LangChainChangedError: It lacks what is used of it.
+        LangChainChangedError: A part that is used is missing.
     """
     for name in _OF_TOOL_NODES:
         if not hasattr(node, name):

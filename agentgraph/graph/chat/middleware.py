@@ -155,7 +155,7 @@ class Approval(HumanInTheLoopMiddleware):
 
 
 _ANSWERS: ContextVar[Answers | None] = ContextVar("approval_answers", default=None)
-"""What the functions of the rules answered in this run of a hook or a wrap; None in sync runs."""
+"""The answers of the rules' functions in this run of a hook or a wrap; None in sync runs."""
 
 
 @contextmanager
@@ -220,7 +220,7 @@ def _chosen_in(state: Any) -> Chosen | None:
 
 
 def _once(rule: InterruptOnConfig) -> InterruptOnConfig:
-    """Return a rule that repeats the saved choice; it decides anew if hooks jumped past the choice."""
+    """Return a rule that repeats the saved choice, unless hooks jumped past the choice."""
     if "when" not in rule:
         return rule
     when = rule["when"]
@@ -333,7 +333,7 @@ def _object(properties: dict[str, object], required: list[str] | None = None) ->
 _MESSAGES = "{messages}"
 """Where LangChain inserts the messages in a prompt."""
 _AFTER = f"\n\n<messages>\n{_MESSAGES}\n</messages>"
-"""What follows a prompt without that."""
+"""The rest of a prompt without that part."""
 
 
 class Summarizing(AgentMiddleware):

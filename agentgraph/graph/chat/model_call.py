@@ -50,13 +50,14 @@ class Asking:
         system: The system message, or None.
         runs_tools: Whether tool calls of a reply are run.
         is_last: Whether the model is asked for its answer without tools.
-        answer_format: What its answer must fit, after middleware; None for any text.
+        answer_format: The format that its answer must fit, after middleware; None for any text.
         disabled: The names of the tools that the model is not offered.
         replies: How many replies there were.
         reply: The last one, as it was given to middleware.
-        step: What the agent sees, and the state of its middleware; None without middleware.
-        recorder: Asks the model, or gives what it replied before; None if nothing is recorded.
-        fatal: A failure of the recorder, which nobody may handle.
+        step: The messages that the agent sees, and the state of its middleware; None without
+            middleware.
+        recorder: Asks the model, or returns its recorded reply; None if nothing is recorded.
+        fatal: A failure of the recorder, which no code may handle.
     """
 
     activation: Activation
@@ -128,7 +129,7 @@ class Asking:
         raise unfit(self.activation, fault)
 
     def _runs_others(self, reply: AIMessage, answer_format: AnswerFormat) -> bool:
-        """Return whether a reply has readable calls of tools beside its answer: these are run."""
+        """Return whether a reply has readable tool calls to run in addition to its answer."""
         others = [call for call in reply.tool_calls if call["name"] not in answer_format.schemas]
         return self.runs_tools and not self.is_last and bool(others)
 
@@ -163,7 +164,7 @@ class Asking:
 
 
 class Recorder(Protocol):
-    """What records the replies of models."""
+    """The recorder of the replies of models."""
 
     async def model(
         self, asking: Asking, model: object, messages: Sequence[BaseMessage], config: RunnableConfig
@@ -204,7 +205,7 @@ def message_of(activation: Activation, reply: object) -> AIMessage:
         reply = message_chunk_to_message(reply)
     if not isinstance(reply, AIMessage):
         raise InvalidOutputError(
-            f"{activation.address}: the model gave {type(reply).__name__}, not an AIMessage; "
+            f"{activation.address}: the model returned {type(reply).__name__}, not an AIMessage; "
             "pass a chat model, or a runnable that ends in one"
         )
     return reply

@@ -172,7 +172,7 @@ def with_tools(model: Any, tools: Sequence[object], **settings: object) -> objec
 
 
 def _without_tools(bound: object) -> object:
-    """Return a model without a bound empty list of tools: providers refuse one."""
+    """Return a model without a bound empty list of tools, because providers reject one."""
     if not isinstance(bound, RunnableBinding) or "tools" not in bound.kwargs:
         return bound
     others = {name: value for name, value in bound.kwargs.items() if name != "tools"}

@@ -104,7 +104,7 @@ class ModelNode(ChatNode):
         return self._talk(activation)
 
     async def _asking(self, activation: Activation) -> Asking:
-        """Return what the model is asked; the functions that say it are asked."""
+        """Return the request to the model; the functions in its options are called."""
         if self.asks_history:
             await activation.view.ask_history()
         context = activation.view.context(activation.view.history)
@@ -238,7 +238,7 @@ class ModelNode(ChatNode):
         activation, answer_format = asking.activation, asking.answer_format
         replies, content = activation.output.replies, asking.reply and asking.reply.content
         if replies is not None and reply.content != content and replies.has_assigned(str(reply.id)):
-            reply = renamed(reply, str(uuid4()))  # middleware gave another message in its place
+            reply = renamed(reply, str(uuid4()))  # middleware returned another message in its place
         if calls_of(reply):
             reply = with_saved_calls(reply, serializer_of(activation.config))
         if asking.is_last and not (answer_format is not None and answer_format.calls(reply)):
@@ -311,13 +311,13 @@ class HookNode(ChatNode):
             to = self.built.flat.route(self.hook, shared_state, activation.config)
         except KeyError as error:
             raise InvalidOutputError(
-                f"{activation.address}: the hook {self.hook!r} gave jump_to={step.jump_to!r}; name it "
-                "in the hook's can_jump_to, and jump to tools where there are some"
+                f"{activation.address}: the hook {self.hook!r} returned jump_to={step.jump_to!r}; "
+                "name it in the hook's can_jump_to, and jump to tools where there are some"
             ) from error
         self._go_on(activation, step, to)
 
     async def _update(self, activation: Activation, returned: object) -> object:
-        """Return the update that a hook gave, if it is one once it was awaited.
+        """Return the update of a hook, awaited, if it is a valid one.
 
         Raises:
             InvalidOutputError: It is none.

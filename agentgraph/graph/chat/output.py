@@ -48,7 +48,7 @@ Strategy = ResponseFormat[Any]
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """What an answer must fit.
+    """The format that an answer must fit.
 
     Attributes:
         schemas: The types and JSON schemas by name; the answer must fit one of them.
@@ -109,7 +109,7 @@ class AnswerFormat:
         return [each for each in reply.tool_calls if each["name"] in self.schemas]
 
     def call_fault(self, reply: AIMessage) -> str | None:
-        """Return what is wrong with a call that is an answer, where LangChain does not check it."""
+        """Return the faults of a call that is an answer, where LangChain does not check it."""
         for broken in reply.invalid_tool_calls:
             if broken["name"] in self.schemas:
                 return f"the arguments of {broken['name']} are not valid JSON"
@@ -121,7 +121,7 @@ class AnswerFormat:
 
 
 def answer_format_of(output_schema: object) -> AnswerFormat | None:
-    """Return what an answer must fit, given an `output_schema` or a `response_format` of LangChain."""
+    """Return the answer format for an `output_schema` or a `response_format` of LangChain."""
     if output_schema is None:
         return None
     strategy = _strategy(output_schema)
@@ -139,7 +139,7 @@ def restored_at(tree: Tree, at: str, answer: SavedAnswer) -> object:
 
 
 def reply_of(result: LaneResult, node_context: NodeContext, place: Place) -> Reply:
-    """Return what the agent at the place of a lane said in it."""
+    """Return the messages of the agent at the place of a lane in that lane."""
     values = node_context.reducers.shared_writes(result["values"])
     data = value_of(result, node_context.reducers, frozenset(output_keys(place.agent)))
     if "answered" in result:

@@ -1,4 +1,4 @@
-"""A stand-in for the model, which middleware may replace and LangChain's node calls.
+"""A stand-in model, which middleware may replace and LangChain's node calls.
 
 The problem: middleware may choose another model or change the request, and must see the real model and
 the real system message, as in LangChain. But some things must happen to every request, whichever model
@@ -9,7 +9,7 @@ The rule, from the outside in:
 1. `Instructing` sets the model and the system message of this step, where they can change.
 2. The user's middleware runs.
 3. `UseStandIn` replaces the model that was chosen by a `StandInModel` with the same attributes.
-4. LangChain's node binds the tools and calls the stand-in, which asks the model by `Asking.ask`.
+4. LangChain's node binds the tools and calls the stand-in model: it calls `Asking.ask`.
 
 Each layer costs time. Without wrapping middleware and response format, only `Asking.ask` runs.
 """
@@ -48,7 +48,7 @@ class StandInModel:
 
         Args:
             model: The model, with what was bound to it.
-            answer_format: What its answer must fit.
+            answer_format: The format that its answer must fit.
         """
         self._model, self._answer_format = model, answer_format
         self._core = core_of(model)
@@ -149,7 +149,7 @@ class UseStandIn:
         """Make the change for an agent.
 
         Args:
-            answer_format: What the answer must fit, unless middleware changes that.
+            answer_format: The format that the answer must fit, unless middleware changes that.
             is_ours: Whether no user's middleware sees the request; then model and system message of
                 the step are set here.
         """
@@ -165,7 +165,7 @@ class UseStandIn:
         return _changed(of_step, model=self._last[2])
 
     def _answer_format(self, response_format: object) -> AnswerFormat | None:
-        """Return what the answer must fit; middleware may have changed it for this call."""
+        """Return the format of the answer; middleware may have changed it for this call."""
         is_own = response_format is (self._own.response_format if self._own else None)
         return self._own if is_own else answer_format_of(response_format)
 

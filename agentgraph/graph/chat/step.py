@@ -9,10 +9,11 @@ After the node, edits and state are saved in the agent's record, as changes. Unt
 channel that is never saved, ephemeral state only to the next node. A key that `values=` declares at
 compile too is a value of the run; so is all in the key `values`, as in what tools return.
 
-LangGraph gives each task one function to read channels and one to write them; deepagents stores its
-files through these. In a lane they know only the channels of the tree. So what runs inside a chat agent
+LangGraph passes each task one function to read channels and one to write them; deepagents stores its
+files through these. In a lane they know only the channels of the tree. So the code inside a chat agent
 gets two functions that know its state: messages, middleware state and declared values. As in LangGraph,
-what they write is merged before what the node returns, and a read sees it only with `fresh=True`.
+their writes are merged before the update that the node returns, and a read sees them only with
+`fresh=True`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,7 +54,7 @@ class Step:
     """One run of a node.
 
     Attributes:
-        messages: What the agent sees; `merge` adds the node's changes.
+        messages: The messages that the agent sees; `merge` adds the node's changes.
         own: The state of the agent's middleware; `merge` adds the node's changes.
         edits: The edits of what the agent sees; `say` adds the node's.
         jump_to: Where the node jumps to, if it does.
@@ -79,8 +80,8 @@ class Step:
             visible: The messages of the history that the agent sees.
             answer: The agent's structured response so far.
             keeps_edits: Whether the edits of the last activation remain.
-            is_open: Whether tool calls may lack results.
-            is_graph: Whether the agent is a graph that is laid flat, and says what is new.
+            is_open: Whether tool calls may be without results.
+            is_graph: Whether the agent is a flattened graph, and emits its new messages.
         """
         self.answer = answer
         self._activation, self._is_graph = activation, is_graph
@@ -218,7 +219,7 @@ class Step:
             self.merge({**update, "messages": rest} if messages else update)
 
     def merge_writes(self, writes: Sequence[tuple[str, object]]) -> None:
-        """Merge what was written to channels in one step; a channel may refuse several values."""
+        """Merge the writes to channels of one step; a channel may reject several values."""
         by_name: dict[str, list[object]] = {}
         for name, value in writes:
             by_name.setdefault(name, []).append(value)
@@ -339,7 +340,7 @@ def _is_message(message: BaseMessage) -> bool:
 
 
 def values_in(update: Mapping[str, object], where: str) -> Mapping[str, object]:
-    """Return what an update has under `values`: values of the run.
+    """Return the entry `values` of an update: values of the run.
 
     Raises:
         InvalidOutputError: It is not a mapping; the error begins with `where`.

@@ -82,9 +82,9 @@ class RunningCall:
         updates: The updates of the middleware's state by this call.
         writes: The values of the run that the call wrote.
         is_in_failed: Returns whether an address is inside an agent that failed in the call, if one did.
-        fatal: A failure in the lane that the call ran, or of the recorder, which nobody may handle.
+        fatal: A failure in the lane that the call ran, or of the recorder, which no code may handle.
         arguments: The arguments of the tool that runs, without what is injected.
-        recorder: Calls the tool, or gives what it gave before; None if nothing is recorded.
+        recorder: Calls the tool, or returns its recorded result; None if nothing is recorded.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class RunningCall:
         return state
 
     def _in_own_words(self, message: BaseMessage) -> BaseMessage:
-        """Return what a worker said in its own words, by its name, for a tool that forwards it."""
+        """Return the text of a worker, without its name, for a tool that forwards it."""
         if not message.name or message.name == self.activation.name:
             return message
         if isinstance(message, ToolMessage):
@@ -209,7 +209,7 @@ class RunningCall:
         self.writes = self.activation.node_context.reducers.collected(self.writes, writes)
 
     def identity(self) -> Sequence[object]:
-        """Return what tells the call from the others of its activation, and from another one there."""
+        """Return the identity of the call among those of its and other activations."""
         view = self.activation.view
         place = self.opened.number - view.progress.get("tool_calls", 0)
         call_id, arguments = self.opened.call["id"], dict(self.arguments)
@@ -243,7 +243,7 @@ class RunningCall:
                 fault = f"{self._fault}; " if self._fault else ""
                 raise InvalidOutputError(
                     f"{self.activation.address}: the tool {self.opened.call['name']!r} returned "
-                    f"{shown(each)}; {fault}a command may update the state, and hand over to one agent "
+                    f"{shown(each)}; {fault}a command may update the state, and transfer to one agent "
                     "by Command(goto=name, graph=Command.PARENT); return TransferTo(name), Exit() or "
                     "BreakLoop() to go elsewhere"
                 )
@@ -259,10 +259,10 @@ class RunningCall:
         self.set_values({**values_in(update, self.activation.address), **rest})
 
     def _update_messages(self, several: Sequence[BaseMessage]) -> None:
-        """Say what is new in an update, and change what the agent sees by the rest.
+        """Emit the new messages of an update, and change the agent's context by the rest.
 
         If it removes or replaces messages, it does what a hook would: a new user's message is context,
-        as a summary is. That of a handoff is for the next agent.
+        as a summary is. The message of a handoff is for the next agent.
         """
         has_ids = any(message.id for message in several)
         seen = self.state(is_shared=True)["messages"] if has_ids else ()
@@ -281,7 +281,7 @@ class RunningCall:
             self.updates.append({"messages": messages})
 
     def save(self, *, marks: bool) -> None:
-        """Make of what the tool gave what the saver will give back.
+        """Convert the tool's result to the form that the saver returns.
 
         Args:
             marks: Whether a result that cannot be saved becomes a marker: the tool has run, and is not
@@ -333,7 +333,7 @@ class RunningCall:
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def fail(self, content: object) -> None:
-        """Have the model read of a failure in the place of all that the tool gave."""
+        """Have the model read a failure in the place of the tool's whole result."""
         self.restart()
         self.updates = []
         message = self._named(self.message(content, failed=True))
@@ -521,17 +521,17 @@ class RunningCall:
             return None
         names = ", ".join(there) or "none"
         return self.message(
-            f"Error: there is no agent {name} to transfer to; there are: {names}.", failed=True
+            f"Error: there is no agent {name} to transfer to; available: {names}.", failed=True
         )
 
 
 class Recorder(Protocol):
-    """What records the calls of tools."""
+    """The recorder of the calls of tools."""
 
     async def tool(
         self, running: RunningCall, tool: BaseTool, call: ToolCall, config: RunnableConfig
     ) -> object:
-        """Call a tool, or return or raise what it gave before."""
+        """Call a tool, or return or raise its recorded result."""
 
 
 RUNNING: ContextVar[RunningCall] = ContextVar("running call")

@@ -1,1 +1,1 @@
-"""Foreign graphs: LangGraph graphs as agents, run in a node or laid flat in the lane."""
+"""LangGraph graphs as agents, run in a node or flattened into the lane."""

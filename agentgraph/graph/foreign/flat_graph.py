@@ -1,7 +1,7 @@
 """Takes a compiled LangGraph graph apart, so that its nodes can run in a lane.
 
-The problem: a graph inside a graph has checkpoints of its own, and several supersteps for each step of
-the outer one. A graph that takes one way at a time needs none of that.
+The problem: a graph inside a graph has its own checkpoints, and several supersteps for each step of the
+outer one. A graph that takes one route at a time needs none of that.
 
 The rule: a node of LangGraph is a runnable followed by writers. The writers decide what follows: they
 write to the channels of the state, to the channel that triggers the next node, and packets for nodes
@@ -85,7 +85,7 @@ class FlatGraph:
         return first.node if isinstance(first, Send) else str(branch.ends[first])
 
     def input_of(self, name: str, read: Read) -> object:
-        """Return what a node gets: the channels that its schema names, in the form of that schema."""
+        """Return the input of a node: the channels that its schema names, in its form."""
         node = self.nodes[name]
         values = read(node.channels)
         return node.mapper(private(values)) if node.mapper else values
@@ -102,7 +102,7 @@ class FlatGraph:
         Args:
             channels: The channels with their values.
             steps: How many nodes ran before in this activation.
-            writes: What the node writes, which conditional edges see.
+            writes: The writes of the node, which conditional edges see.
         """
         scratchpad: Any = SimpleNamespace(step=steps + 1, stop=self.most_steps)
         task = PregelTaskWrites((), "", writes, ())
@@ -132,12 +132,12 @@ class FlatGraph:
 def redirected(
     config: RunnableConfig, is_ours: Callable[[str], bool], read: Read, write: Callable[[Write], object]
 ) -> RunnableConfig:
-    """Return a config of a task in which what runs reads and writes a state of ours.
+    """Return a config of a task in which the running code reads and writes our state.
 
     Args:
         config: LangGraph's config of the task.
-        is_ours: Whether a channel belongs to that state. What is written to others, such as the answers
-            of persons, goes where it went before.
+        is_ours: Whether a channel belongs to that state. Writes to other channels, such as the answers
+            of persons, go where they went before.
         read: Reads channels.
         write: Takes what is written to a channel of that state.
     """

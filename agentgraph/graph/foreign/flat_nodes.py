@@ -1,4 +1,4 @@
-"""The nodes of a flattened graph: one that begins it, and one for each node of its own.
+"""The nodes of a flattened graph: one that starts it, and one for each of its nodes.
 
 Several packets for one node (`Send`) run as LangGraph tasks, so that none that ended runs again.
 """
@@ -270,10 +270,10 @@ def flat_node(node_context: NodeContext) -> LaneNode:
 
 
 class _Written(NamedTuple):
-    """What a node of the graph has given.
+    """The output of a node of the graph.
 
     Attributes:
-        writes: What it wrote to the channels of the graph.
+        writes: Its writes to the channels of the graph.
         commands: Its commands to the parent graph, each with the id of the call that made it.
     """
 

@@ -1,9 +1,9 @@
 """A step of a flattened graph: its node reads the state, and its writes are merged.
 
-A node of the graph gets the state as LangGraph would give it. What its writers write is merged by the
-reducers of the graph's channels, and its messages enter the history by the rules for chat agents
-(`graph/chat/step.py`). The state is saved as the record of the agent, as changes. Where the graph goes
-on is in the position, like everything that says where a lane is.
+A node of the graph gets the state as LangGraph would pass it. The graph's reducers merge the writes of
+its writers, and its messages enter the history by the rules for chat agents (`graph/chat/step.py`). The
+state is saved as the record of the agent, as changes. The position says where the graph continues, as
+it says for every lane.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ class FlatNode(TalkNode):
         return writes
 
     def _input(self, read: Read) -> object:
-        """Return what the node of the graph gets; a `ToolNode` only the calls without a result.
+        """Return the input of the node of the graph; a `ToolNode` gets only the calls without a result.
 
         A person may have rejected the others, and a hook may jump to the tools all the same.
         """
@@ -125,8 +125,8 @@ class FlatNode(TalkNode):
         """Continue at the next node of the graph, or end.
 
         Raises:
-            SeveralWaysError: The graph goes on at several nodes.
-            InvalidOutputError: It goes on at an unknown node.
+            SeveralWaysError: The graph continues at several nodes.
+            InvalidOutputError: It continues at an unknown node.
         """
         nodes, packets = following(writes)
         names = [*dict.fromkeys([*nodes, *(packet.node for packet in packets)])]
@@ -134,7 +134,7 @@ class FlatNode(TalkNode):
             raise SeveralWaysError(self.node_context.place.home.name, activation.address, names)
         if names and names[0] not in self.places:
             raise InvalidOutputError(
-                f"{activation.address}: the graph goes on at {names[0]!r}, which is not one of its "
+                f"{activation.address}: the graph continues at {names[0]!r}, which is not one of its "
                 f"nodes: {', '.join(map(repr, self.places))}"
             )
         sent = [packet.arg for packet in packets]
@@ -169,7 +169,7 @@ class FlatNode(TalkNode):
         activation.continue_at(place.node, cursor=cursor, chat=progress)
 
     async def end(self, activation: Activation, step: Step) -> None:
-        """Say what `output` returns, and end the agent."""
+        """Emit the result of `output`, and end the agent."""
         if self.agent.output is not None:
             final = private(self.graph.final(self.reading(step)))
             output = await asked(activation.address, "output", self.agent.output, final)

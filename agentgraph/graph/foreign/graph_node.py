@@ -59,7 +59,7 @@ from agentgraph.safe_repr import reason
 
 
 def output_of(graph: object, final: object) -> object:
-    """Return what `invoke` of a graph returns: of its last state what its output schema has."""
+    """Return the part of the last state that the output schema has, as `invoke` does."""
     names = getattr(graph, "output_channels", None)
     if not isinstance(final, Mapping) or not isinstance(names, list | tuple):
         return final
@@ -71,7 +71,7 @@ _Results = Generator[tuple[Emitter, TaskResult], TaskResult, None]
 
 
 _BEGINS = MessageChange("nothing", [], [])
-"""What a run saves first: no change, only that it begins."""
+"""The first save of a run: no change, only that it starts."""
 
 
 _MODES = ["updates", "values"]
@@ -246,9 +246,9 @@ class _Run:
         task_id: LangGraph's id of the node's task.
         log: Its messages in this run and the ones before.
         final: The last state of the graph.
-        handoff: How the graph hands over to another agent, if it does.
+        handoff: The graph's transfer to another agent, if there is one.
         continues: Whether a run before a resume has saved changes.
-        kept_state: The state that the graph keeps; None if it begins anew in each activation.
+        kept_state: The state that the graph keeps; None if it starts from scratch in each activation.
     """
 
     def __init__(
@@ -307,7 +307,8 @@ class _Run:
     def begin(self) -> _Results:
         """Apply the changes saved by earlier runs, and save where this one begins.
 
-        Each try of a node has a separate state of the graph, so the messages of another try are void.
+        Each attempt of a node has a separate state of the graph, so messages of another attempt are
+        discarded.
         """
         yield from self._save_change(_BEGINS)
         is_anew = not self._saves or (self.kept_state is not None and not self.kept_state.continues)
@@ -408,7 +409,7 @@ def _saving_tasks(
 ) -> tuple[Callable[..., Future[TaskResult]], Callable[..., Awaitable[object]]]:
     """Return tasks, sync and async, that emit a change, save it, and return it as their result.
 
-    Their functions are made anew for each name: LangGraph writes the name on the function, and caches
+    Their functions are made for each name again: LangGraph writes the name on the function, and caches
     the tasks of a module's functions. A task of another name would not find what was saved.
     """
 
@@ -423,7 +424,7 @@ def _saving_tasks(
 
 
 async def _saved(emitter: Emitter, result: TaskResult, outer: RunnableConfig) -> TaskResult:
-    """Emit a change and save it; void it if that fails."""
+    """Emit a change and save it; discard it if that fails."""
     result["position"]["told"] = emitter.end()
     try:
         await save_result(result, outer)

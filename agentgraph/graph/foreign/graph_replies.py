@@ -35,7 +35,7 @@ class GraphReplies(Replies):
         """Begin without replies and results of what they belong to.
 
         Args:
-            receiver: What they belong to.
+            receiver: The owner of the chunks.
             there: The messages of the graph, if they are known.
         """
         super().__init__(receiver)
@@ -81,7 +81,7 @@ class GraphReplies(Replies):
     def caller(
         self, view: View, config: RunnableConfig, packet: int | None = None
     ) -> Callable[[], Caller]:
-        """Return what names the code of the graph, where that runs.
+        """Return the name of the code of the graph, where that runs.
 
         Args:
             view: The activation of the agent.
@@ -98,7 +98,7 @@ class GraphReplies(Replies):
         return code
 
     def _call(self, run_id: UUID | None) -> list[object]:
-        """Return what tells the call of a tool that is a run from others; nothing if there is none."""
+        """Return the identity of the tool call that is a run; an empty one if there is none."""
         if run_id is None or run_id not in self._running_tools:
             return []
         call_id, tool, inputs = self._running_tools[run_id]

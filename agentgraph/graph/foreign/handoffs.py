@@ -5,8 +5,8 @@ update=...)` with the whole state, all messages included. In a tree the next age
 anyway. So what the state has already is left out: written again, it would double lists with a reducer,
 and say other agents' messages a second time.
 
-What a `Send` carries is a task of the agent that gets it. Without a target a command is an update of
-the run: its values, and the messages of its history.
+The payload of a `Send` is the task of the agent that gets it. Without a target a command is an update
+of the run: its values, and the messages of its history.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ State = Callable[[], Mapping[str, object]]
 """Returns the state as the tool saw it."""
 
 PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
-"""The result of a call that hands over, if a later one in the same message does."""
+"""The result of a call that transfers, if a later one in the same message does too."""
 _ACTIVE = "active_agent"
 """langgraph-swarm's key for the active agent, which in a tree is known from the position."""
 
@@ -58,7 +58,7 @@ def sole_target(goto: object) -> str | None:
 
 
 def sent_by(goto: object) -> Send | None:
-    """Return what a command sends to one node; None if it sends nothing.
+    """Return the payload of a command for one node; None if it sends nothing.
 
     Raises:
         ValueError: It sends several, or goes elsewhere too.
@@ -75,17 +75,17 @@ def sent_by(goto: object) -> Send | None:
 def task_sent(activation: Activation, sent: Send, state: Mapping[str, Any], call: str | None) -> Task:
     """Return the task of a handoff that sends a state to an agent, as LangGraph's guide writes them.
 
-    Its `messages` stand in the place of the history, all else are values. If all messages before the
-    call are among them, as langgraph-supervisor's tools send them, they come after the history.
+    Its `messages` replace the history, all other keys are values. If all messages before the call are
+    among them, as langgraph-supervisor's tools send them, they come after the history.
 
     Args:
-        activation: The activation that hands over.
-        sent: What it sends.
+        activation: The activation that transfers.
+        sent: The payload.
         state: The state that it was made of; what is the same there is not sent.
-        call: The id of the call that hands over.
+        call: The id of the call that transfers.
 
     Raises:
-        ValueError: It is no state, or its messages cannot be read.
+        ValueError: It is not a state, or its messages cannot be read.
         InvalidOutputError: It cannot be saved.
     """
     given = _state_in(sent)
@@ -110,7 +110,7 @@ def _read(
         sent: The messages.
         known: Those that the agent that sends them has seen.
         target: To whom they are sent.
-        call: The id of the call that hands over.
+        call: The id of the call that transfers.
     """
     try:
         read = convert_to_messages(sent if isinstance(sent, list | tuple) else [sent])  # type: ignore[list-item]
@@ -168,7 +168,7 @@ def handoff_update(command: Command[str], state: State) -> dict[str, Any]:
 
 
 def flattened(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state whose `values`, those of the run, are beside its other keys."""
+    """Return a state that has `values`, those of the run, in addition to its other keys."""
     nested = state.get("values")
     if not isinstance(nested, Mapping):
         return dict(state)
@@ -193,10 +193,10 @@ class Handoff(NamedTuple):
     """How a graph ends by a command to its parent graph.
 
     Attributes:
-        target: The name of the agent to which it hands over; None for none.
+        target: The name of the agent that is transferred to; None for none.
         messages: The new messages: those of the command, or the result of the call that made it.
         values: All else that the command writes, by name.
-        task: What it asks of that agent.
+        task: The task of that agent.
         leaving: Where the run leaves the tree for.
     """
 
@@ -215,7 +215,7 @@ def handoff_of(
     said: Sequence[BaseMessage] = (),
     call: str | None = None,
 ) -> Handoff:
-    """Return what a command to the parent graph does, as LangGraph's handoff tools make it.
+    """Return the effect of a command to the parent graph, in the form of LangGraph's handoff tools.
 
     Without a target it is an update of the run, and the agent ends, as LangGraph's subgraphs do.
 
@@ -224,7 +224,7 @@ def handoff_of(
         command: The command.
         messages: The messages in the state of the graph.
         known: The rest of that state.
-        said: What its nodes have said since then.
+        said: The messages of its nodes since then.
         call: The id of the call that made the command, if that is known.
 
     Raises:
@@ -262,7 +262,7 @@ def _command_error(
     return InvalidOutputError(
         f"{activation.address}: a LangGraph graph in the agent "
         f"{activation.node_context.place.home.name!r} ended by Command(goto={command.goto!r}, "
-        f"graph=Command.PARENT), and nothing of the command was written; {fault}it may hand over to "
+        f"graph=Command.PARENT), and nothing of the command was written; {fault}it may transfer to "
         f"one agent, by its name; possible: {names}"
     )
 
@@ -272,7 +272,7 @@ def end_by_command(activation: Activation, handoff: Handoff, inner: Container[st
 
     Args:
         activation: The activation of the agent that runs the graph.
-        handoff: What the command does.
+        handoff: The effect of the command.
         inner: The channels of the graph, whose values a handoff hands on as it found them.
 
     Returns:
@@ -300,7 +300,7 @@ def leaving_for(
     """Return how the run leaves the tree for a node of the graph around it.
 
     Raises:
-        InvalidOutputError: What is written, or sent, there cannot be saved.
+        InvalidOutputError: A written or sent value there cannot be saved.
     """
     saved = activation.output.saved(f"the update for {node!r}", dict(update))
     leaving = Leaving(goto=node, update=saved)

@@ -1,14 +1,15 @@
-"""What a foreign graph says: compares the messages in its state with those that it has said.
+"""The messages of a LangGraph graph: compares the list in its state with those that were emitted.
 
-A foreign graph does not say what its agent said. It only shows, after each step, the list of messages
-in its state; middleware may have replaced, removed or summarized any of them. The history of the run
-must not follow that list: it has all that was said and all that ran, even if the graph forgets it to
-save context. So each list is compared with the messages so far (`MessageLog`); the rules are those for
-hooks in `effects.py`, except that earlier messages of this agent never change, as those of others. (In
-a graph that is laid flat they may.) A removal of all messages takes nothing back: it is not by id.
+A LangGraph graph does not say which messages its agent said. It only shows, after each step, the list
+of messages in its state; middleware may have replaced, removed or summarized any of them. The history
+of the run must not follow that list: it has all messages and all finished work, even if the graph
+removes them to save context. So each list is compared with the messages so far (`MessageLog`). The
+rules are those for hooks in `effects.py`, except that earlier messages of this agent never change, as
+those of others. (In a flattened graph they may.) A removal of all messages takes nothing back, because
+it is not by id.
 
 For example, after `Hm.`, a call and its result, a node removes all three by id and adds a summary as a
-human message: `Hm.` is voided, the call and its result stay in the history, the summary is context.
+human message: `Hm.` is discarded, the call and its result stay in the history, the summary is context.
 
 The list is there when a step of the graph has ended. A result of a call is said before, when its tool
 ends: the others of the step may take long, or ask. So results are said in the order of their ends, and

@@ -196,9 +196,9 @@ class RemoteRun:
     def _states_in(self, inside: Sequence[str], kind: str, data: Any) -> Iterator[State]:
         """Yield the state in a part of the stream, if it was saved; pass on what the graph writes.
 
-        What a compiled tree there reports of its own agents stays there: their places are not ours.
-        After a question the server also streams unsaved states with the writes of concurrent steps,
-        in which the same messages have other ids each time.
+        The reports of a compiled tree about its agents stay on the server, because their places are not
+        ours. After a question the server also streams unsaved states with the writes of concurrent
+        steps, in which the same messages have other ids each time.
         """
         if kind == "custom" and not is_ours(data):
             self._runtime.stream_writer(data)

@@ -2,10 +2,10 @@
 
 LangGraph passes on to such a graph only that the step around it is resumed or retried. The graph then
 continues from its last checkpoint, which may be of an earlier activation: if the step failed before the
-graph began, the graph would give its last answer again. In a retry LangGraph also gives the graph
-another namespace, without the state. So each activation saves at which checkpoint it found the graph: a
-graph that is still there begins with its input, unless one of its questions is answered; any other
-continues.
+graph started, the graph would return its last answer again. In a retry LangGraph also assigns another
+namespace to the graph, without the state. So each activation saves at which checkpoint it found the
+graph: a graph that is still there starts with its input, unless one of its questions is answered; any
+other continues.
 """
 
 import itertools
@@ -42,7 +42,7 @@ class KeptState:
         Args:
             now: The state of the graph.
             config: The config of the node.
-            before: What the last try found, if this is a retry.
+            before: The checkpoint that the last attempt found, if this is a retry.
         """
         self._now: str | None = now.config["configurable"].get("checkpoint_id")
         self.began_at: str | None = self._now if before is None else before.began_at

@@ -1,8 +1,8 @@
-"""Lets each node of a foreign graph stop by itself, as the steps of a lane do.
+"""Lets each node of a LangGraph graph stop by itself, as the steps of a lane do.
 
 The problem: an async run of a graph is one coroutine, in which LangGraph runs all nodes. If a stop
-cancelled it, what a function in a thread gives would be lost although its work is done: a sync node
-beside async ones, or a sync tool, which `ToolNode` calls from a coroutine.
+cancelled it, the result of a function in a thread would be lost although its work is done: a sync node
+that runs with async ones, or a sync tool, which `ToolNode` calls from a coroutine.
 
 The rule: LangGraph begins no further step of a stopped graph, as for lanes, and each node is cancelled
 or waited for according to what it runs. A `ToolNode` is waited for if one of the tools that it calls
@@ -47,7 +47,7 @@ class _Threads:
 
     @contextmanager
     def running(self, config: RunnableConfig) -> Iterator[None]:
-        """Hold back failures beside a node while a `with` block waits for its thread."""
+        """Hold back failures of other nodes while a `with` block waits for a thread."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
         runs = [(loop, namespace) for namespace in accumulate(_enclosing(config), "{}|{}".format)]
@@ -63,7 +63,7 @@ class _Threads:
                     del self._running[run]
 
     async def ended(self, config: RunnableConfig) -> None:
-        """Wait until no node beside a failed one runs in a thread."""
+        """Wait until no other node runs in a thread after one has failed."""
         run = asyncio.get_running_loop(), "|".join(_enclosing(config))
         while running := self._running.get(run):
             await asyncio.wait(running)

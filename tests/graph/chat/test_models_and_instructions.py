@@ -327,7 +327,7 @@ def test_a_model_that_returns_anything_else_is_an_error(drive: Drive, reply: Any
     runner = ag.Runner(ag.sequential("s", [writer]))
     events, raised = failing(drive.run(runner, "Go.", thread_id="t"), ag.InvalidOutputError)
     assert str(raised) == (
-        f"s/writer: the model gave {kind}, not an AIMessage; "
+        f"s/writer: the model returned {kind}, not an AIMessage; "
         "pass a chat model, or a runnable that ends in one"
     )
     assert transcript(events) == [f"s/writer: [error] {raised!r}"]

@@ -312,7 +312,7 @@ def test_a_change_of_messages_that_the_annotation_does_not_name_is_refused(drive
 
 
 COMMAND = (
-    "; a command may update the state, and hand over to one agent by Command(goto=name, "
+    "; a command may update the state, and transfer to one agent by Command(goto=name, "
     "graph=Command.PARENT); return TransferTo(name), Exit() or BreakLoop() to go elsewhere"
 )
 REFUSED = {
