@@ -176,6 +176,8 @@ class Position(TypedDict):
     """The structured answer of the activation at the boundary before."""
     request: NotRequired[str]
     """What a function asks of the agent whose lane begins here."""
+    after: NotRequired[list[int]]
+    """Which calls it had the outcomes of: how many first ones, and `made` of more; added later."""
     settled: NotRequired[dict[str, object]]
     """The values with which a resume settles conflicts at the next node of the root."""
 

@@ -242,17 +242,15 @@ class Views:
         call: Any,
         first: Saved,
     ) -> RunState:
-        carried = view.position.get("calls") or ()
-        began = number_at(first.first_time)
+        carried, position = view.position.get("calls") or (), first.position
+        results = [each for each in (*carried, *fork.results.values()) if each[TAG] == "call"]
         seen = view.seen
-        for each in (*carried, *fork.results.values()):
-            if each[TAG] == "call" and each["ended"] <= began:
-                seen = seen.with_new((), seen.reducers.loaded(each["values"]))
+        for each in _had(results, first):
+            seen = seen.with_new((), seen.reducers.loaded(each["values"]))
         if yields(agent.fn):
             self._remark(
                 f"{view.address}: values that the function wrote before it ran the agent are not told"
             )
-        position = first.position
         request = position.get("request", "") if position else ""
         message = request_to(view.address, call, request)
         return replace(seen, messages=[message])
@@ -267,6 +265,22 @@ class Views:
 
 def _some(saved: Saved | None) -> list[Saved]:
     return [] if saved is None else [saved]
+
+
+def _had(results: Sequence[Mapping[str, Any]], first: Saved) -> list[Mapping[str, Any]]:
+    """Return the results of calls that a function had when it made another one, as it made them.
+
+    Args:
+        results: The results of the calls.
+        first: The first checkpoint of the other call.
+    """
+    after = first.position.get("after") if first.position else None
+    if after is None:  # of an older version
+        began = number_at(first.first_time)
+        return [each for each in results if each["ended"] <= began]
+    count, *more = after
+    had = [each for each in results if (made := each.get("made", 0)) < count or made in more]
+    return sorted(had, key=lambda each: each.get("made", 0))
 
 
 def _written(agent_step: AgentStep, *, is_first: bool) -> list[Any]:

@@ -31,9 +31,9 @@ def report(thread: Thread, at: str, turn: int | None = None) -> ag.ActivationRep
 
 
 def is_told(spec: specs.Spec, told: ag.ActivationReport) -> bool:
-    """Return whether all that an activation saw can be told."""
-    reminds = [each for each in getattr(spec, "middleware", ()) if each.does == "remind"]
-    if any(each.place == "wrap_model_call" for each in reminds):
+    """Return whether all that an activation saw can be told, and its model has recorded all calls."""
+    wraps = [each for each in getattr(spec, "middleware", ()) if each.place == "wrap_model_call"]
+    if any(each.does in ("remind", "answer") for each in wraps):
         assert any(each.startswith(HARMLESS[1]) for each in told.remarks)
         return False
     return all(each.startswith(HARMLESS) for each in told.remarks)

@@ -6,7 +6,7 @@ LangGraph saves the writes of tasks, but under an id that is not a task's, so La
 """
 
 import itertools
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, NotRequired
@@ -97,6 +97,7 @@ class LaneCall(NamedTuple):
         control: Stops it.
         namespace: Its checkpoint namespace; None for that of the task that runs it.
         request: What a function asks of it, saved with its first position.
+        after: The calls that the function had the outcomes of, as in `Position`; saved with it.
         way: Where it runs, if it is one leaf: in its graph, in the task that would run that, or without
             a task (`leaf_pool.py`).
     """
@@ -107,6 +108,7 @@ class LaneCall(NamedTuple):
     control: Stop
     namespace: str | None = None
     request: str | None = None
+    after: Sequence[int] | None = None
     way: Way = "task"
 
 
@@ -157,6 +159,8 @@ class Lane(NamedTuple):
         position = call.node_context.first_position(self.place, call.cursor)
         if call.request is not None:
             position["request"] = call.request
+        if call.after is not None:
+            position["after"] = [*call.after]
         return {
             "input": {"position": position},
             "config": {"configurable": configurable},

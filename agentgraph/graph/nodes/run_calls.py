@@ -89,6 +89,8 @@ class RunCall:
     Attributes:
         lane: The lane of the agent.
         call: What the call is known by: its number, or its key as a counter.
+        made: How many calls the function had made before.
+        after: Which of these it had the outcomes of when this one began, as in `Position`.
         request: What the agent is asked.
         control: Stops the lane.
         future: Done when the lane has ended; None before the call begins.
@@ -103,8 +105,9 @@ class RunCall:
         is_late: Whether it failed after another call had paused, so that the function has not seen it.
     """
 
-    def __init__(self, lane: Lane, call: int | str, request: str, control: Stop) -> None:
+    def __init__(self, lane: Lane, call: int | str, made: int, request: str, control: Stop) -> None:
         self.lane, self.call, self.request, self.control = lane, call, request, control
+        self.made, self.after = made, list[int]()
         self.future: Any = None
         self.coroutine: Coroutine[object, object, Reply] | None = None
         self.began = 0
@@ -227,7 +230,8 @@ class RunCalls:
                     f"{shown(self.calls[call].request)} too; give each call its own key (addresses "
                     "show the first 40 characters)"
                 )
-            each = RunCall(self._lanes[name].lane, call, str(request), Stop(self._control))
+            made, control = len(self.calls), Stop(self._control)
+            each = RunCall(self._lanes[name].lane, call, made, str(request), control)
             if (before := self.saved.before(call)) is not None:
                 self._check_same(each, before["agent"], before["request"])
             self.calls[call] = each
@@ -356,7 +360,8 @@ class RunCalls:
             self._check_same(each, each.agent, request)
         place, cursor = each.lane.place, self.cursor(each)
         node_context = self.activation.node_context
-        call = LaneCall(node_context, cursor, lambda: see, each.control, request=each.request)
+        request, after = each.request, each.after
+        call = LaneCall(node_context, cursor, lambda: see, each.control, request=request, after=after)
         try:
             result, error = await Call(Lane.attempt, _aattempt, (each.lane, call))
         except GraphInterrupt:
@@ -379,6 +384,8 @@ class RunCalls:
         """Return what the agent sees: its request, and the values as they are now."""
         request = request_to(self.activation.address, each.call, each.request)
         seen, writes = self.activation.view.seen, self.writes()
+        open_ = [one for one in self._order if isinstance(one, RunCall)]  # itself is one of them
+        each.after = [open_[0].made, *(one.made for one in open_ if one.is_delivered)]
         return replace(seen.with_new((), writes) if writes else seen, messages=[request])
 
     async def _ended(self, each: RunCall, result: LaneResult) -> CallResult:
@@ -389,6 +396,7 @@ class RunCalls:
             values=reducers.shared_writes(result["values"]),
             number=number_of(each.call),
             call=each.call,
+            made=each.made,
             agent=each.agent,
             request=each.request,
             text=last_text(result),

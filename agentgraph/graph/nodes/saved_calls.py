@@ -31,6 +31,8 @@ class CallResult(TypedDict):
     values: list[Write]
     number: int
     call: int | str
+    made: NotRequired[int]
+    """How many calls the function had made before; an older version did not save it."""
     agent: str
     request: str
     text: str
