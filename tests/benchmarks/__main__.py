@@ -11,6 +11,7 @@ A growth is the power of the size with which a work grows: 1 is linear, 2 the sq
 The group `adk` makes an environment with google-adk first, in a temporary folder.
 """
 
+import argparse
 import json
 import math
 import os
@@ -23,12 +24,15 @@ from pathlib import Path
 
 import adk
 import calls
+import counts
 import growth
 import imports
 import items
 import lists
 import long_runs
 import many_runs
+import nested
+import peaks
 import pictures
 import reads
 import resumes
@@ -41,6 +45,7 @@ from measure import shown
 
 GROUPS = {
     "calls": calls,
+    "counts": counts,
     "steps": steps,
     "growth": growth,
     "imports": imports,
@@ -48,6 +53,8 @@ GROUPS = {
     "lists": lists,
     "long_runs": long_runs,
     "many_runs": many_runs,
+    "nested": nested,
+    "peaks": peaks,
     "pictures": pictures,
     "reads": reads,
     "resumes": resumes,
@@ -59,22 +66,22 @@ GROUPS = {
 }
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
     """Print the table of the groups named, or of all."""
-    folder, as_json = None, "--json" in names
-    if "--beside" in names:
-        at = names.index("--beside")
-        folder = Path(names[at + 1]).resolve()
-        del names[at : at + 2]
-    groups = [name for name in names if name != "--json"] or list(GROUPS)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("groups", nargs="*", metavar="group", help=f"any of: {', '.join(GROUPS)}")
+    parser.add_argument("--beside", type=Path, metavar="folder", help="where another agentgraph is")
+    parser.add_argument("--json", action="store_true", help="print names and amounts of ours alone")
+    options = parser.parse_args()
+    groups = options.groups or list(GROUPS)
     if unknown := set(groups) - set(GROUPS):
-        sys.exit(f"no group {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
-    if as_json:
+        parser.error(f"no group {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    if options.json:
         for figure in chain.from_iterable(GROUPS[name].figures() for name in groups):
             print(json.dumps([figure.name, figure.ours]), flush=True)
         return
     began = time.perf_counter()
-    shown(_rows(groups, folder), before=folder is not None)
+    shown(_rows(groups, options.beside), before=options.beside is not None)
     print(f"\n{time.perf_counter() - began:.0f} s")
 
 
@@ -88,9 +95,9 @@ def _rows(groups: list[str], folder: Path | None) -> Iterator[tuple[str, ...]]:
 def _before(group: str, folder: Path) -> dict[str, float]:
     """Return the figures of a group with another agentgraph, up to the first that it fails at."""
     command = [sys.executable, "-W", "ignore", str(Path(__file__).parent), "--json", group]
-    variables = {**os.environ, "PYTHONPATH": str(folder)}
+    variables = {**os.environ, "PYTHONPATH": str(folder.resolve())}
     run = subprocess.run(command, env=variables, capture_output=True, text=True)
     return dict(json.loads(line) for line in run.stdout.splitlines() if line.startswith("["))
 
 
-main(sys.argv[1:])
+main()

@@ -1,78 +1,118 @@
-"""What a step costs late in a long run, and what reading such a run costs."""
+"""What a step costs late in a long run, and what reading long threads and resuming them costs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from loops import THREAD, two
-from measure import Contender, Figure, memory, seconds, side_by_side
+from measure import Contender, Figure, copied, grown, memory, side_by_side
+from resumes import items
 from steps import by_hand, ours
 
 import agentgraph as ag
 
-_SHORT, _LONG, _LONGEST = 50, 1_000, 5_000
-"""Iterations, each of two steps."""
+Made = Callable[[int], ag.Agent]
+Read = Callable[[ag.Runner], object]
+_FEW, _MANY = 1_000, 10_000
 _ID = str(THREAD["configurable"]["thread_id"])
+_HALF = 0.178e-3
+"""Half of the seconds that an event of a long thread took before reading was a stream."""
 
 
-def figures() -> Iterator[Figure]:
-    """Time steps, and readers, by the processor."""
-    both = [ours(rounds=each) for each in (_LONGEST, _SHORT)]
-    late, early = (seconds(each) for each in both)
-    name = f"step of a run of {2 * _LONGEST:,}, no saver"
-    late, early = late / (2 * _LONGEST), early / (2 * _SHORT)
-    yield _of(name, late, early, f"step of a run of {2 * _SHORT}", "ms", 1.3)
-    several = [made(rounds=_LONG) for made in (ours, by_hand)]
-    mine, hand = side_by_side(*several, repeats=3)
-    name = f"step of a run of {2 * _LONG:,}, no saver"
-    yield _of(name, mine / (2 * _LONG), hand / (2 * _LONG), "flat graph by hand", "ms", 1.0)
-    with TemporaryDirectory() as folder:
-        yield from _readers(Path(folder))
-
-
-def _readers(folder: Path) -> Iterator[Figure]:
-    """Hold readers of a thread on SQLite against `events()`, and that against a shorter thread."""
-    names, events = count(), 2 * _LONG
-    long, short = (_kept(folder / f"{next(names)}.db", each) for each in (_LONG, _LONG // 10))
-    took = partial(side_by_side, repeats=3)
-    for name, read, aim in (
-        ("thread()", lambda runner: runner.thread(_ID), 1.1),
-        ("timeline()", lambda runner: runner.timeline(_ID), 1.5),
-    ):
-        mine, theirs = took(_reading(long, read), _reading(long, _all_events))
-        yield _of(f"{name}, {events:,} events", mine, theirs, "events()", "ms", aim)
-    mine, theirs = took(_reading(long, _all_events), _reading(short, _all_events))
-    against = f"one of {events // 10}"
-    yield _of(f"events(), one of {events:,}", mine / events, theirs * 10 / events, against, "ms", 1.2)
-    most, held = memory(_reading(long, _all_events))
-    name, beside = "events(), memory an event beside the events", (most - held) / events
-    yield Figure(name=name, ours=beside, unit="B", aim=4_000)
-
-
-def _of(name: str, ours: float, theirs: float, against: str, unit: str, aim: float) -> Figure:
-    return Figure(name=name, ours=ours, theirs=theirs, against=against, unit=unit, aim=aim)
-
-
-def _all_events(runner: ag.Runner) -> list[ag.AgentEvent]:
+def all_events(runner: ag.Runner) -> list[ag.AgentEvent]:
+    """Read a thread to its end."""
     return [*runner.events(_ID)]
 
 
-def _kept(path: Path, rounds: int) -> Path:
-    """Run a loop to its end on a new file."""
+READERS: dict[str, Read] = {
+    "events()": all_events,
+    "thread()": lambda runner: runner.thread(_ID),
+    "timeline()": lambda runner: runner.timeline(_ID),
+    "visits()": lambda runner: runner.visits(_ID),
+}
+
+
+def loop(events: int) -> ag.Agent:
+    """Return a loop of so many steps."""
+    return two(events // 2)
+
+
+def figures() -> Iterator[Figure]:
+    """Time steps late in a run, then readers of threads."""
+    for many, few, repeats in ((2_000, 100, 3), (10_000, 100, 2)):
+        totals = side_by_side(*(ours(rounds=each // 2) for each in (many, few)), repeats=repeats)
+        name = f"step of a run of {many:,}, no saver"
+        yield grown(name, totals, (many, few), of="one of a run of", unit="ms", aim=1.3)
+    mine, hand = side_by_side(*(made(rounds=1_000) for made in (ours, by_hand)), repeats=3)
+    name, against = "step of a run of 2,000, no saver", "flat graph by hand"
+    yield Figure(name=name, ours=mine / 2e3, theirs=hand / 2e3, against=against, unit="ms", aim=1.0)
+    with TemporaryDirectory() as folder:
+        yield from _of_events(Path(folder))
+        yield from _of_items(Path(folder))
+
+
+def _of_events(folder: Path) -> Iterator[Figure]:
+    """Hold readers of a thread of many events against `events()`, and that against a shorter one."""
+    many, few = (partial(reading, loop, kept(folder, loop, n), n) for n in (_MANY, _FEW))
+    took = dict(zip(READERS, side_by_side(*map(many, READERS.values()), repeats=3), strict=True))
+    for (name, mine), aim in zip(took.items(), (_HALF, 1.1, 1.5, 1.5), strict=True):
+        beside = (
+            {} if name == "events()" else {"theirs": took["events()"] / _MANY, "against": "events()"}
+        )
+        name = f"{name}, one of {_MANY:,} events"
+        yield Figure(name=name, ours=mine / _MANY, unit="ms", aim=aim, **beside)
+    rest = {"of": "of", "unit": "ms"}
+    totals = took["events()"], *side_by_side(few(all_events), repeats=3)
+    yield grown(f"events(), one of {_MANY:,}", totals, (_MANY, _FEW), aim=1.2, **rest)
+    totals = side_by_side(many(first), few(first), repeats=5)
+    name = f"first event of events(), of {_MANY:,}"
+    yield grown(name, totals, (_MANY, _FEW), is_whole=True, aim=1.5, **rest)
+    most, held = memory(few(all_events))
+    name, beside = f"events(), memory beside each of {_FEW:,}", (most - held) / _FEW
+    yield Figure(name=name, ours=beside, unit="B", aim=4_000)
+
+
+def _of_items(folder: Path) -> Iterator[Figure]:
+    """Hold a thread of many items, of which one asks, against one of fewer."""
+    paths = [kept(folder, items, count) for count in (_MANY, _FEW)]
+    for name, read in {**READERS, "resume": resumed}.items():
+        both = (reading(items, path, n, read) for path, n in zip(paths, (_MANY, _FEW), strict=True))
+        name = f"{name} with one of {_MANY:,} items left, an item"
+        totals = side_by_side(*both, repeats=2)
+        yield grown(name, totals, (_MANY, _FEW), of="one of", unit="ms", aim=1.2)
+
+
+def first(runner: ag.Runner) -> object:
+    """Return the first event, with the others, so that leaving them is not timed."""
+    events = runner.events(_ID)
+    return next(events), events
+
+
+def resumed(runner: ag.Runner) -> object:
+    """Answer the question of a thread, and read the run to its end."""
+    return [*runner.resume(_ID, "yes")]
+
+
+def kept(folder: Path, made: Made, size: int) -> Path:
+    """Run a tree of a size on a new file, until it ends or asks."""
+    path = folder / f"{made.__name__}{size}.db"
     with ag.sqlite_saver(path) as saver:
-        ag.Runner(two(rounds), checkpointer=saver).invoke("hi", thread_id=_ID)
+        ag.Runner(made(size), checkpointer=saver).invoke("hi", thread_id=_ID)
     return path
 
 
-def _reading(path: Path, read: Callable[[ag.Runner], Any]) -> Contender:
+def reading(made: Made, path: Path, size: int, read: Read) -> Contender:
+    """Read a thread, or resume it, on a copy of its file."""
+
     @contextmanager
     def contender() -> Iterator[Callable[[], Any]]:
-        with ag.sqlite_saver(path) as saver:
-            runner = ag.Runner(two(_LONG), checkpointer=saver)
+        copy = path.with_suffix(".copy")
+        copied(path, copy)
+        with ag.sqlite_saver(copy) as saver:
+            runner = ag.Runner(made(size), checkpointer=saver)
             yield lambda: read(runner)
 
     return contender

@@ -25,15 +25,17 @@ class State(MessagesState):
 
 def figures() -> Iterator[Figure]:
     """Measure the processor's time and the memory of a run."""
-    both = _together(_ours, _RUNS), _together(_by_hand, _RUNS)
-    ours, hand = side_by_side(*both, repeats=3)
+    both = together(ours, _RUNS), together(by_hand, _RUNS)
+    mine, hand = side_by_side(*both, repeats=3)
     name, against = f"one of {_RUNS:,} async runs side by side", "its graph by hand, streamed alike"
-    yield Figure(name=name, ours=ours / _RUNS, theirs=hand / _RUNS, against=against, unit="ms", aim=1.2)
-    ours, hand = (memory(each)[0] / _RUNS for each in both)
+    yield Figure(name=name, ours=mine / _RUNS, theirs=hand / _RUNS, against=against, unit="ms", aim=1.2)
+    mine, hand = (memory(each)[0] / _RUNS for each in both)
     yield Figure(name=f"{name}, memory", ours=ours, theirs=hand, against=against, unit="B", aim=1.2)
 
 
-def _together(made: Callable[[], Run], count: int) -> Contender:
+def together(made: Callable[[], Run], count: int) -> Contender:
+    """Have so many runs side by side in one event loop."""
+
     @contextmanager
     def contender() -> Iterator[Callable[[], Any]]:
         run = made()
@@ -46,7 +48,9 @@ def _together(made: Callable[[], Run], count: int) -> Contender:
     return contender
 
 
-def _ours() -> Run:
+def ours() -> Run:
+    """Return what runs a loop of four steps by a runner, on a thread of its own."""
+
     async def say(ctx: ag.Context) -> str:
         await asyncio.sleep(0)
         return "Said."
@@ -60,7 +64,9 @@ def _ours() -> Run:
     return run
 
 
-def _by_hand() -> Run:
+def by_hand() -> Run:
+    """Return what streams the same loop by hand, in the modes that a runner needs."""
+
     async def say(state: State) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"messages": [AIMessage("Said.")], "said": state.get("said", 0) + 1}

@@ -8,9 +8,7 @@ that take turns. So measured, a graph beside itself stayed within 0.02 of 1 with
 import gc
 import math
 import os
-import resource
 import shutil
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -29,8 +27,16 @@ Contender = Callable[[], AbstractContextManager[Callable[[], Any]]]
 
 _WIDTH = 160
 """How wide the table is in a file or a pipe."""
-_UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
-UNITS = {"ms": 1e-3, "s": 1.0, "B": 1.0, "KB": 1e3, "MB": 1e6, "calls": 1.0, "times": 1.0}
+UNITS = {
+    "ms": 1e-3,
+    "s": 1.0,
+    "B": 1.0,
+    "KB": 1e3,
+    "MB": 1e6,
+    "calls": 1.0,
+    "statements": 1.0,
+    "times": 1.0,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +63,14 @@ class Figure:
         return self.theirs / self.ours if self.at_least else self.ours / self.theirs
 
     @property
+    def value(self) -> float:
+        """What is held against the aim: the ratio, or the amount where there is only ours."""
+        return self.ours if math.isnan(self.theirs) else self.ratio
+
+    @property
     def reached(self) -> bool:
         """Whether the aim is met."""
-        if math.isnan(self.theirs):
-            return self.ours <= self.aim
-        return self.ratio >= self.aim if self.at_least else self.ratio <= self.aim
+        return self.value >= self.aim if self.at_least else self.value <= self.aim
 
     def row(self, *before: float) -> tuple[str, ...]:
         """Return the figure as a row of the table, with what another version took."""
@@ -79,7 +88,7 @@ class Figure:
     @property
     def _bound(self) -> str:
         alone = math.isnan(self.theirs)
-        aim = self._amount(self.aim) if alone else f"{self.aim:g}"
+        aim = self._amount(self.aim) if alone else f"{self.aim:.3g}"
         return f"{'>=' if self.at_least else '<='}{aim}"
 
     def _amount(self, value: float) -> str:
@@ -137,17 +146,6 @@ def seconds(contender: Contender, clock: Clock = time.process_time) -> float:
         took = clock() - began
         del result
     return took
-
-
-def process(*arguments: str) -> resource.struct_rusage:
-    """Run Python in a new process, which may keep what it compiles, and return what that used."""
-    variables = {name: value for name, value in os.environ.items() if name != _UNCOMPILED}
-    child = subprocess.Popen([sys.executable, "-W", "ignore", *arguments], env=variables)
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise subprocess.CalledProcessError(child.returncode, child.args)
-    return used
 
 
 def memory(contender: Contender) -> tuple[int, int]:

@@ -24,13 +24,13 @@ def figures() -> Iterator[Figure]:
     """Time resumes with many finished branches or calls, and with few."""
     with TemporaryDirectory() as folder:
         for saver, opened in savers(Path(folder)).items():
-            for name, made in (("branch", branches), ("tool call", calls), ("item", items)):
+            for name, made in (("a branch", branches), ("a tool call", calls), ("an item", items)):
                 few, many = (
                     min(seconds(contender(made, n, opened)) for _ in range(_REPEATS))
                     for n in (_FEW, _MANY)
                 )
                 yield Figure(
-                    name=f"resume with {_MANY} finished, a {name}, {saver}",
+                    name=f"resume with {_MANY} finished, {name}, {saver}",
                     ours=(many - few) / (_MANY - _FEW),
                     unit="ms",
                     aim=0.001,
