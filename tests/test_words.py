@@ -46,6 +46,7 @@ GONE = {
 """Patterns of words, and what to write in their place."""
 PARTS = (
     "agentgraph/*.py",
+    "agentgraph/cli/",
     *(f"agentgraph/{path.parent.name}/" for path in sorted(ROOT.glob("agentgraph/*/__init__.py"))),
     "examples/",
     "notebooks/",
@@ -53,6 +54,7 @@ PARTS = (
 )
 LEFT = {*PARTS} - {
     "agentgraph/*.py",
+    "agentgraph/cli/",
 }
 """Parts that still have such words."""
 

@@ -1,4 +1,4 @@
-"""The command line: its commands, what they run, show and ask; and its entry point."""
+"""The command line: its commands and its entry point."""
 
 import sys
 

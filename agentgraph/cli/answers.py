@@ -1,4 +1,4 @@
-"""Reads answers that people type, as options or at the terminal."""
+"""Parses answers that people type, as options or at the terminal."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ _YES_NO = {"yes": True, "y": True, "no": False, "n": False}
 
 
 class AnswerError(AgentGraphError):
-    """An answer that does not say which question it is for, or names the wrong one."""
+    """An answer that names no question, or a wrong one."""
 
 
 def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dict[str, object]:
-    """Return the values of `--answer` by the address or id of their question.
+    """Parse the values of `--answer` into answers by the address or id of their question.
 
     >>> asked = Interrupt(id="1", address="report/boss", agent_name="boss", value="Print it?")
     >>> given_answers(["report/boss=yes"], [asked])
@@ -40,21 +40,22 @@ def given_answers(options: Sequence[str], questions: Sequence[Interrupt]) -> dic
         named = _NAMED.fullmatch(option)
         name, text = (named["question"], named["text"]) if named else (_only(option, questions), option)
         if name in answers:
-            raise AnswerError(f"the question {name} is answered more than once")
+            raise AnswerError(f"--answer: the question {name!r} has two answers; keep one of them")
         asked = next((q for q in questions if name in names_of(q)), None)
         if asked is None:
-            raise AnswerError(f"the question {name!r} is not pending; pending are:{_names(questions)}")
+            raise AnswerError(
+                f"--answer: the question {name!r} is not pending; choose one of:{_names(questions)}"
+            )
         answers[name] = _read(text, asked)
     return answers
 
 
 def named_by(questions: Sequence[Interrupt]) -> str:
-    """Return what to name the first question by: "ADDRESS" or "ID"."""
+    """Return the kind of name that identifies the first question: "ADDRESS" or "ID"."""
     return "ADDRESS" if _name_of(questions[0], questions) == questions[0].address else "ID"
 
 
 def _name_of(question: Interrupt, questions: Sequence[Interrupt]) -> str:
-    """Return the name of a question: its address, or its id if several questions have that address."""
     addresses = [each.address for each in questions]
     return question.address if addresses.count(question.address) == 1 else question.id
 
@@ -64,11 +65,11 @@ def _only(text: str, questions: Sequence[Interrupt]) -> str:
         return questions[0].address
     if not questions:
         raise AnswerError(
-            f"the thread has no pending question, got the answer {text!r}; leave --answer out"
+            f"--answer: the thread has no pending question for the answer {text!r}; leave --answer out"
         )
     raise AnswerError(
-        f"the answer {text!r} does not say which question it is for; write "
-        f"{named_by(questions)}={text}; pending are:{_names(questions)}"
+        f"--answer: the answer {text!r} does not name its question; write "
+        f"{named_by(questions)}={text} with one of:{_names(questions)}"
     )
 
 
@@ -77,7 +78,7 @@ def _names(questions: Sequence[Interrupt]) -> str:
 
 
 def read_answer(text: str, schema: Schema) -> object:
-    """Return a typed text as an answer: parsed as JSON if it is JSON and the schema asks for no text.
+    """Parse a typed text as JSON, unless it is not JSON or the schema requires a text.
 
     >>> read_answer("42", {"type": "integer"}), read_answer("42", {"type": "string"})
     (42, '42')
@@ -93,7 +94,6 @@ def read_answer(text: str, schema: Schema) -> object:
 
 
 def _read(text: str, question: Interrupt) -> object:
-    """Return a typed text as the answer to a question; words such as `approve` become decisions."""
     decisions = decided(text.replace(",", " ").split(), question.value)
     return read_answer(text, question.response_schema) if decisions is None else decisions
 
@@ -119,7 +119,7 @@ def ask(console: Console, question: Interrupt) -> object:
 
 
 def choices_of(question: Interrupt) -> list[str]:
-    """Return the answers that one can type to a question; empty if the answer is free text."""
+    """List the answers that a person can type to a question; empty if any text is accepted."""
     schema = question.response_schema
     answers = {word: decided([word], question.value) for word in WORDS}
     if any(answers.values()):

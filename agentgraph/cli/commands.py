@@ -1,4 +1,4 @@
-"""The command line: its group of commands, with those that run, draw and check trees."""
+"""The group of all commands, and the commands that run, draw and check trees."""
 
 import json
 import sys
@@ -48,7 +48,7 @@ from agentgraph.tree.hints import hints
 
 
 class _Group(click.Group):
-    """Turns errors into messages with exit code 2, and Ctrl-C into exit code 130."""
+    """Converts errors to messages with exit code 2, and Ctrl-C to exit code 130."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -77,7 +77,7 @@ _run_options = options(
     ),
     db_option,
     json_option,
-    click.option("--stream", is_flag=True, help="Print the replies of models as they grow."),
+    click.option("--stream", is_flag=True, help="Print the replies of models while they are streamed."),
     click.option("--no-input", is_flag=True, help="Pause at questions instead of asking them."),
     click.option(
         "--traceback", "with_traceback", is_flag=True, help="Print the traceback of a failure."
@@ -91,7 +91,7 @@ def commands() -> None:
     """Run, resume, draw and check trees of agents.
 
     TARGET is FILE.py:NAME, the variable NAME of a Python file, or a skill file, which ends with
-    .yaml, .yml or .json. Each event is printed as a line led by its address, such as
+    .yaml, .yml or .json. Each event is printed as a line that starts with its address, such as
     report/refine[1]/critic. Exit codes: 0 done, 3 paused at a question, 1 an agent failed, 2 wrong
     use, 130 stopped by Ctrl-C or `stop`. A thread that is not done can be resumed.
     """
@@ -100,15 +100,17 @@ def commands() -> None:
 @commands.command()
 @takes_target
 @click.argument("text", metavar="INPUT")
-@click.option("--thread", metavar="ID", help="The thread; by default that of --config, or a new one.")
+@click.option(
+    "--thread", metavar="ID", help="The thread; by default the one in --config, or a new one."
+)
 @_run_options
-@click.option("--drop-pending", is_flag=True, help="Drop the questions that wait on the thread.")
+@click.option("--drop-pending", is_flag=True, help="Drop the pending questions of the thread.")
 @click.option(
     "--while-running",
     type=click.Choice(get_args(WhileRunning)),
     default="refuse",
     show_default=True,
-    help="What becomes of INPUT if another run is active on the thread.",
+    help="The treatment of INPUT if another run is active on the thread.",
 )
 def run(
     target: Target,
@@ -158,11 +160,11 @@ def resume(
     stream: bool,
     **options: bool,
 ) -> None:
-    """Resume THREAD at its questions, or at the step that failed.
+    """Resume THREAD at its questions, or at its failed step.
 
     TEXT is parsed as JSON if it is JSON, unless the question asks for text. `approve` and `reject`
     decide on all tool calls of a question, `approve, reject` on each in order. A TEXT that
-    begins like NAME= needs ADDRESS= before it.
+    starts with NAME= needs ADDRESS= before it.
     """
     agent = target.load()
     where = Whereabouts(
@@ -178,15 +180,15 @@ def resume(
 @takes_target
 @thread_argument
 @click.argument("at", metavar="ADDRESS")
-@click.option("--turn", type=int, help="The turn of ADDRESS; by default the last that visited it.")
+@click.option("--turn", type=int, help="The turn of ADDRESS; by default the last that reached it.")
 @click.option(
     "--siblings",
     type=click.Choice(get_args(Siblings)),
     default="keep",
     show_default=True,
-    help="What becomes of what ran side by side with it.",
+    help="Whether agents that ran in parallel with it are kept or run again.",
 )
-@click.option("--message", metavar="TEXT", help="A message of the user to add before it begins.")
+@click.option("--message", metavar="TEXT", help="A user message to add before the agent starts.")
 @click.option("--answer", metavar="TEXT", help="A new answer to its question.")
 @_run_options
 def rewind(
@@ -205,11 +207,11 @@ def rewind(
     stream: bool,
     **options: bool,
 ) -> None:
-    """Go back to ADDRESS, which THREAD has visited, and run on from there.
+    """Go back to ADDRESS, which THREAD has reached, and continue from there.
 
-    ADDRESS is that of an agent, such as report/refine[1]/critic, of an iteration, report/refine[1],
-    or the name of a step. What came before is kept and not run again; what came after is gone from
-    the thread's line.
+    ADDRESS names an agent, such as report/refine[1]/critic, an iteration, such as report/refine[1],
+    or a step. Earlier work is kept and does not run again. Later work leaves the thread's history
+    line.
     """
     agent = target.load()
     where = Whereabouts(
@@ -225,7 +227,7 @@ def rewind(
 
 
 def _question_at(runner: Runner, thread: str, at: str) -> list[Interrupt]:
-    """Return the question that was asked last at an address, or in a step."""
+    """Return the latest question at an address or in a step, as a list of at most one."""
     asked = [
         event.action.interrupted
         for event in runner.events(thread)
@@ -237,10 +239,10 @@ def _question_at(runner: Runner, thread: str, at: str) -> list[Interrupt]:
 @commands.command()
 @takes_target
 @thread_argument
-@click.option("--line", metavar="HEAD", help="An older line of the thread, as show lists them.")
+@click.option("--line", metavar="HEAD", help="An older history line of the thread, as listed by show.")
 @options(db_option, json_option)
 def events(target: Target, thread: str, line: str | None, db: str, as_json: bool) -> None:
-    """Print the events of THREAD again."""
+    """Print the saved events of THREAD."""
     agent, screen = target.load(), screen_of(as_json=as_json)
     where = Whereabouts(target=target, thread_id=thread, db=existing(db))
     with open_session(agent, where, screen) as session:
@@ -252,9 +254,9 @@ def events(target: Target, thread: str, line: str | None, db: str, as_json: bool
 @takes_target
 @click.option("--tree", is_flag=True, help="Print an outline of the tree instead.")
 @click.option("--svg", metavar="FILE", help="Write the drawing to an SVG file, with a legend.")
-@click.option("--html", metavar="FILE", help="Write the drawing to a page that loads nothing.")
+@click.option("--html", metavar="FILE", help="Write the drawing to a self-contained page.")
 @click.option("--thread", metavar="ID", help="A thread: draw how often its agents ran, and how long.")
-@click.option("--db", metavar="PATH", help="Where the thread is saved, by default agentgraph.db.")
+@click.option("--db", metavar="PATH", help="The file of the thread, by default agentgraph.db.")
 def draw(
     target: Target,
     tree: bool,
@@ -265,13 +267,13 @@ def draw(
 ) -> None:
     """Draw the graph of a tree: as Mermaid text, or to files.
 
-    With --thread it draws a run: each node says how often it ran, how long, and with how many tokens;
-    what never ran is pale. --svg and --html need the extra `svg`.
+    With --thread it draws a run: each node shows its number of runs, their time and their tokens.
+    Nodes that never ran are pale. --svg and --html need the extra `svg`.
     """
     if tree and (svg or html or thread):
-        raise UserError("--tree prints an outline; it takes no --svg, --html or --thread")
+        raise UserError("--tree prints an outline; leave out --svg, --html and --thread, or --tree")
     if db and not thread:
-        raise UserError("--db is the file of a thread; name the thread by --thread, or leave --db out")
+        raise UserError("--db needs a thread; name the thread with --thread, or leave --db out")
     agent = target.load()
     graph = compile_agent(agent)
     if tree:
@@ -296,14 +298,14 @@ def _write(file: str, text: str) -> None:
     try:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{file} cannot be written: {error.strerror}") from error
+        raise UserError(f"{file} cannot be written: {error.strerror}; name another file") from error
     click.echo(without_controls(f"Drawn: {file}."))
 
 
 @commands.command()
 @takes_target
 def check(target: Target) -> None:
-    """Print the faults of a tree, one a line; warn of what may be a mistake."""
+    """Print the faults of a tree, one per line, and warnings about likely mistakes."""
     try:
         graph = compile_agent(target.load())
     except (InvalidAgentError, InvalidSkillError) as error:
@@ -324,7 +326,7 @@ def _standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"standard input is not UTF-8 text: {error}") from error
+        raise UserError(f"standard input is not UTF-8 text: {error}; convert it first") from error
 
 
 for each in (*OF_THREADS, inspect, demo):

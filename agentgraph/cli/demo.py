@@ -1,7 +1,7 @@
-"""The demo: a summary is written and criticised, reviewed by two agents, approved by a person.
+"""The tree of the demo: agents write, criticise and review a summary, and a person approves it.
 
-With an OpenAI key the agents use OpenAI's model, else scripted models that work on their input. The
-text is the value `text`: `agentgraph run demo.py:report "Report." --values '{"text": "..."}'`.
+With an OpenAI key the agents use OpenAI's model, otherwise scripted models that work on their input.
+The text is the value `text`: `agentgraph run demo.py:report "Report." --values '{"text": "..."}'`.
 """
 
 import os
@@ -19,17 +19,17 @@ WORD_LIMIT = 40
 
 
 def uses_openai() -> bool:
-    """Return whether there is a key for OpenAI, and the package `langchain_openai`."""
+    """Return whether an OpenAI key is set and the package `langchain_openai` is installed."""
     return bool(os.environ.get("OPENAI_API_KEY")) and find_spec("langchain_openai") is not None
 
 
 def openai_model() -> str:
-    """Return the name of OpenAI's model."""
+    """Return the name of the OpenAI model."""
     return os.environ.get("OPENAI_MODEL") or "gpt-4o-mini"
 
 
 def speaker() -> str:
-    """Return the name of the model to print."""
+    """Return the printed name of the model."""
     if uses_openai():
         return f"OpenAI's {openai_model()}"
     if os.environ.get("OPENAI_API_KEY"):
@@ -38,7 +38,7 @@ def speaker() -> str:
 
 
 def model(script: Callable[[list[BaseMessage]], str]) -> BaseChatModel:
-    """Return OpenAI's model if it can be used, else a scripted model that answers by `script`."""
+    """Return OpenAI's model if it can be used, or a scripted model that replies with `script`."""
     if uses_openai():
         from langchain_openai import ChatOpenAI
 
@@ -47,7 +47,7 @@ def model(script: Callable[[list[BaseMessage]], str]) -> BaseChatModel:
 
 
 def write(messages: list[BaseMessage]) -> str:
-    """Return the first sentences of the text; after the critic's objection, fewer."""
+    """Summarise the text by its first sentences; fewer after an objection of the critic."""
     text = _part(messages, "Text")
     sentences = _sentences(text)
     if not any(message.name == "critique" for message in messages):
@@ -57,7 +57,7 @@ def write(messages: list[BaseMessage]) -> str:
 
 
 def critique(messages: list[BaseMessage]) -> str:
-    """Return GOOD for a summary that is short and says how long the text is, else REVISE."""
+    """Reply GOOD to a short summary that names the text's length, otherwise REVISE."""
     summary = _part(messages, "Summary")
     count = _count(_words(summary), "word")
     asked = [f"use at most {WORD_LIMIT}"] if len(_words(summary)) > WORD_LIMIT else []
@@ -67,7 +67,7 @@ def critique(messages: list[BaseMessage]) -> str:
 
 
 def facts(messages: list[BaseMessage]) -> str:
-    """Return how many numbers of the text are in the summary."""
+    """Report the numbers that the summary has in common with the text."""
     text = set(_numbers(_part(messages, "Text")))
     named = set(_numbers(_part(messages, "Summary").partition(" (From ")[0]))
     strange = ", ".join(sorted(named - text))
@@ -76,13 +76,12 @@ def facts(messages: list[BaseMessage]) -> str:
 
 
 def style(messages: list[BaseMessage]) -> str:
-    """Return the longest sentence of the text."""
+    """Report the longest sentence of the text."""
     longest = max(_sentences(_part(messages, "Text")), key=lambda sentence: len(_words(sentence)))
     return f"The longest sentence of the text has {_count(_words(longest), 'word')}: {longest}"
 
 
 def _part(messages: Sequence[BaseMessage], title: str) -> str:
-    """Return the part of an instruction under a title."""
     rest = messages[0].text.partition(f"\n\n{title}:\n")[2]
     return rest if title == "Text" else rest.partition("\n\nText:\n")[0]
 
@@ -104,7 +103,7 @@ def _count(things: Sequence[str] | set[str], name: str) -> str:
 
 
 def _shortened(sentences: list[str], limit: int) -> str:
-    """Return as many first sentences as fit into a number of words; at least a part of the first."""
+    """Keep the first sentences that fit into a number of words, at least a part of the first."""
     kept = _words(sentences[0])
     if len(kept) > limit:
         return " ".join(kept[:limit]) + " ..."

@@ -1,4 +1,4 @@
-"""The command `demo`: a report that pauses, and is resumed in a second process."""
+"""The command `demo`: a report that pauses, and that a second process resumes."""
 
 import shlex
 import signal
@@ -32,7 +32,7 @@ from agentgraph.show.screens import Lines
 )
 @click.option("--no-input", is_flag=True, help="Ask nothing; the demo answers its own question.")
 def demo(file: str | None, db: str | None, no_input: bool) -> None:
-    """Report on FILE, or on a text about honeybees: pause, and resume in a second process.
+    """Report on FILE, or on a text about honeybees; pause, and resume in a second process.
 
     Works offline; if OPENAI_API_KEY is set, it uses an OpenAI model (OPENAI_MODEL,
     OPENAI_BASE_URL).
@@ -56,22 +56,22 @@ def _demo_text(path: Path) -> str:
     try:
         text = path.read_bytes().decode()
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+        raise UserError(f"{path} cannot be read: {error.strerror}; name another file") from error
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text: {error}") from error
+        raise UserError(f"{path} is not UTF-8 text: {error}; name another file") from error
     if "\0" in text:
-        raise UserError(f"{path} is not text: it has a zero byte")
+        raise UserError(f"{path} is not text because it has a zero byte; name another file")
     if not text.strip():
-        raise UserError(f"{path} is empty; the demo needs some sentences to report on")
+        raise UserError(f"{path} is empty; name a file with some sentences")
     return text
 
 
 def _go_on(where: Whereabouts, screen: Lines, no_input: bool) -> int:
-    """Resume a thread in a second process; Ctrl-C is left to that process, which receives it too."""
+    """Resume a thread in a second process, which handles Ctrl-C because it receives it too."""
     may_ask = at_terminal() and not no_input
     options = () if may_ask else ("--answer", "approve", "--no-input")
     command = [sys.executable, "-m", "agentgraph", *where.resume(*options)]
-    how = "" if may_ask else f" with {shlex.join(options)}, because nobody can be asked here"
+    how = "" if may_ask else f" with {shlex.join(options)}, because there is no terminal to ask at"
     _print_text(screen, f"\nThis process ends here. A second one now runs that command{how}.\n")
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:

@@ -1,4 +1,4 @@
-"""The command `inspect`: serves the window on the runs of a tree."""
+"""The command `inspect`: serves the window, a page about the runs of a tree."""
 
 import hashlib
 import hmac
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 ADDRESS, PORT = "127.0.0.1", 8321
 _DAY = 24 * 60 * 60.0
 _GRACE = 2
-"""How many seconds answers may take that are under way when the server ends."""
+"""Maximum seconds for active requests once the server is ending."""
 
 
 class InspectError(AgentGraphError):
-    """The window cannot be served: a package is missing, or the port is taken."""
+    """The window cannot be served: a package is missing, or the port is in use."""
 
 
 @click.command()
@@ -55,13 +55,13 @@ class InspectError(AgentGraphError):
     metavar="PATH",
     default="agentgraph.db",
     show_default=True,
-    help="The SQLite file in which threads are saved, made if it is not there; or "
+    help="The SQLite file of the threads, created if it is missing; or "
     "postgresql://USER@HOST/NAME, with the password in PGPASSWORD or ~/.pgpass.",
 )
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
-    help=f"The port; by default {PORT}, or a free one if that is taken.",
+    help=f"The port; by default {PORT}, or a free one if that is in use.",
 )
 @click.option("--config", metavar="JSON", type=json_object, help="LangGraph's config of all runs.")
 @click.option(
@@ -76,10 +76,10 @@ def inspect(
     context: JsonObject | None,
     no_browser: bool,
 ) -> None:
-    """Open a page on the runs of a tree: what runs, what waits, what it cost, and again from there.
+    """Open a page about the runs of a tree: their progress, questions, costs and reruns.
 
-    The page is served on this machine only, to who has the address that is printed. Ctrl-C ends it,
-    and stops the runs that were begun there before their next steps; each can be resumed.
+    The server listens on this machine only, and the printed address contains its token. Ctrl-C ends
+    the server and stops the runs that the page started, before their next steps; each can be resumed.
     """
     _check_installed()
     files = TargetFiles(target)
@@ -107,7 +107,7 @@ def inspect(
 
 
 def _opened(db: str) -> "DatabaseSaver | FileSaver":
-    """Open the database, or a file; one that may not be written to only to be read.
+    """Open the database or file; a file without write permission is opened read-only.
 
     Raises:
         SaverError: It cannot be opened.
@@ -126,7 +126,7 @@ def _opened_to_read(db: str) -> "FileSaver":
     from agentgraph.journal.savers.sqlite import reading_saver
 
     saver = reading_saver(db)
-    click.echo(without_controls(f"{db} can only be read: nothing runs or changes."), err=True)
+    click.echo(without_controls(f"{db} is read-only: nothing runs or changes."), err=True)
     return saver
 
 
@@ -147,23 +147,23 @@ def _title(target: Target) -> str:
 
 @contextmanager
 def _listening(port: int | None) -> Iterator[socket.socket]:
-    """Listen on a port of the loopback address; by default on the usual one, or a free one."""
+    """Listen on a port of the loopback address, by default on the usual one or a free one."""
     try:
         listener = socket.create_server((ADDRESS, port or PORT))
     except OSError as error:
         if port is not None:
             raise InspectError(
-                f"port {port} of {ADDRESS} cannot be used: {error.strerror}; name another one by --port"
+                f"port {port} of {ADDRESS} cannot be used: {error.strerror}; choose another with --port"
             ) from None
         listener = socket.create_server((ADDRESS, 0))
     with listener:
-        # else the end of each answer waits 40 ms for the client to acknowledge its beginning
+        # without it, the end of each answer waits 40 ms until the client acknowledges its start
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         yield listener
 
 
 def _serve(window: "Window", listener: socket.socket, token: str) -> None:
-    """Serve until Ctrl-C or a signal to end, then stop the runs, and wait for their running steps."""
+    """Serve until Ctrl-C or a termination signal, then stop the runs and wait for their steps."""
     import uvicorn
 
     from agentgraph.window.app import make_app
@@ -171,7 +171,7 @@ def _serve(window: "Window", listener: socket.socket, token: str) -> None:
     class Server(uvicorn.Server):
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
-            yield  # the handlers below hear them, also after the server has ended
+            yield  # the handlers below receive the signals, also after the server has ended
 
     config = uvicorn.Config(
         make_app(window, token),
@@ -214,14 +214,14 @@ def _open_browser(address: str) -> None:
 
 
 def _token(db: str, port: int) -> str:
-    """Return the token of a page: the same for a day, so that open pages outlive a restart."""
+    """Return the token of a page: the same for a day, so that open pages survive a restart."""
     name = db if is_database_url(db) else os.path.realpath(db)
     text = f"{port} {without_password(name)}"
     return hmac.new(_secret(), text.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()[:43]
 
 
 def _secret() -> bytes:
-    """Return what tokens are made of; it is kept where its user alone may read it, for a day."""
+    """Return the day's secret for tokens, stored in a file that only this user may read."""
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "agentgraph"
     file = folder / "inspect"
     with suppress(OSError):
@@ -230,7 +230,7 @@ def _secret() -> bytes:
         if is_private and time.time() - found.st_mtime < _DAY and found.st_size >= 32:
             return file.read_bytes()
     secret = secrets.token_bytes(32)
-    with suppress(OSError):  # then open pages do not outlive a restart
+    with suppress(OSError):  # then open pages do not survive a restart
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = folder / f"inspect.{os.getpid()}"
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have."""
+"""Options and arguments shared by several commands."""
 
 import json
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from agentgraph.threads.runner import Runner
 
 F = TypeVar("F", bound=Callable[..., object])
 _LONGEST = 200
-"""How many characters of a wrong option are repeated."""
+"""Maximum number of characters shown of a wrong option."""
 
 
 def json_object(text: str) -> JsonObject:
-    """Return the JSON object that an option is.
+    """Parse an option as a JSON object.
 
     Raises:
-        click.BadParameter: It is none.
+        click.BadParameter: The text is not a JSON object.
     """
     try:
         values = json.loads(text)
@@ -48,7 +48,7 @@ class UserError(click.ClickException):
 
 
 def options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return one decorator that adds several options in order."""
+    """Combine several options, in order, in one decorator."""
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
@@ -60,8 +60,8 @@ db_option = click.option(
     metavar="PATH",
     default="agentgraph.db",
     show_default=True,
-    help="The SQLite file in which threads are saved, or postgresql://USER@HOST/NAME, with the "
-    "password in PGPASSWORD or ~/.pgpass.",
+    help="The SQLite file of the threads, or postgresql://USER@HOST/NAME, with the password in "
+    "PGPASSWORD or ~/.pgpass.",
 )
 
 
@@ -71,20 +71,20 @@ json_option = click.option(
 
 
 def existing(db: str) -> str:
-    """Return the path of a file that exists, or the URL of a database.
+    """Return the path of an existing file or the URL of a database, after a check.
 
     Raises:
-        UserError: It does not exist.
+        UserError: The file does not exist.
     """
     if is_database_url(db):
         return db
     if not Path(db).is_file():
         is_folder = bool(db) and Path(db).is_dir()
         what = f"{db} is a folder" if is_folder else f"there is no file {db or repr(db)}"
-        raise UserError(f"{what}; name the file of the thread by --db")
+        raise UserError(f"{what}; name the file of the thread with --db")
     return db
 
 
 def runner_of(target: Target, db: str) -> Runner:
-    """Return a runner of a tree for the threads of an existing file or database."""
+    """Create a runner of a tree for the threads of an existing file or database."""
     return Runner(target.load(), checkpointer=existing(db), allow=target.types())

@@ -1,4 +1,4 @@
-"""Loads TARGET again and again: each time with the modules of its folder that it imports."""
+"""Reloads TARGET after changes, together with the modules of its folder that it imports."""
 
 import importlib
 import sys
@@ -19,7 +19,7 @@ class TargetFiles:
         self._modules: dict[str, ModuleType] = {}
 
     def load(self) -> Agent:
-        """Return the agent, from the files as they are now; if they have an error nothing changes.
+        """Load the agent from the current files; if they have an error, nothing changes.
 
         Raises:
             TargetError: As in `Target.load`.
@@ -55,14 +55,13 @@ class TargetFiles:
                 del sys.modules[name]
 
     def _is_own(self, module: ModuleType) -> bool:
-        """Return whether a module is from the folder of the target, and not installed there."""
+        """Return whether a module is in the target's folder but not in an environment there."""
         file = getattr(module, "__file__", None)
         if not file or "site-packages" in Path(file).parts:
             return False
         return any(Path(file).resolve().is_relative_to(each.parent) for each in self._named())
 
     def _named(self) -> list[Path]:
-        """Return the files that the command line names."""
         name, registry = self._target.name, self._target.registry
         file = name if Path(name).is_file() else name.rpartition(":")[0]
         return [Path(each).resolve() for each in (file, registry) if each]
@@ -70,7 +69,7 @@ class TargetFiles:
 
 @contextmanager
 def _sources_alone() -> Iterator[None]:
-    """Write no compiled files: one is taken for new that was compiled in the second of a change."""
+    """Disable bytecode files: Python takes one for current if source and file have the same second."""
     before = sys.dont_write_bytecode
     sys.dont_write_bytecode = True
     importlib.invalidate_caches()

@@ -1,4 +1,4 @@
-"""Runs a thread on the command line: prints events, asks questions, says how to resume."""
+"""Runs a thread on the command line: prints events, asks questions, shows how to resume."""
 
 import json
 import os
@@ -37,21 +37,21 @@ DONE, FAILED, WRONG_USE, PAUSED, STOPPED = 0, 1, 2, 3, 130
 """The exit codes."""
 
 _SHOWN = 80
-"""How many characters of a question are repeated when a run pauses."""
+"""Maximum number of characters shown of a question when a run pauses."""
 QUIET = 30.0
-"""After how many seconds without an event the running agents are printed."""
+"""Seconds without an event after which the running agents are printed."""
 _NAMED = 3
 _SHOW_CURSOR = b"\x1b[?25h\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whereabouts:
-    """What the command line needs to resume a thread.
+    """The arguments with which the command line resumes a thread.
 
     Attributes:
         target: The tree.
         thread_id: The thread.
-        db: The SQLite file in which it is saved, or the URL of the database.
+        db: The SQLite file of the thread, or the URL of the database.
         config: LangGraph's config of its runs, which is not saved.
         context: LangGraph's runtime context of its runs, which is not saved.
     """
@@ -78,7 +78,7 @@ class Whereabouts:
 
 
 class Printed(Lines):
-    """Prints each event, as JSON or as text, and which agents run when there was none for long."""
+    """Prints each event, as JSON or as text, and the running agents after a long silence."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Printed(Lines):
         self._received, self._is_over = threading.Event(), threading.Event()
 
     def add(self, event: AgentEvent) -> None:
-        """Take an event; with `streams` chunks are printed too."""
+        """Print an event; with `streams`, print chunks too."""
         if event.partial and self.as_json:
             print(json.dumps(event.to_dict()), flush=True)
         elif event.partial and event.text:
@@ -111,7 +111,7 @@ class Printed(Lines):
         self._received.set()
 
     def _grow(self, event: AgentEvent) -> None:
-        """Print a chunk, after those of its message or as a new line."""
+        """Print a chunk, after the earlier ones of its message or on a new line."""
         if self._growing != (event.address, event.id):
             self._end_line()
             self._growing = (event.address, event.id)
@@ -120,7 +120,7 @@ class Printed(Lines):
         self._received.set()
 
     def _end_line(self) -> tuple[str, str | None] | None:
-        """End the line of a growing message, and return which it was."""
+        """End the line of a streamed message, and return the key of that message."""
         was, self._growing = self._growing, None
         if was is not None:
             self.console.print()
@@ -148,7 +148,7 @@ class Printed(Lines):
 
 
 def screen_of(*, as_json: bool = False, streams: bool = False) -> Lines:
-    """Return the screen for a run: at a terminal, one with a live tree below the events."""
+    """Create the screen for a run: at a terminal, one with a live tree below the events."""
     console = text_console()
     if is_live(console) and not as_json:
         return Terminal(console)
@@ -156,7 +156,7 @@ def screen_of(*, as_json: bool = False, streams: bool = False) -> Lines:
 
 
 class Session:
-    """Runs a thread until it is done, fails, is stopped, or pauses because nobody can be asked.
+    """Runs a thread until it is done, fails, is stopped, or pauses for an absent person.
 
     Attributes:
         runner: The runner.
@@ -177,14 +177,14 @@ class Session:
         self._with_traceback, self._is_stopping = with_traceback, False
 
     def go(self, text: str | None = None, **options: object) -> int:
-        """Run a turn, or resume the thread, ask its questions until it is done; return the exit code.
+        """Run a turn or resume, ask all questions, and return the exit code.
 
         Args:
-            text: The input of a turn; without it the thread is resumed.
+            text: The input of a turn; None resumes the thread.
             **options: The options of `watch`.
 
         Raises:
-            AgentGraphError: The runner refused the call before anything ran.
+            AgentGraphError: The runner rejected the call before anything ran.
         """
         thread_id = self._where.thread_id
         try:
@@ -213,7 +213,7 @@ class Session:
             signal.signal(signal.SIGINT, before)
 
     def _ask(self, questions: Sequence[Interrupt]) -> dict[str, object] | None:
-        """Return the answers by id; None if nobody can be asked."""
+        """Return the answers by id, or None if there is no terminal to ask at."""
         if not self._may_ask:
             return None
         try:
@@ -248,16 +248,16 @@ class Session:
         for note in _own_notes(error):
             self._screen.note(_indented(f"  {note}"))
         if not (self._with_traceback or isinstance(error, AgentGraphError)):
-            self._screen.note("  --traceback shows where in the code.")
+            self._screen.note("  --traceback shows the lines of code.")
         if isinstance(error, MissingValueError):
             values = json.dumps({error.placeholder: "..."})
-            self._screen.note(self._resume_by("Give the value and resume", "--values", values))
+            self._screen.note(self._resume_by("Pass the value and resume", "--values", values))
             return WRONG_USE if count == 1 else FAILED
         if isinstance(error, ValueConflictError):
             values = json.dumps(dict.fromkeys(error.names, "..."))
-            self._screen.note(self._resume_by("Settle it and resume", "--values", values))
+            self._screen.note(self._resume_by("Choose a value and resume", "--values", values))
             return FAILED
-        self._screen.note(self._resume_by("Try the failed step again"))
+        self._screen.note(self._resume_by("Retry the failed step"))
         return FAILED
 
     def _resume_by(self, what: str, *options: str) -> str:
@@ -265,10 +265,10 @@ class Session:
         return f"{what}: {shlex.join([*_program(), *where.resume(*options)])}"
 
     def _stop_soon(self, *_: object) -> None:
-        """Stop the run on the first Ctrl-C, after what is under way in its steps.
+        """Stop the run on the first Ctrl-C, after the steps in progress.
 
-        Python may run no signal handlers meanwhile, because its main thread waits for a lock. So a
-        second Ctrl-C is noticed by a thread that reads the signal wakeup descriptor.
+        Python runs no signal handlers while its main thread waits for a lock. Therefore a separate
+        thread reads the signal wakeup descriptor and notices a second Ctrl-C.
         """
         signal.signal(signal.SIGINT, lambda *_: None)
         signalled, wakes = socket.socketpair()
@@ -291,10 +291,10 @@ class Session:
 
 @contextmanager
 def open_session(agent: Agent, where: Whereabouts, screen: Lines, **options: bool) -> Iterator[Session]:
-    """Open a session whose threads are saved in a SQLite file or a database.
+    """Open a session with the threads of a SQLite file or a database.
 
     Raises:
-        SaverError: It cannot be opened.
+        SaverError: The file or database cannot be opened.
         InvalidAgentError: The tree has faults.
     """
     with open_saver(where.db, where.target.types()) as saver:
@@ -302,34 +302,34 @@ def open_session(agent: Agent, where: Whereabouts, screen: Lines, **options: boo
 
 
 def new_thread_id() -> str:
-    """Return a unique name for a thread, short enough to type."""
+    """Create a unique thread id, short enough to type."""
     return uuid4().hex[:12]
 
 
 def at_terminal() -> bool:
-    """Return whether a person can be asked."""
+    """Return whether a person is at the terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _program() -> list[str]:
-    """Return the words that start this program: `agentgraph` if a shell would find this very one."""
+    """Return the command that starts this program: `agentgraph` if the shell finds this one."""
     program = shutil.which("agentgraph")
     is_this = program is not None and Path(program).resolve().parent == Path(sys.executable).parent
     return ["agentgraph"] if is_this else [sys.executable, "-m", "agentgraph"]
 
 
 def _own_notes(error: Exception) -> list[str]:
-    """Return the notes on an exception, except LangGraph's."""
+    """Return the notes of an exception, without LangGraph's."""
     return [note for note in getattr(error, "__notes__", ()) if not note.startswith("During task")]
 
 
 def _indented(text: str) -> str:
-    """Return a text with its further lines indented, so that they cannot pose as lines of ours."""
+    """Indent all lines but the first, so that they cannot pass for lines of the command line."""
     return text.replace("\n", "\n    ")
 
 
 def _running_line(running: list[tuple[str, float]]) -> str:
-    """Return a line of what runs: `still running: report/refine[1]/write (64 s)`."""
+    """List the running agents: `still running: report/refine[1]/write (64 s)`."""
     named = [f"{at} ({seconds:.0f} s)" for at, seconds in running[:_NAMED]]
     more = [f"{len(running) - _NAMED} more"] if len(running) > _NAMED else []
     return f"still running: {', '.join(named + more)}"

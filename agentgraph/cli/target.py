@@ -29,7 +29,7 @@ class TargetError(AgentGraphError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A tree as it is named on the command line.
+    """A tree as named on the command line.
 
     Attributes:
         name: `FILE.py:NAME`, where NAME is a variable of the file, or a skill file.
@@ -44,12 +44,12 @@ class Target:
 
     @property
     def words(self) -> list[str]:
-        """The words that name it on the command line."""
+        """The arguments that name it on the command line."""
         registry = ["--registry", self.registry] if self.registry else []
         return [self.name, *registry, *(word for each in self.allow for word in ("--allow", each))]
 
     def load(self) -> Agent:
-        """Return the agent; this runs the Python file or the registry.
+        """Load the agent; this runs the Python file or the registry.
 
         Raises:
             TargetError: The file or the agent is missing, or the file raises an exception.
@@ -58,7 +58,7 @@ class Target:
         if self._is_skill:
             return self._skill(Path(self.name))
         if self.registry:
-            raise TargetError(f"--registry is only for skill files, got {self.name}")
+            raise TargetError(f"--registry is only for skill files, got {self.name}; leave it out")
         path, name = _split(self.name)
         module = _loaded(path)
         agent = vars(module).get(name)
@@ -71,21 +71,21 @@ class Target:
         return Path(self.name).suffix.lower() in _SKILL_FILES
 
     def types(self) -> list[type]:
-        """Return the types that may be read from the database file; call `load` before.
+        """Return the types that may be read from the database file; call `load` first.
 
         Raises:
-            AgentGraphError: `allow` names something else, and the target is not a skill file.
+            AgentGraphError: `allow` names something other than a type for a Python file.
         """
         if not self._is_skill:
             return [*allowed_types(self.allow).values()]
         types: list[type] = []
         for each in self.allow:
-            with suppress(AgentGraphError):  # a function that the file may import
+            with suppress(AgentGraphError):  # the reference of a function that the file may import
                 types += allowed_types([each]).values()
         return types
 
     def _skill(self, path: Path) -> Agent:
-        """Read a skill file; modules that it may import are also searched in its folder."""
+        """Load a skill file; allowed imports are also searched in its folder."""
         registries = _registries(Path(self.registry)) if self.registry else {}
         if self.allow:
             sys.path.append(str(path.resolve().parent))
@@ -93,7 +93,7 @@ class Target:
 
 
 def takes_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the argument TARGET and its options, as one `Target`."""
+    """Add the argument TARGET and its options to a command, as one `Target`."""
 
     @click.argument("name", metavar="TARGET")
     @click.option(
@@ -105,7 +105,7 @@ def takes_target(command: Callable[..., None]) -> Callable[..., None]:
         "--allow",
         metavar="MODULE:NAME",
         multiple=True,
-        help="A type of your own that may be read from the SQLite file. For a skill file also what it "
+        help="A type that may be read from the SQLite file. For a skill file also a reference that it "
         "may import; MODULE:* for all public names.",
     )
     @wraps(command)
@@ -121,7 +121,7 @@ def _registries(path: Path) -> dict[str, Mapping[str, Any]]:
     for name, registry in registries.items():
         if not isinstance(registry, Mapping):
             kind = type(registry).__name__
-            raise TargetError(f"{path}:{name} must be a dict by names, got a {kind}")
+            raise TargetError(f"{path}:{name} is a {kind}; write a dict by names")
     if not registries:
         raise TargetError(
             f"{path} defines none of {', '.join(_REGISTRIES)}; define one, a dict by names"
@@ -138,11 +138,12 @@ def _split(target: str) -> tuple[Path, str]:
 
 def _loaded(path: Path) -> ModuleType:
     if not path.is_file():
-        raise TargetError(f"{path} is not a file" if path.exists() else f"there is no file {path}")
+        what = "is not a file" if path.exists() else "does not exist"
+        raise TargetError(f"{path} {what}; name the file of a tree")
     name = path.stem if path.stem not in sys.modules else f"target_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
-        raise TargetError(f"{path} is not a Python file")
+        raise TargetError(f"{path} is not a Python file; name one that ends with .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.resolve().parent))
@@ -154,7 +155,7 @@ def _loaded(path: Path) -> ModuleType:
 
 
 def _raise_target_error(path: Path, error: BaseException) -> NoReturn:
-    """Raise the exception of a file as a `TargetError` with the line of the file."""
+    """Raise the exception of a file as a `TargetError` with the line in the file."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path.resolve())]
     if isinstance(error, SyntaxError) and error.filename == str(path.resolve()):

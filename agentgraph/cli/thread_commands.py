@@ -27,9 +27,7 @@ from agentgraph.show.timeline import chart
 _STATUSES = ("running", "paused", "failed", "stopped", "done", "unreadable")
 
 
-_json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON, a line for each thread."
-)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per thread.")
 
 
 @click.command()
@@ -39,14 +37,14 @@ _json_option = click.option(
     "--metadata",
     metavar="JSON",
     type=json_object,
-    help='Only threads whose runs were given this metadata, such as \'{"user": "ann"}\'.',
+    help='Only threads whose runs have this metadata, such as \'{"user": "ann"}\'.',
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=50,
     show_default=True,
-    help="List at most so many threads.",
+    help="Maximum number of threads listed.",
 )
 @click.option("--before", metavar="THREAD", help="List the threads after this one: the next page.")
 @db_option
@@ -60,7 +58,7 @@ def threads(
     db: str,
     as_json: bool,
 ) -> None:
-    """List the threads of a file, newest first by when they began."""
+    """List the threads of a file, the latest started first."""
     page: dict[str, Any] = {"limit": limit + 1, "before": before, "metadata": metadata}
     with runner_of(target, db) as runner:
         found = runner.threads(status, **page)  # type: ignore[arg-type]
@@ -104,7 +102,9 @@ def delete(target: Target, thread: str, db: str) -> None:
 @takes_target
 @thread_argument
 @click.argument("to", metavar="TO")
-@click.option("--at", metavar="ADDRESS", help="Copy only what came before; see visits.")
+@click.option(
+    "--at", metavar="ADDRESS", help="Copy only the steps before ADDRESS, as listed by visits."
+)
 @db_option
 def copy(target: Target, thread: str, to: str, at: str | None, db: str) -> None:
     """Copy THREAD to the id TO; each can then be continued on its own."""
@@ -118,9 +118,9 @@ def copy(target: Target, thread: str, to: str, at: str | None, db: str) -> None:
 @takes_target
 @thread_argument
 @db_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each visit.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per visit.")
 def visits(target: Target, thread: str, db: str, as_json: bool) -> None:
-    """List what THREAD has visited, for `rewind`: each step of each agent."""
+    """List each step of each agent on THREAD, for `rewind`."""
     with runner_of(target, db) as runner:
         for each in runner.visits(thread):
             line = f"{_time(each.time)}  turn {each.turn}  {each.address}  {_shown(each)}"
@@ -130,28 +130,28 @@ def visits(target: Target, thread: str, db: str, as_json: bool) -> None:
 @click.command()
 @takes_target
 @thread_argument
-@click.option("--line", metavar="HEAD", help="An older line of the thread, as show lists them.")
+@click.option("--line", metavar="HEAD", help="An older history line of the thread, as listed by show.")
 @click.option(
     "--last",
     type=click.IntRange(min=0),
     default=200,
     show_default=True,
-    help="How many of the last steps of the root are read; 0 for all.",
+    help="Number of last steps of the root to read; 0 for all.",
 )
 @click.option(
     "--rows",
     type=click.IntRange(min=0),
     default=12,
     show_default=True,
-    help="Of how many activations inside another one rows are shown: the last ones, and those that are "
-    "not done; 0 for all.",
+    help="Number of activations shown inside another one: the last ones, and those that are not done; "
+    "0 for all.",
 )
 @db_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each bar.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per bar.")
 def timeline(
     target: Target, thread: str, line: str | None, last: int, rows: int, db: str, as_json: bool
 ) -> None:
-    """Show what ran on THREAD over time: a row for each activation, and each tool call."""
+    """Show the activations and tool calls of THREAD over time, one row each."""
     with runner_of(target, db) as runner:
         read = runner.timeline(thread, last=last or None, line=line)
     if as_json:
@@ -170,14 +170,16 @@ def timeline(
 @click.command()
 @takes_target
 @thread_argument
-@click.option("--reason", metavar="TEXT", default="stopped", help="Why, for the nodes of the run.")
+@click.option(
+    "--reason", metavar="TEXT", default="stopped", help="The reason, for the nodes of the run."
+)
 @db_option
 def stop(target: Target, thread: str, reason: str, db: str) -> None:
-    """Stop the run on THREAD, of whichever process, before its next steps; resume goes on."""
+    """Stop the run on THREAD, in any process, before its next steps; resume continues it."""
     with runner_of(target, db) as runner:
         is_running = runner.thread(thread).status == "running"
         runner.stop(thread, reason)
-    said = "Asked to stop: the run on" if is_running else "Nothing runs on"
+    said = "Stop requested: the run on" if is_running else "Nothing runs on"
     click.echo(without_controls(f"{said} thread {thread} in {db}."))
 
 
@@ -187,7 +189,7 @@ def stop(target: Target, thread: str, reason: str, db: str) -> None:
 @click.argument("text", metavar="MESSAGE")
 @db_option
 def steer(target: Target, thread: str, text: str, db: str) -> None:
-    """Send MESSAGE to the run on THREAD: the next call of a model reads it, else the next turn."""
+    """Send MESSAGE to the run on THREAD: the next model call reads it, or else the next turn."""
     with runner_of(target, db) as runner:
         is_running = runner.thread(thread).status == "running"
         runner.steer(thread, text)
@@ -196,13 +198,11 @@ def steer(target: Target, thread: str, text: str, db: str) -> None:
 
 
 def _shown(visit: Visit) -> str:
-    """Return the node of a visit, how long it took, and the tokens that it used."""
     took = "not ended" if visit.duration is None else f"{visit.duration:.1f} s"
     return f"{visit.node}, {took}" + (f", {visit.tokens} tokens" if visit.tokens else "")
 
 
 def _data(thread: Thread) -> dict[str, object]:
-    """Return a thread as JSON data."""
     turns = [
         {
             "number": turn.number,

@@ -43,7 +43,8 @@ def test_what_cannot_be_drawn_is_refused(command: Commands) -> None:
     assert "none" in unknown.err
     nowhere = command("draw", "agents.py:asking", "--svg", "no/a.svg")
     assert (nowhere.code, nowhere.out) == (REFUSED, "")
-    assert nowhere.err == "Error: no/a.svg cannot be written: No such file or directory\n"
+    why = "No such file or directory; name another file"
+    assert nowhere.err == f"Error: no/a.svg cannot be written: {why}\n"
 
 
 def test_without_the_package_there_is_the_text_and_the_extra_is_named(command: Commands) -> None:

@@ -82,7 +82,7 @@ def test_questions_of_one_address_are_answered_by_their_ids(command: Commands) -
     resume = ("resume", "agents.py:each", "t", "--answer")
     unclear = command(*resume, "approve")
     assert unclear.code == REFUSED
-    assert f"write ID=approve; pending are:\n  {asked['1']}\n  {asked['2']}" in unclear.err
+    assert f"write ID=approve with one of:\n  {asked['1']}\n  {asked['2']}" in unclear.err
     assert command(*resume, f"{asked['2']}=reject").code == PAUSED
     assert command(*resume, "approve").lines[-2:] == [
         "clerk: [result] mail: mailed ann",

@@ -17,9 +17,9 @@ LIST = "It defines:\n  agents.py:first (function)\n  agents.py:boss (human, writ
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("nowhere.py:report", "there is no file nowhere.py"),
-        (".:report", ". is not a file"),
-        ("agentgraph.txt:report", "agentgraph.txt is not a Python file"),
+        ("nowhere.py:report", "nowhere.py does not exist; name the file of a tree"),
+        (".:report", ". is not a file; name the file of a tree"),
+        ("agentgraph.txt:report", "agentgraph.txt is not a Python file; name one that ends with .py"),
         ("agents.py", f"name an agent, as in agents.py:NAME. {LIST}"),
         ("agents.py:", f"name an agent, as in agents.py:NAME. {LIST}"),
         ("agents.py:lst", f"agents.py has no agent 'lst'. {LIST}"),

@@ -67,9 +67,9 @@ def _answer(body: Body) -> str:
     ("content", "message"),
     [
         (None, "text.txt cannot be read: No such file or directory"),
-        (b" \n", "text.txt is empty; the demo needs some sentences to report on"),
+        (b" \n", "text.txt is empty; name a file with some sentences"),
         (b"\xff\xfe", "text.txt is not UTF-8 text: "),
-        (b"PK\x00\x01", "text.txt is not text: it has a zero byte"),
+        (b"PK\x00\x01", "text.txt is not text because it has a zero byte"),
     ],
 )
 def test_a_file_that_cannot_be_reported_on_is_refused(

@@ -39,7 +39,7 @@ def test_what_cannot_be_served_is_refused_in_words(command: Commands, trees: Pat
         port = str(taken.getsockname()[1])
         for arguments, words in (
             ((), "Missing argument 'TARGET'"),
-            (("nofile.py:x",), "there is no file nofile.py"),
+            (("nofile.py:x",), "nofile.py does not exist"),
             (("trees.py:nobody",), "has no agent 'nobody'"),
             (("broken.py:x",), "broken.py, line 1 cannot be loaded"),
             (("trees.py:report", "--db", "text.db"), "text.db cannot be opened as a SQLite file"),
@@ -150,7 +150,7 @@ def test_a_file_with_an_error_leaves_the_tree_as_it_was(serve: Serve) -> None:
         server.call("start", text="Go.", thread_id=str(words))
         assert server.until(str(words), "done")["last"] == "3"
     file.unlink()
-    assert "there is no file" in server.call("reload")["error"]
+    assert "does not exist" in server.call("reload")["error"]
     faulty = "echo = ag.sequential('echo', [])\n"
     shutil.copy(window_trees.__file__, file)
     with file.open("a") as opened:
