@@ -47,6 +47,7 @@ GONE = {
 PARTS = (
     "agentgraph/*.py",
     "agentgraph/cli/",
+    "agentgraph/skills/",
     *(f"agentgraph/{path.parent.name}/" for path in sorted(ROOT.glob("agentgraph/*/__init__.py"))),
     "examples/",
     "notebooks/",
@@ -55,6 +56,7 @@ PARTS = (
 LEFT = {*PARTS} - {
     "agentgraph/*.py",
     "agentgraph/cli/",
+    "agentgraph/skills/",
 }
 """Parts that still have such words."""
 

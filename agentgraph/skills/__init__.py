@@ -1,12 +1,12 @@
-"""Skill files: trees of agents as YAML or JSON, read without evaluating anything.
+"""Skill files: trees of agents as YAML or JSON; a file cannot execute code.
 
-A file is one agent, a mapping with its `kind` and the parameters of that builder:
+A file contains one agent: a mapping with its `kind` and the parameters of that builder:
 
 ```yaml
 # yaml-language-server: $schema=skill.schema.json
 kind: sequential
 name: report
-model: writer                       # of every agent inside that has none
+model: writer                       # for every agent inside without its own
 sub_agents:
   - kind: chat
     name: write
@@ -16,11 +16,11 @@ sub_agents:
   - agent: publish                  # an agent made in Python
 ```
 
-Names refer to the tools, models and agents given to `load`. `module:name` is imported if it is
-allowed; `openai:gpt-5` is a model by LangChain's name for it, made when it is first called. An agent
+Names refer to the tools, models and agents passed to `load`. `module:name` is imported if it is
+allowed; `openai:gpt-5` is LangChain's name of a model, which is created at its first call. An agent
 made in Python is written `agent: NAME`; a plain name is a tool or a model. An agent without a `model`
-uses that of the nearest agent around it. A loop ends by `until: {value: approved, is: true}`. Words
-are read as in YAML 1.2 and JSON: `no` is a text. Anchors, aliases, tags and repeated keys are faults.
+uses that of the nearest agent around it. `until: {value: approved, is: true}` ends a loop. Words have
+their meaning in YAML 1.2 and JSON: `no` is a text. Anchors, aliases, tags and repeated keys are faults.
 """
 
 import os
@@ -47,7 +47,7 @@ def load(
     agents: Mapping[str, Agent] | None = None,
     allow: Iterable[str] = (),
 ) -> Agent:
-    """Return the agent that a skill file describes: the same value as the builders make.
+    """Return the agent that a skill file describes, equal to one made by the builders.
 
     ```
     report = load("report.yaml", models={"writer": ChatOpenAI(...)}, tools={"search": search})
@@ -60,15 +60,15 @@ def load(
     Args:
         path: The file, YAML or JSON in UTF-8.
         tools: The tools that the file may name: LangChain tools and functions by name.
-        models: The models that it may name, in addition to LangChain's own names.
-        agents: The agents that it may name.
-        allow: References that it may import, as `module:name`, or `module:*` for all public names
-            of a module: its `__all__`, or without one the public names that it defines. Importing a
-            module runs it; the imported object is not called.
+        models: The models that the file may name, in addition to LangChain's own names.
+        agents: The agents that the file may name.
+        allow: References that the file may import, as `module:name`, or `module:*` for all public
+            names of a module: its `__all__`, or else the public names that it defines. An import
+            runs the module; the imported object is not called.
 
     Raises:
-        InvalidSkillError: The file cannot be read, or has faults; the error has all of them with
-            their lines. Faults of the tree are included once every part of the file is well formed.
+        InvalidSkillError: The file cannot be read, or has faults; the error lists all of them with
+            their lines. Faults of the tree are included if every part of the file is well formed.
         AgentGraphError: An entry of `allow` is not a reference.
     """
     names = References(
@@ -82,7 +82,6 @@ def load(
 
 
 def _built(document: Document, names: References) -> tuple[Agent | None, tuple[Fault, ...]]:
-    """Return the agent, if one can be made, and all faults."""
     part, faults = checked(document, names)
     if faults and not document.faults:
         part, _ = checked(document, replace(names, finds_all=True))
@@ -103,4 +102,4 @@ def _text(file: Path) -> str:
         why = f"the file cannot be read ({reason}); correct the path"
         raise InvalidSkillError([f"{file}: {why}"]) from None
     is_json = file.suffix.lower() == ".json"
-    return text.replace("\t", " ") if is_json else text  # YAML allows no tabs here
+    return text.replace("\t", " ") if is_json else text  # YAML does not allow tabs as indentation

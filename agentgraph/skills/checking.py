@@ -1,4 +1,4 @@
-"""Checks a skill file, words every fault for people, and builds its agent."""
+"""Checks a skill file, words every fault for users, and builds its agent."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,13 +28,13 @@ _EXPECTED = {
 _INNER = tuple(dict.fromkeys(name for _, part in PARTS.values() for name in part.inner))
 """The fields that hold agents."""
 _SHOWN = 60
-"""How many characters of a wrong value are shown."""
+"""Maximum number of characters shown of a wrong value."""
 
 
 def checked(document: Document, references: References) -> tuple[FileMapping | None, tuple[Fault, ...]]:
-    """Return a document as a part in which names are replaced by objects, and its faults.
+    """Resolve the names of a document to objects; return the part and the faults.
 
-    A part whose text has a fault gets no further one.
+    A part with a fault in its text gets no further fault.
     """
     part, texts = None, list(_without_model(document.data, (), False))
     try:
@@ -49,7 +49,7 @@ def checked(document: Document, references: References) -> tuple[FileMapping | N
 
 
 def _path(location: Sequence[str | int]) -> Path:
-    """Return a location of pydantic's as a path, without the tags of unions."""
+    """Convert a pydantic location to a path, without the tags of unions."""
     before = ("", *location)
     return tuple(
         word
@@ -70,7 +70,8 @@ def _text(error: ErrorDetails, path: Path) -> str:
         case "union_tag_invalid":
             return _unknown_kind(str(value["kind"]))
         case "union_tag_not_found":
-            return f"an agent needs a kind: {', '.join(KINDS)}; or write agent: NAME for one of yours"
+            kinds = ", ".join(KINDS)
+            return f"an agent needs a kind: {kinds}; or write agent: NAME for an agent made in Python"
         case "literal_error":
             return _choice_fault(_named(path), value, error["ctx"]["expected"])
         case "model_attributes_type" if isinstance(value, str):
@@ -80,22 +81,22 @@ def _text(error: ErrorDetails, path: Path) -> str:
 
 
 def _part_at(location: Sequence[str | int]) -> tuple[str, type[FileMapping]]:
-    """Return the name and model of the innermost part on a location."""
     return next(PARTS[str(word)] for word in reversed(location) if word in PARTS)
 
 
 def _unknown_field(name: str, title: str, part: type[FileMapping]) -> str:
     fields = [field.alias or name for name, field in part.model_fields.items()]
-    return f"{title} has no field {name!r}{alike(name, fields)}; it has: {', '.join(fields)}"
+    return f"{title} has no field {name!r}{alike(name, fields)}; choose one of: {', '.join(fields)}"
 
 
 def _unknown_kind(kind: str) -> str:
-    return f"unknown kind {_short(kind)}{alike(kind, KINDS)}; known are: {', '.join(KINDS)}"
+    return f"unknown kind {_short(kind)}{alike(kind, KINDS)}; choose one of: {', '.join(KINDS)}"
 
 
 def _choice_fault(field: str, value: object, expected: str) -> str:
     words = expected.replace(" or ", ", ").replace("'", "").split(", ")
-    return f"{field} cannot be {_shown(value)}{alike(str(value), words)}; use one of {', '.join(words)}"
+    near = alike(str(value), words)
+    return f"{field} cannot be {_shown(value)}{near}; choose one of: {', '.join(words)}"
 
 
 def _bound(error: ErrorDetails) -> str:
@@ -106,7 +107,6 @@ def _bound(error: ErrorDetails) -> str:
 
 
 def _named(path: Path) -> str:
-    """Return the name of a part for people: its key, and its number if it is in a list."""
     keys = [part for part in path if isinstance(part, str)]
     name = repr(keys[-1]) if keys else "the file"
     return f"item {path[-1] + 1} of {name}" if path and isinstance(path[-1], int) else name
@@ -136,7 +136,7 @@ def _advice(kind: str, value: object) -> str:
 
 
 def _without_model(data: object, path: Path, has_model: bool) -> Iterator[tuple[Path, str]]:
-    """Yield a fault for each agent without a model, if no agent around it has one."""
+    """Yield a fault for each agent without a model unless an agent around it has one."""
     if isinstance(data, list):
         for i, each in enumerate(data):
             yield from _without_model(each, (*path, i), has_model)
@@ -157,14 +157,13 @@ def _without_model(data: object, path: Path, has_model: bool) -> Iterator[tuple[
 
 
 Origins = list[tuple[Agent, Path]]
-"""The agents that were made or given, inner ones first, each with its path in the file."""
+"""All agents of the file, inner ones first, each with its path in the file."""
 
 
 def built(part: FileMapping, document: Document) -> tuple[Agent, tuple[Fault, ...]]:
-    """Return the agent of a file, and all faults of its tree, each at the line of its agent.
+    """Build the agent of a file, and list all faults of its tree at the lines of their agents.
 
-    Conflicts between values are found when the agent is compiled, because only then their
-    declarations are known.
+    Conflicts between values are found at compilation, because their declarations are known only then.
     """
     origins: Origins = []
     agent = _built(part, origins, (), AnyModel())
@@ -178,9 +177,9 @@ def built(part: FileMapping, document: Document) -> tuple[Agent, tuple[Fault, ..
 
 
 def _built(form: object, origins: Origins, path: Path, model: object) -> Any:
-    """Build a part, or a list or mapping of parts; plain data is returned unchanged.
+    """Build a part, or a list or mapping of parts; plain data stays unchanged.
 
-    A missing model is filled in with that of the nearest agent around.
+    An agent without a model gets that of the nearest agent around it.
     """
     if isinstance(form, list):
         return [_built(each, origins, (*path, i), model) for i, each in enumerate(form)]
@@ -208,7 +207,7 @@ def _agent_of(part: FileMapping, origins: Origins, path: Path, model: object) ->
 def _lines(
     agent: Agent, lines: Mapping[int, int], around: str = "", line: int = 1
 ) -> Iterator[tuple[str, int]]:
-    """Yield the place of each agent, with which its faults begin, and its line or the line around."""
+    """Yield the prefix of each agent's faults, and its line or that of the agent around it."""
     line = lines.get(id(agent), line)
     names = [around, str(agent.name)] if is_agent(agent) else [around]
     where = "/".join(filter(None, names)) or "the root"

@@ -1,4 +1,4 @@
-"""What builds an agent of each kind from a skill file: a row for each, in one closed `match`."""
+"""The builder for each kind of agent in a skill file: one row per kind, in one closed `match`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -24,11 +24,11 @@ from agentgraph.skills.reading import plain
 
 Builder = Callable[..., Any]
 FileKind = Literal[CompositeKind, "supervisor", "plan_execute", LeafKind]
-"""The kinds of agents, and derived agents, in the order in which messages list them."""
+"""The kinds of agents, and of derived agents, in the order in which messages list them."""
 
 
 def builder_of(kind: FileKind) -> Builder | None:  # noqa: C901 (a row for each kind)
-    """Return what builds the agents of a kind; None if a file can only name one made in Python."""
+    """Return the builder of a kind; None if its agents can only be made in Python."""
     match kind:
         case "sequential":
             return sequential
@@ -60,7 +60,7 @@ def builder_of(kind: FileKind) -> Builder | None:  # noqa: C901 (a row for each 
 
 @wraps(switch)
 def _switch(*, cases: Mapping[str, Case], **options: Any) -> Agent:
-    """Return a switch; a key of a file, which is a text, is also the key of what it reads as."""
+    """Make a switch; the text key "3" of a file also matches the number 3."""
     return switch(**options, cases=[(key, each) for text in cases for key, each in _read(text, cases)])
 
 

@@ -1,4 +1,4 @@
-"""Reads YAML text as plain data: without tags and aliases, and nothing is built or evaluated."""
+"""Reads YAML text as plain data, without tags and aliases; a text cannot execute code."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from yaml.events import (
 )
 
 MAX_DEPTH = 64
-"""How deep mappings and lists may be nested."""
+"""Maximum depth of nested mappings and lists."""
 
 _HINT = "quote a text that holds ': ' or ' #', or begins with a sign such as { [ * & ! @ %"
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
@@ -33,12 +33,12 @@ Path = tuple[str | int, ...]
 
 
 class Fault(NamedTuple):
-    """Something that is wrong in a file.
+    """A fault of a file.
 
     Attributes:
         line: Its line, from 1.
-        text: What is wrong, and what to do.
-        path: The path of the part that is wrong.
+        text: The fault and its remedy.
+        path: The path of the faulty part.
     """
 
     line: int
@@ -68,11 +68,11 @@ class Document:
 
 
 class _UnreadableError(Exception):
-    """The text cannot be read to its end; the arguments are the line and the reason."""
+    """The text cannot be read completely; the arguments are the line and the reason."""
 
 
 def read(text: str) -> Document:
-    """Return a YAML text as a document; if it cannot be read to its end, with that fault alone."""
+    """Parse a YAML text; a document that cannot be read completely has that fault alone."""
     try:
         return _read(text)
     except _UnreadableError as error:
@@ -98,13 +98,13 @@ def _read(text: str) -> Document:
 
 
 def _events(text: str) -> Iterator[Event]:
-    """Yield the YAML events at which parts begin, and those at which mappings and lists end."""
+    """Yield the YAML events at the starts of parts and at the ends of mappings and lists."""
     depth = documents = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         documents += isinstance(event, DocumentStartEvent)
         if documents > 1:
             raise _UnreadableError(
-                _line(event), "a second document begins here; write one agent a file, without '---'"
+                _line(event), "a second document starts here; write one agent per file, without '---'"
             )
         if depth > MAX_DEPTH and isinstance(event, NodeEvent):
             raise _UnreadableError(
@@ -118,10 +118,10 @@ def _events(text: str) -> Iterator[Event]:
 
 
 class _Walk:
-    """Turns YAML events into plain data.
+    """Converts YAML events to plain data.
 
     Attributes:
-        events: The events that are left.
+        events: The remaining events.
         lines: The line of each part.
         faults: The faults so far.
     """
@@ -132,7 +132,7 @@ class _Walk:
         self.faults: list[Fault] = []
 
     def data(self, event: Event, path: Path) -> Any:
-        """Return the data that begins with an event; anchors and tags are faults."""
+        """Return the data that starts with an event; anchors and tags are faults."""
         self.lines.setdefault(path, _line(event))
         if isinstance(event, AliasEvent):
             why = f"the alias *{event.anchor} is not allowed; write out its value"
@@ -148,7 +148,7 @@ class _Walk:
             return self._fault(event, path, str(error))
 
     def _inside(self) -> Iterator[Event]:
-        """Yield the events up to the end of a mapping or list; `data` takes those of inner parts."""
+        """Yield the events of a mapping or list to its end; `data` consumes those of inner parts."""
         return takewhile(lambda event: not isinstance(event, CollectionEndEvent), self.events)
 
     def _mapping(self, path: Path) -> dict[str, object]:
@@ -167,7 +167,7 @@ class _Walk:
         return made
 
     def _bare(self, event: Event, path: Path) -> None:
-        """Refuse an anchor and a tag."""
+        """Report an anchor and a tag as faults."""
         if event.anchor:
             self._fault(event, path, f"the anchor &{event.anchor} is not allowed; take it out")
         if event.tag:
@@ -192,7 +192,7 @@ def _line(event: Event) -> int:
 
 
 def plain(text: str) -> str | int | float | bool | None:
-    """Return the value of a word without quotes, as in YAML 1.2: `no` is a text.
+    """Convert a word without quotes to its value in YAML 1.2: `no` is a text.
 
     >>> [plain(text) for text in ("true", "no", "12", "1e3", "12:30", "null")]
     [True, 'no', 12, 1000.0, '12:30', None]
@@ -210,7 +210,7 @@ def plain(text: str) -> str | int | float | bool | None:
 
 
 def quoted(text: str) -> str:
-    r"""Return a text in quotes with surrogate pairs joined: JSON writes an emoji as two escapes.
+    r"""Join the surrogate pairs of a quoted text: JSON writes an emoji as two escapes.
 
     >>> quoted("\ud83d\udc1d")
     '🐝'

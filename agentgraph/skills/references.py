@@ -24,16 +24,16 @@ _ALLOWED = re.compile(r"(?!__)[^\W\d]\w*(\.(?!__)[^\W\d]\w*)*:(\*|(?!_)[^\W\d]\w
 
 
 def fault_error(text: str) -> PydanticCustomError:
-    """Return an error whose text pydantic passes on unchanged."""
+    """Make an error whose text pydantic leaves unchanged."""
     return PydanticCustomError("refused", "{text}", {"text": text})
 
 
 class AnyModel(Runnable[Any, Any]):
-    """A placeholder for an unknown model; it takes tools and is never called."""
+    """A placeholder for an unknown model; it accepts tools and is never called."""
 
     def invoke(self, input: object, config: RunnableConfig | None = None, **_: object) -> object:
-        """Raise: the model is unknown."""
-        raise NotImplementedError("this is a placeholder for an unknown model")
+        """Raise an error because the model is unknown."""
+        raise NotImplementedError("a placeholder for an unknown model cannot be called")
 
     def bind_tools(self, tools: object, **_: object) -> "AnyModel":
         """Return the placeholder itself."""
@@ -42,16 +42,16 @@ class AnyModel(Runnable[Any, Any]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class References:
-    """The objects that names in a file may refer to.
+    """The objects to which names in a file may refer.
 
     Attributes:
         tools: The tools by name.
         models: The models by name.
         agents: The agents by name.
         allow: The references `module:attribute` that may be imported; `module:*` for the `__all__`
-            of a module, or without one for the public names that it defines itself.
-        finds_all: Whether unknown names give placeholders, so that the faults of the tree can be
-            reported together with those of names.
+            of a module, or else for the public names that it defines itself.
+        finds_all: Whether unknown names become placeholders, so that faults of the tree can be
+            reported together with faults of names.
     """
 
     tools: Mapping[str, object] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class References:
                 )
 
     def find(self, registry: Registry, name: str) -> object:
-        """Return the object of a name; it is not called.
+        """Find the object of a name, without calling it.
 
         Raises:
             PydanticCustomError: The name is unknown or not allowed.
@@ -85,7 +85,7 @@ class References:
         thing = self._named(registry, name)
         if registry == "agents" and not isinstance(thing, Agent):
             raise fault_error(
-                f"{name!r} must be an agent, got a {type(thing).__name__}; build one with chat_agent, "
+                f"{name!r} is a {type(thing).__name__}, not an agent; make an agent with chat_agent, "
                 "human, sequential, ..."
             )
         return thing
@@ -101,7 +101,7 @@ class References:
         raise fault_error(_unknown(registry, name, known))
 
     def _is_of_provider(self, name: str) -> bool:
-        """Return whether a name is LangChain's, as `openai:gpt-5`; allowed imports take precedence."""
+        """Return whether LangChain knows a name as a model; allowed imports take precedence."""
         prefix, colon, model = name.partition(":")
         return bool(colon and model) and not self._allows(name) and prefix in providers()
 
@@ -122,11 +122,11 @@ class References:
         module_name, _, attribute = name.partition(":")
         module = _module(module_name, name)
         if attribute in vars(module) and (name in self.allow or attribute in _public(module)):
-            return vars(module)[attribute]  # getattr could call the module's __getattr__
+            return vars(module)[attribute]  # getattr could execute the module's __getattr__
         raise fault_error(
             f"the module {module_name!r} has no public name {attribute!r}"
-            f"{alike(attribute, _public(module))}; public are the names in its __all__, or without one "
-            "those that it defines itself"
+            f"{alike(attribute, _public(module))}; name one of its __all__, or without an __all__ one "
+            "that it defines itself"
         )
 
 
@@ -145,7 +145,7 @@ def _module(module_name: str, name: str) -> ModuleType:
 
 
 def _public(module: ModuleType) -> list[str]:
-    """Return the public names of a module, which `module:*` allows."""
+    """List the public names of a module, which `module:*` allows."""
     names = vars(module)
     listed = names.get("__all__")
     own = [name for name, value in names.items() if _is_own(value, module.__name__)]
@@ -153,7 +153,7 @@ def _public(module: ModuleType) -> list[str]:
 
 
 def _is_own(value: object, module_name: str) -> bool:
-    """Return whether a value belongs to a module: modules, functions and classes may be imported."""
+    """Return whether a module defines a value, which another module may have defined instead."""
     if not (isroutine(value) or isclass(value) or ismodule(value)):
         return True
     home = str(getattr(value, "__module__", None))
@@ -164,14 +164,14 @@ def _unknown(registry: Registry, name: str, known: Mapping[str, object]) -> str:
     kind = registry.removesuffix("s")
     if not known:
         return (
-            f"unknown {kind} {name!r}, because no {registry} were given; pass {registry}={{{name!r}: "
+            f"unknown {kind} {name!r}, because no {registry} were passed; pass {registry}={{{name!r}: "
             f"...}}, or on the command line --registry with a file that has such a dict {registry!r}"
         )
-    return f"unknown {kind} {name!r}{alike(name, known)}; known are: {', '.join(map(str, known))}"
+    return f"unknown {kind} {name!r}{alike(name, known)}; choose one of: {', '.join(map(str, known))}"
 
 
 def alike(word: str, known: Iterable[object]) -> str:
-    """Return a suggestion of the most similar known word; empty if no word is similar.
+    """Suggest the most similar known word, in brackets; empty if no word is similar.
 
     >>> alike("serch", ["search", "fetch"])
     " (did you mean 'search'?)"
@@ -182,7 +182,7 @@ def alike(word: str, known: Iterable[object]) -> str:
 
 def _placeholder(registry: Registry, name: str) -> object:
     def anything(ctx):  # type: ignore[no-untyped-def]  # without a return annotation it may do anything
-        """Replace an unknown tool or agent."""
+        """Stand in for an unknown tool or agent."""
 
     anything.__name__ = name
     if registry == "models":

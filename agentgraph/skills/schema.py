@@ -1,7 +1,7 @@
 """The form of skill files: pydantic models made from the signatures and docstrings of the builders.
 
-A field of a file is a parameter of the builder, if `FORMS` has a form for its type; others, such as
-functions, cannot be written in a file. Only what a file may say in its own way is written here.
+A parameter of a builder is a field of a file if `FORMS` has a form for its type; others, such as
+functions, cannot be written in a file. This module only defines the fields whose form differs.
 """
 
 import re
@@ -51,17 +51,17 @@ from agentgraph.skills.kinds import Builder, FileKind, builder_of
 from agentgraph.skills.references import Registry, fault_error
 
 _ENTRY = re.compile(r"^    (?P<name>\w+): (?P<text>.*(?:\n     .*)*)", re.MULTILINE)
-"""The entry of an argument in a docstring."""
+"""Matches the entry of an argument in a docstring."""
 AGENT, NAME, REFERENCE, STEP, TOOL, PROVIDER, NAMES, RULES, RULE, FLAG, WORD = ALTERNATIVES = (
     *("<agent>", "<name>", "<reference>", "<step>", "<tool>", "<provider>"),
     *("<names>", "<rules>", "<rule>", "<flag>", "<word>"),
 )
-"""The tags of unions; no key of a file can be mistaken for one."""
+"""The tags of unions; none can be mistaken for a key of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueIs:
-    """The `until` of a loop that ends when a value of the run equals the wanted one.
+    """The `until` of a loop that ends when a value of the run equals the given one.
 
     >>> ValueIs(value="approved", wanted=True)
     ValueIs(value='approved', wanted=True)
@@ -73,14 +73,14 @@ class ValueIs:
     """The wanted value; true is not 1."""
 
     def __call__(self, ctx: Context) -> bool:
-        """Return whether the loop ends, from its `Context`."""
+        """Return whether the value of the context equals the wanted one."""
         value = ctx.values.get(self.value)
         same = isinstance(value, bool) == isinstance(self.wanted, bool)
         return same and bool(value == self.wanted)
 
 
 def _with_agents(*, agent: Any, agents: Sequence[Agent] = ()) -> Agent:
-    """Return an agent that was given; a function agent with more agents that it runs."""
+    """Return a given agent; for a function agent, with more agents that it may run."""
     given: Agent = replace(agent, agents=(*agent.agents, *agents)) if agents else agent
     return given
 
@@ -99,7 +99,7 @@ def _scalar(value: object) -> object:
 
 def _prompt(value: object) -> object:
     if isinstance(value, dict) and value and all(each is None for each in value.values()):
-        raise fault_error("'prompt' is a mapping without values; put a template in quotes")
+        raise fault_error("'prompt' is a mapping without values; put the template in quotes")
     return value
 
 
@@ -136,7 +136,7 @@ class FileMapping(BaseModel):
 
     Attributes:
         builder: The function that builds it from its fields.
-        asks: The fields that default to the model of the nearest agent around.
+        asks: The fields that default to the model of the nearest agent around it.
         inner: The fields that hold agents, or lists of them.
     """
 
@@ -149,21 +149,21 @@ class FileMapping(BaseModel):
 
 
 class Retry(FileMapping):
-    """How often a failed call is tried again, and how long to wait in between."""
+    """The attempts of a failed call, and the waits between them."""
 
     builder = RetryPolicy
     max_attempts: Count = 3
-    """How often it is tried, the first time included."""
+    """The maximum number of attempts, including the first."""
     initial_interval: Seconds = 0.5
     """The seconds to wait before the second attempt."""
     backoff_factor: Seconds = 2.0
-    """By how much each wait is longer than the one before."""
+    """The factor by which each wait is longer than the one before."""
     max_interval: Seconds = 128.0
     """The longest wait in seconds."""
 
 
 class Bounds(FileMapping):
-    """What an agent and all below it may spend in a turn; to reach a limit is its failure."""
+    """The limits of an agent and all agents below it in a turn; it fails when it reaches one."""
 
     builder = Limits
     model_calls: Count | None = None
@@ -173,11 +173,11 @@ class Bounds(FileMapping):
     transfers: Count | None = None
     """The maximum number of transfers between agents."""
     steps: Count | None = None
-    """The maximum number of visits of agents that work."""
+    """The maximum number of activations of agents."""
     seconds: Seconds | None = None
-    """The maximum time in which agents work, in seconds."""
+    """The maximum running time of agents, in seconds."""
     on_limit: Literal["raise", "ask"] | None = None
-    """Whether a reached limit is an error, the default, or a person is asked for as much again."""
+    """Whether a reached limit is an error, the default, or a person may extend it by its amount."""
 
 
 class Until(FileMapping):
@@ -198,7 +198,7 @@ class Reference(FileMapping):
     agent: AgentName
     """Its name among the agents that were given, or an allowed module:name."""
     agents: "list[AnyAgent]" = []  # type: ignore[valid-type]
-    """What it runs by ctx.run, if it is a function, besides the agents that it has."""
+    """The agents that a function runs with ctx.run, in addition to those that it has."""
 
     @field_validator("agents")
     @classmethod
@@ -206,19 +206,19 @@ class Reference(FileMapping):
         agent = info.data.get("agent")
         if agent is not None and not hasattr(agent, "agents"):
             raise fault_error(
-                f"only a function runs agents, and {shown(agent.name)} is none; leave them out"
+                f"only a function runs agents, and {shown(agent.name)} is not one; leave them out"
             )
         return agents
 
 
 class Rule(FileMapping):
-    """What a person may decide of the calls of a tool."""
+    """The decisions that a person may take about the calls of a tool."""
 
     builder = dict
     allowed_decisions: list[Literal["approve", "edit", "reject", "respond"]]
     """The decisions that are allowed; at least one."""
     description: str = ""
-    """What the person reads; left out, the tool and its arguments."""
+    """The text for the person; by default, the tool and its arguments."""
 
 
 def _is_names(data: object) -> str:
@@ -230,7 +230,7 @@ def _is_rule(data: object) -> str:
 
 
 def _one_of(alternatives: Mapping[str, object], tag_of: Callable[[object], str]) -> Any:
-    """Return a union of forms by their tags; a function of the data says which one it should have."""
+    """Make a union of forms by their tags; `tag_of` returns the tag of given data."""
     tagged = (Annotated[form, Tag(tag)] for tag, form in alternatives.items())
     return Annotated[reduce(or_, tagged), Discriminator(tag_of)]
 
@@ -275,26 +275,27 @@ FORMS: dict[object, object] = {
     agents.Timeout: Seconds | None,
     ToolTimeout: Seconds | dict[str, Seconds] | None,
 }
-"""For each type of a builder's parameter: what a file may have there. Words are the same in both.
+"""The form in a file for each type of a builder's parameter.
 
-A form that holds agents is a text: the forms of agents are made below."""
+A form that holds agents is a text, because the forms of agents are made below."""
 ABOUT: dict[object, str] = {
-    "choose": "The name of the value that is the key of a case.",
+    "choose": "The name of the value that selects a case.",
     "over": "The name of the value that holds the list or the mapping of items.",
-    agents.Condition | None: "Ends the loop when a value of the run equals the wanted one: "
+    agents.Condition | None: "Ends the loop when a value of the run equals the given one: "
     "{value: approved, is: true}.",
-    Iterable[agents.Tool]: "What the model may call: names of tools, and agents.",
+    Iterable[agents.Tool]: "The tools that the model may call: names of tools, and agents.",
     agents.Source | None: "The name of a value: the step runs only if that is true.",
-    _CASES: "What runs, by the value: an agent, or skip, break_loop or exit.",
-    Model: "Its model: a name given, or LangChain's, as openai:gpt-5; else that of an agent around.",
-    OutputSchema: "What its answer must fit: a JSON schema.",
-    agents.ArgsSchema: "The arguments of the tool, in place of a request: a JSON schema of an object.",
-    agents.Enabled: "Whether the model is offered the tool: true or false, or the name of a value.",
-    ResponseSchema: "What an answer must fit: a JSON schema.",
-    agents.Retry: "How often it is tried.",
-    agents.Timeout: "How many seconds it may take; only async runs can stop it.",
+    _CASES: "The agent that runs, by the value; or skip, break_loop or exit.",
+    Model: "Its model: a given name, or LangChain's, as openai:gpt-5; by default that of an agent "
+    "around it.",
+    OutputSchema: "The JSON schema that its answer must fit.",
+    agents.ArgsSchema: "The JSON schema of the tool's arguments, an object, in place of a request.",
+    agents.Enabled: "Whether the model may call the tool: true, false, or the name of a value.",
+    ResponseSchema: "The JSON schema that an answer must fit.",
+    agents.Retry: "The maximum number of attempts.",
+    agents.Timeout: "The maximum time in seconds; only async runs can stop the agent.",
 }
-"""What describes a field whose builder takes more than a file can say, by its name or its type."""
+"""The description of a field, by name or type, if its builder takes more than a file can express."""
 _HOLDING_AGENTS = (
     *(Agent | Model, Iterable[Agent], Iterable[Agent | agents.Handoff]),
     *(Iterable[agents.Step | Agent], _CASES),
@@ -302,16 +303,16 @@ _HOLDING_AGENTS = (
 
 
 class _Made(FileMapping):
-    """A mapping whose fields are given with their descriptions: no source has to be looked for them."""
+    """A mapping whose fields have explicit descriptions, so that pydantic reads no source for them."""
 
     model_config = ConfigDict(use_attribute_docstrings=False)
 
 
 def _part(title: str, builder: Builder, **more: Any) -> type[FileMapping]:
-    """Return the model of what a builder builds: each parameter that a file can give is a field.
+    """Make the model of a builder: each parameter that a file can express is a field.
 
-    The default and the type are those of the signature; the description is the first sentence of that
-    in the docstring.
+    The default and the type are those of the signature; the description is the first sentence in the
+    docstring.
     """
     texts = {**_argument_texts(chat_agent), **_argument_texts(builder)}
     parameters = signature(builder).parameters
@@ -325,7 +326,7 @@ def _part(title: str, builder: Builder, **more: Any) -> type[FileMapping]:
             fields[name] = (form, Field(_default(one, name in asks), description=about))
     holds_agents = any(one.annotation in _HOLDING_AGENTS for one in parameters.values())
     if holds_agents and "model" not in fields:
-        about = "The model of all agents inside that have none."
+        about = "The model of all agents inside without their own."
         fields["model"] = (ModelName | None, Field(None, description=about))
     made = create_model(title, __base__=_Made, __module__=__name__, __doc__=_summary(builder), **fields)
     made.builder, made.asks = builder, tuple(asks)
@@ -338,7 +339,7 @@ def _part(title: str, builder: Builder, **more: Any) -> type[FileMapping]:
 
 
 def _default(parameter: Parameter, is_inherited: bool) -> object:
-    """Return the default of a field; `...` if a file must have it."""
+    """Return the default of a field, or `...` if the field is required."""
     if is_inherited:
         return None
     if parameter.default is Parameter.empty:
@@ -347,7 +348,7 @@ def _default(parameter: Parameter, is_inherited: bool) -> object:
 
 
 def _argument_texts(builder: Builder) -> dict[str, str]:
-    """Return the first sentence about each argument in a docstring."""
+    """Return the first sentence about each argument in the docstring, by name."""
     _, _, arguments = str(getdoc(builder)).partition("Args:\n")
     arguments = arguments.replace("None", "null").replace("True", "true")
     return {entry["name"]: _first_sentence(entry["text"]) for entry in _ENTRY.finditer(arguments)}
@@ -358,7 +359,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _summary(builder: Builder) -> str:
-    """Return "A step of a workflow." for a builder that says "Make a step of a workflow"."""
+    """Return "A step of a workflow." for a docstring that starts with "Make a step of a workflow"."""
     what = _first_sentence(str(getdoc(builder))).removeprefix("Make ")
     return f"{what[0].upper()}{what[1:]}"
 
@@ -372,7 +373,7 @@ _KINDS: tuple[FileKind, ...] = get_args(FileKind)
 KINDS: dict[str, type[FileMapping]] = {
     kind: _kind(kind, builder) for kind in _KINDS if (builder := builder_of(kind)) is not None
 }
-"""The models of the kinds of agents by kind."""
+"""The models of agents, by kind."""
 AgentTool = _part("AgentTool", agent_tool)
 Step = _part("Step", step)
 
@@ -416,17 +417,17 @@ PARTS: dict[str, tuple[str, type[FileMapping]]] = {
     "retry": ("a retry", Retry),
     "until": ("an until", Until),
 }
-"""The names and models of parts, by the words for them in a location of pydantic's."""
+"""The names and models of parts, by their tags in pydantic's locations."""
 
 
 @cache
 def skill() -> TypeAdapter[FileMapping]:
-    """Return the validator of files; it is made when the first file is read."""
+    """Return the validator of files, which is made for the first file."""
     return TypeAdapter(AnyAgent)
 
 
 def json_schema() -> JsonSchema:
-    """Return the JSON schema of skill files, with which editors complete and check them.
+    """Return the JSON schema with which editors complete and check skill files.
 
     Write it to a file, and name that file in the first line of a skill file:
     `# yaml-language-server: $schema=skill.schema.json`.

@@ -82,15 +82,15 @@ def test_the_faults_begin_with_the_path_as_it_was_given(
     Path("skill.yaml").write_text("agent: critic")
     with pytest.raises(ag.InvalidSkillError) as caught:
         ag.load("skill.yaml", agents={"boss": CRITIC})
-    assert str(caught.value) == "skill.yaml:1: unknown agent 'critic'; known are: boss"
+    assert str(caught.value) == "skill.yaml:1: unknown agent 'critic'; choose one of: boss"
 
 
 def test_names_without_a_registry_say_where_they_are_given(faults: Any) -> None:
     assert faults("{kind: chat, name: writer, model: main, tools: [search]}", models={}) == [
-        "skill.yaml:1: unknown model 'main', because no models were given; pass models={'main': ...}, "
+        "skill.yaml:1: unknown model 'main', because no models were passed; pass models={'main': ...}, "
         "or on the command line --registry with a file that has such a dict 'models'",
-        "skill.yaml:1: unknown tool 'search', because no tools were given; pass tools={'search': ...}, "
-        "or on the command line --registry with a file that has such a dict 'tools'",
+        "skill.yaml:1: unknown tool 'search', because no tools were passed; pass tools={'search': ...}"
+        ", or on the command line --registry with a file that has such a dict 'tools'",
     ]
 
 
@@ -99,7 +99,7 @@ def test_an_agent_made_in_python_is_reported_at_the_line_that_names_it(faults: A
     bad = ag.sequential("bad", [ag.loop("inner", [], max_iterations=1)])
     assert faults(text, agents={"bad": bad, "none": 5}) == [
         "skill.yaml:4: report/bad/inner: a loop needs at least one sub-agent",
-        "skill.yaml:5: 'none' must be an agent, got a int; build one with chat_agent, human, "
+        "skill.yaml:5: 'none' is a int, not an agent; make an agent with chat_agent, human, "
         "sequential, ...",
     ]
 

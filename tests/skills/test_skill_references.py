@@ -110,7 +110,7 @@ def test_a_name_that_a_module_imports_or_lacks_is_not_allowed_with_it(faults, mo
     allow = [f"skill_tools:{name}" if hint else "skill_tools:*"]
     assert faults(TEXT.format("m", f"skill_tools:{name}"), **GIVEN, allow=allow) == [
         f"skill.yaml:1: the module 'skill_tools' has no public name {name!r}{hint}; "
-        "public are the names in its __all__, or without one those that it defines itself"
+        "name one of its __all__, or without an __all__ one that it defines itself"
     ]
 
 
@@ -124,8 +124,8 @@ def test_all_of_a_module_is_its_list_where_it_has_one(faults, module, tmp_path):
     assert faults(
         TEXT.format("skill_tools:main", "skill_tools:find"), **GIVEN, allow=["skill_tools:*"]
     ) == [
-        "skill.yaml:1: the module 'skill_tools' has no public name 'find'; public are the names in its "
-        "__all__, or without one those that it defines itself"
+        "skill.yaml:1: the module 'skill_tools' has no public name 'find'; name one of its "
+        "__all__, or without an __all__ one that it defines itself"
     ]
 
 

@@ -89,7 +89,7 @@ def history_faults(history: object) -> Iterator[str]:
     if callable(history) and not gives_one_value(history):
         yield f"history={shown(history)} cannot be used; pass a function of entries"
     elif not callable(history) and not (isinstance(history, str) and history in words):
-        yield f"unknown history {shown(history)}; use one of {', '.join(words)}, or a function"
+        yield f"unknown history {shown(history)}; choose one of: {', '.join(words)}, or a function"
 
 
 def arguments_fault(schema: ArgsSchema) -> str | None:
