@@ -25,7 +25,7 @@ from rich.table import Column, Table
 Contender = Callable[[], AbstractContextManager[Callable[[], Any]]]
 """Sets up afresh and gives the call that is timed; setting up and clearing away are not."""
 
-_WIDTH = 160
+_WIDTH = 200
 """How wide the table is in a file or a pipe."""
 UNITS = {
     "ms": 1e-3,
