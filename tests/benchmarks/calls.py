@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
@@ -85,7 +86,7 @@ def _savers(folder: Path) -> Mapping[str, Callable[[], Any]]:
 
 
 def _calls_a_round(made: Made, *, counts: int = 1) -> float:
-    """Return how many Python functions are called at most for one more round.
+    """Return how many Python functions are called for one more round, as the middle of several counts.
 
     Args:
         made: Makes what runs them.
@@ -93,7 +94,7 @@ def _calls_a_round(made: Made, *, counts: int = 1) -> float:
     """
     count_calls(made(1))  # fills caches
     few, many = ([count_calls(made(rounds)) for _ in range(counts)] for rounds in (_FEW, _MANY))
-    return (max(many) - min(few)) / (_MANY - _FEW)
+    return (median(many) - median(few)) / (_MANY - _FEW)
 
 
 def count_calls(contender: Contender) -> int:
