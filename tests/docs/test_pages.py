@@ -23,6 +23,7 @@ RUN = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:create_react_agent has been moved")  # by langgraph-supervisor
 @pytest.mark.parametrize("name", [name for name in RUN if not name.startswith("reference")])
 def test_every_command_and_block_of_code_prints_what_a_page_says(
     name: str,
