@@ -6,7 +6,7 @@ from difflib import unified_diff
 from typing import NamedTuple, cast
 
 from agentgraph.errors import TreeChangedError
-from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, TRIGGER, recast_checkpoint_ns
+from agentgraph.graph.internals import ERROR, INTERRUPT, RESUME, RETURN, recast_checkpoint_ns
 from agentgraph.graph.lane_position import Position, clock_in
 from agentgraph.graph.nodes.spending import CHANNEL as LOSSES
 from agentgraph.graph.stamps import EventOrder, number_of
@@ -167,9 +167,7 @@ def _graph_node(namespace: str) -> str:
 
 def _been_inside(saved: Saved) -> set[str]:
     """Return the nodes of a LangGraph graph that ran before one of its checkpoints, or are next."""
-    channels = saved.checkpoint["channel_values"]
-    next_ = (name.removeprefix(TRIGGER) for name in channels if name.startswith(TRIGGER))
-    names = {*saved.checkpoint["versions_seen"], *next_}
+    names = {*saved.checkpoint["versions_seen"], *saved.triggered}
     return {name for name in names if not name.startswith("__")}
 
 

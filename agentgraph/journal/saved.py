@@ -180,9 +180,21 @@ class Saved(CheckpointTuple):
         """
         if self.position is None:
             return None
-        channels = self.checkpoint["channel_values"]
-        led = [name.removeprefix(TRIGGER) for name in channels if name.startswith(TRIGGER)]
+        led = self.triggered
         return led[0] if len(led) == 1 else self.position["next"]
+
+    @property
+    def triggered(self) -> list[str]:
+        """The nodes that the step before it has triggered.
+
+        A saver that stores channels by their versions, as LangGraph's in memory does, also returns the
+        triggers of nodes that no later graph has, which nothing has cleared.
+        """
+        values, versions = self.checkpoint["channel_values"], self.checkpoint["channel_versions"]
+        if not (triggers := [name for name in values if name.startswith(TRIGGER)]):
+            return []
+        newest: Any = max(cast(Any, versions).values())
+        return [name.removeprefix(TRIGGER) for name in triggers if versions.get(name) == newest]
 
     @cached_property
     def step(self) -> str:

@@ -1,10 +1,11 @@
 """Events of turns that another tree ran have the run paths that they had then."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from helpers import Disk, chat, says
+from helpers import Disk, Drive, asks, chat, fails, says
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -150,3 +151,32 @@ def test_what_another_tree_ran_is_no_visit_of_an_agent_that_stands_elsewhere(
     assert runner.timeline("t").bars
     list(runner.rewind("t", here[0].address))
     assert runner.thread("t").status == "done"
+
+
+LEAVING: dict[str, ag.Agent] = {
+    "a question": asks("h"),
+    "a question of a branch": ag.parallel("p", [asks("x"), says("y")]),
+    "a question of a loop": ag.loop("l", [says("a"), asks("h")], max_iterations=2),
+    "a question in a graph": ag.sequential("s", [says("a"), flat(), asks("h")]),
+    "a failure": ag.sequential("s", [says("a"), fails("b")]),
+}
+COMING: dict[str, ag.Agent] = {
+    "a leaf": says("z"),
+    "a sequence": ag.sequential("s", [says("a"), says("z")]),
+    "branches": ag.parallel("p2", [says("x"), says("z")]),
+    "a loop": ag.loop("l", [says("z")], max_iterations=2),
+}
+
+
+@pytest.mark.parametrize("leaving", LEAVING)
+@pytest.mark.parametrize("coming", COMING)
+def test_a_turn_of_another_tree_is_done_whatever_the_last_one_had_left(
+    drive: Drive, saver: Any, leaving: str, coming: str
+) -> None:
+    with suppress(ValueError), ag.Runner(LEAVING[leaving], checkpointer=saver) as runner:
+        list(drive.run(runner, "Go.", thread_id="t"))
+    with ag.Runner(COMING[coming], checkpointer=saver) as runner:
+        list(drive.run(runner, "Again.", thread_id="t", drop_pending=True))
+        assert (runner.thread("t").status, runner.pending("t")) == ("done", [])
+        assert runner.activation("t", COMING[coming].name).status == "done"
+        assert [each.status for each in runner.threads()] == ["done"]
