@@ -118,7 +118,7 @@ def entries_at(saved: Saved) -> list[Entry]:
 def _ordered_at(saved: Saved) -> list[tuple[EventOrder | None, Entry]]:
     """Return the same, with their orders; before an edited message is what makes the old one void."""
     found: list[tuple[EventOrder | None, Entry]] = []
-    for task, writes in saved.writes.items():
+    for task, writes in saved.read_writes().items():
         for written in (writes, saved.results.get(task, {})):
             if "messages" in written or "position" in written:
                 _add_emitted(found, written)

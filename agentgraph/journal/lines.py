@@ -354,28 +354,27 @@ def ancestors(head: str, by_id: Mapping[str, Saved]) -> Iterator[Saved]:
         at = by_id.get(at.parent_id)
 
 
-def _line(every: Sequence[Saved], inside: Sequence[Saved]) -> list[tuple[Saved, bool]]:
-    """Return the line to the latest of the checkpoints `inside`, and whether each one's step ran in it.
+def _line(every: Sequence[Saved], inside: Sequence[Saved]) -> Iterator[tuple[Saved, bool]]:
+    """Yield the line to the latest of the checkpoints `inside`, and whether each one's step ran in it.
 
     The checkpoints are those of one namespace. Its line may include others than those inside: a graph
     that saves its state from step to step continues from an earlier step.
     """
     if not inside:
-        return []
+        return
     by_id = {saved.id: saved for saved in every}
+    parted = {saved.parent_id for saved in every if saved.metadata.get("source") != _RAN}
     children: dict[str, list[Saved]] = defaultdict(list)
-    for saved in every:
-        children[saved.parent_id].append(saved)
+    for saved in every if parted else ():
+        if saved.parent_id in parted:
+            children[saved.parent_id].append(saved)
     ids = {saved.id for saved in inside}
-    line: list[tuple[Saved, bool]] = []
     at = by_id.get(max(ids))
     next_: Saved | None = None
     while at is not None:
-        own = at.id
-        if own in ids:
-            line.append((at, next_ is None or _has_run(next_, children[own])))
+        if at.id in ids:
+            yield at, next_ is None or _has_run(next_, children[at.id])
         next_, at = at, by_id.get(at.parent_id)
-    return line
 
 
 def _has_run(next_: Saved, children: Iterable[Saved]) -> bool:

@@ -38,6 +38,10 @@ COPIED_TO = "agentgraph_copied_to"
 
 _COUNTERS = "counters_since_delta_snapshot"
 """The metadata key of LangGraph's counters, which say when a delta channel is stored whole."""
+_PLAIN = {"next", "cursor", "tree", "at", "clock", "began", "spent"}
+"""The fields of positions without values of users."""
+_READ = ("v", "id", "ts", "channel_values")
+"""What is read of a checkpoint, and stays as it is."""
 _NOTHING: dict[str, Any] = {}
 _CHANNEL = itemgetter(1)
 _RESULTS = {INTERRUPT, RETURN, ERROR}
@@ -50,12 +54,20 @@ _TICKS_TO_1970, _TICKS_A_SECOND = 0x01B21DD213814000, 10_000_000
 class Saved(CheckpointTuple):
     """A checkpoint, with the writes of the step after it. What is decoded is decoded once."""
 
-    def lean(self) -> "Saved":
-        """Return it without what only LangGraph reads, and with one object for equal texts.
+    def lean(self, after: "Saved | None" = None) -> "Saved":
+        """Return it without what only LangGraph reads, and with one object for equal parts.
 
-        It takes half of the memory. Saved anew, a run could not go on from it.
+        It takes a third of the memory. Saved anew, a run could not go on from it.
+
+        Args:
+            after: The checkpoint after it, if it is known: it has the config of this one, and the
+                position that its step wrote.
         """
-        versions: dict[str, Any] = {**self.checkpoint["channel_versions"]}
+        own, config, position = cast(Any, self.checkpoint), self.config, None
+        if after is not None:
+            config = after.parent_config if after.parent_config == config else config
+            position = after.checkpoint["channel_values"].get("position")
+        versions: dict[str, Any] = {**own["channel_versions"]}
         metadata: dict[Any, Any] = {}
         for name, each in versions.items():
             versions[name] = intern(each) if type(each) is str else each
@@ -66,14 +78,16 @@ class Saved(CheckpointTuple):
         metadata.pop(_COUNTERS, None)
         if not metadata.get("parents"):
             metadata["parents"] = _NOTHING
-        checkpoint = {**self.checkpoint, "channel_versions": versions, "versions_seen": _NOTHING}
-        checkpoint.pop("updated_channels", None)
-        writes = [*(self.pending_writes or ())]
+        checkpoint = {name: own[name] for name in _READ}
+        checkpoint |= {"channel_versions": versions, "versions_seen": _NOTHING}
+        writes = tuple(self.pending_writes or ())
         with suppress(TypeError):  # a saver may have texts of a class of its own
-            tasks, names, values = zip(*writes, strict=True) if writes else ((), (), ())
-            writes = [*zip(map(intern, tasks), map(intern, names), values, strict=True)]
+            writes = tuple(
+                (intern(task), intern(name), position if _is_same(value, position) else value)
+                for task, name, value in writes
+            )
         parts = {"checkpoint": checkpoint, "metadata": metadata, "pending_writes": writes}
-        lean = self._replace(**cast(Any, parts))
+        lean = self._replace(config=config, **cast(Any, parts))
         vars(lean).update(vars(self))  # what was decoded for its checks
         return lean
 
@@ -130,11 +144,15 @@ class Saved(CheckpointTuple):
         for _, channel, notes in self.pending_writes or ():
             if channel == NOTES:
                 found += map(note_of, notes)
-        return found
+        return found or ()
 
     @cached_property
     def writes(self) -> Writes:
         """What the tasks of the step after it wrote, by task id and channel."""
+        return self.read_writes()
+
+    def read_writes(self) -> Writes:
+        """Return the same for who reads it once: it is not kept."""
         tasks: dict[str, dict[str, object]] = {}
         for task, channel, value in self.pending_writes or ():
             tasks.setdefault(task, {})[channel] = value
@@ -147,7 +165,7 @@ class Saved(CheckpointTuple):
         for task, channel, value in self.pending_writes or ():
             if channel == RETURN and (result := ours(value)):
                 results[task] = result
-        return results
+        return results or _NOTHING
 
     @property
     def ran_after(self) -> set[str]:
@@ -220,7 +238,7 @@ class Saved(CheckpointTuple):
         within = f"{joined(self.namespace, node)}:{self.task}"
         return called_tasks(self.id, within, number, (PULL, node))
 
-    @cached_property
+    @property
     def has_ended(self) -> bool:
         """Whether the step after it ended."""
         return "position" in map(_CHANNEL, self.pending_writes or ())
@@ -275,6 +293,12 @@ class Saved(CheckpointTuple):
     def is_cut_short(self) -> bool:
         """Whether a thread with this head is a copy that was not completed."""
         return COPIED_TO in self.metadata
+
+
+def _is_same(value: object, position: Mapping[str, object] | None) -> bool:
+    """Return whether what a step wrote is a position that the checkpoint after it has."""
+    is_plain = isinstance(value, dict) and "next" in value and value.keys() <= _PLAIN
+    return is_plain and value == position
 
 
 def error_in(writes: Written) -> str | None:

@@ -79,7 +79,9 @@ class ThreadSaver:
             is_lean: Whether its checkpoints are without what only LangGraph reads.
         """
         self.tree, self.saver, self.thread_id, self.paths = tree, saver, thread_id, paths
-        self._graph, self._check_one, self._is_lean = graph, check, is_lean
+        self._graph, self._check_one = graph, check
+        self._after: dict[tuple[str, str], Saved] | None = {} if is_lean else None
+        """Lean checkpoints by the one before each, until that is read: the newest come first."""
 
     def of(self, thread_id: str) -> "ThreadSaver":
         """Return another thread in the same saver."""
@@ -185,8 +187,11 @@ class ThreadSaver:
         """
         bound = before and {"configurable": {"checkpoint_id": before}}
         every = await self._listed(config_of(self.checked_id, namespace), before=bound, limit=limit)
-        is_whole = namespace is None and limit is None
-        return [each for each in every if each.namespace != REQUESTS] if is_whole else every
+        if namespace is not None or limit is not None:
+            return every
+        whole = [each for each in every if each.namespace != REQUESTS]
+        every.clear()  # who made the call holds it until the next call
+        return whole
 
     async def children(self, saved: Saved) -> list[Saved]:
         """Return the checkpoints after one, in its namespace: of several lines, of which one forked.
@@ -342,4 +347,9 @@ class ThreadSaver:
             return result
         saved = Saved(*result)
         self._check_one(saved)
-        return saved.lean() if self._is_lean else saved
+        if (after := self._after) is None:
+            return saved
+        lean = saved.lean(after.pop(saved.key, None))
+        if lean.parent_id:
+            after[lean.namespace, lean.parent_id] = lean
+        return lean

@@ -13,8 +13,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 import agentgraph as ag
 
 STEPS = 300
-KEPT = 7_500
-"""The most bytes for each event that reading holds beside the events; it was 9,000."""
+KEPT = 4_000
+"""The most bytes for each event that reading holds beside the events; it was 5,900."""
 
 
 def test_reading_events_holds_little_beside_them(tmp_path: Path) -> None:
