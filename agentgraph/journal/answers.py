@@ -16,8 +16,10 @@ from agentgraph.graph.limit_answers import limit_question_in
 from agentgraph.graph.read_back import UnsavableError, read_back
 from agentgraph.graph.unstamped import StampedInput
 from agentgraph.graph.values import check_mapping
-from agentgraph.journal.changed_trees import open_thread
+from agentgraph.journal.changed_trees import opened
+from agentgraph.journal.lines import known
 from agentgraph.journal.pending import pending_questions
+from agentgraph.journal.saved import Saved
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
 from agentgraph.safe_repr import as_json, shown
 from agentgraph.tree.addresses import (
@@ -62,20 +64,27 @@ class Resumption(NamedTuple):
 
 
 async def resumption(
-    saver: ThreadSaver, answers: object, values: Mapping[str, object] | None
+    saver: ThreadSaver, head: Saved | None, answers: object, values: Mapping[str, object] | None
 ) -> Resumption | Command[str] | StampedInput | None:
     """Check answers, and return the input with which LangGraph resumes.
 
     Values for a turn that has not begun are part of its input: they count after those that it has.
 
+    Args:
+        saver: The thread.
+        head: Its latest checkpoint.
+        answers: The answers.
+        values: The values to write before it resumes.
+
     Raises:
+        UnknownThreadError: There is no such thread.
         UnknownInterruptError: An answer to a question that is not pending.
         InvalidAnswerError: An answer that does not fit its question's schema, or cannot be saved.
         AgentGraphError: A value cannot be saved.
     """
     check_mapping(values)
     values = detached(dict(values or {}))
-    thread_id, saved = saver.thread_id, await open_thread(saver)
+    thread_id, saved = saver.thread_id, await opened(saver, known(saver, head))
     questions, answered, asked = await pending_questions(saver, saved)
     named = answers_by_id(saver, questions, answers)
     values = saver.saved_values(values)

@@ -45,12 +45,13 @@ from math import inf
 from typing import NamedTuple, cast
 from uuid import uuid4
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command
 
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import question_note
 from agentgraph.graph.internals import ERROR, INTERRUPT
-from agentgraph.graph.lane_position import clock_in
+from agentgraph.graph.lane_position import Position, clock_in
 from agentgraph.graph.nodes.emitter import Before, Clock
 from agentgraph.graph.stamps import (
     Entry,
@@ -78,7 +79,7 @@ from agentgraph.journal.lines import (
     root_line,
     save_notes,
 )
-from agentgraph.journal.replay import events_from
+from agentgraph.journal.replay import events_from, transfer_ends
 from agentgraph.journal.saved import Saved, error_in, is_stop
 from agentgraph.journal.schema import (
     ALL,
@@ -106,7 +107,7 @@ def _turn_with(graph_input: object, saved: Saved) -> int:
 
 
 class Continuation(NamedTuple):
-    """How a run continues a thread.
+    """How a run continues a thread. It holds no checkpoint while the run is active: they are large.
 
     Attributes:
         begin: The order of the last event before the run.
@@ -117,8 +118,8 @@ class Continuation(NamedTuple):
         notes_before: Notes to save at the checkpoint before the replayed events: the caller may close
             the run while it reads these.
         notes_after: Notes to save there after the replayed events.
-        checkpoint: The checkpoint whose step continues; None if no step is unfinished.
-        every: The checkpoints of that step.
+        checkpoint: The config of the checkpoint whose step continues; None if no step is unfinished.
+        ends: Where transfers led that led to where the lanes of that step are.
         rewound: The root's checkpoint to which a rewind led, if states of graphs follow it.
     """
 
@@ -128,8 +129,8 @@ class Continuation(NamedTuple):
     before: Before = (0, ())
     notes_before: Sequence[Note] = ()
     notes_after: Sequence[Note] = ()
-    checkpoint: Saved | None = None
-    every: Sequence[Saved] = ()
+    checkpoint: RunnableConfig | None = None
+    ends: Sequence[Position] = ()
     rewound: Saved | None = None
 
 
@@ -186,14 +187,14 @@ def _is_rewind_received(ran: Saved) -> bool:
     return back is not None and received is not None and number_of(received) > number_of(back)
 
 
-async def continuation(saver: ThreadSaver, graph_input: object) -> Continuation:
+async def continuation(saver: ThreadSaver, saved: Saved | None, graph_input: object) -> Continuation:
     """Return how a run continues a thread.
 
     Args:
         saver: The thread.
+        saved: Its latest checkpoint.
         graph_input: The input of the graph: that of a new turn, or a command or None to resume.
     """
-    saved = await saver.checkpoint()
     position = saved.position if saved else None
     if saved is None or position is None:
         return Continuation()
@@ -313,8 +314,8 @@ def _continue_step(
             note(RESUMED, answered),
             *([note(CHANGED, tree.outline)] if is_changed else []),
         ],
-        checkpoint=origin,
-        every=every,
+        checkpoint=origin.config,
+        ends=transfer_ends(tree, every),
         rewound=rewound,
     )
 
@@ -343,7 +344,7 @@ async def save_received(saver: ThreadSaver, upto: str | None, *, is_stopped: boo
         received: Received = "all" if upto == ALL else number_in(upto)
         notes = [*stopped, new_note(clock, "", RECEIVED, received)]
         has_ended = upto == ALL and not is_stopped
-        await save_notes(saver, saved, notes, ended_status(saved) if has_ended else "")
+        await save_notes(saver, saved.config, notes, ended_status(saved) if has_ended else "")
 
 
 def _full_replay(tree: Tree, every: Sequence[Saved]) -> Replay:

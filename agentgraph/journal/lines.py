@@ -18,6 +18,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from langchain_core.runnables import RunnableConfig
+
 from agentgraph.errors import ThreadError, UnknownThreadError
 from agentgraph.graph.internals import ERROR
 from agentgraph.graph.lane_position import Position
@@ -65,22 +67,24 @@ async def save_failure(saver: ThreadSaver, error: BaseException, notes: Sequence
     if not isinstance(error, Exception):
         ids = [each.id for each in (await saver.state()).tasks]
         if len(ids) == 1 and ids[0] not in saved.writes:
-            await saver.put_write(saved, ids[0], ERROR, error)
-    await save_notes(saver, saved, notes)
+            await saver.put_write(saved.config, ids[0], ERROR, error)
+    await save_notes(saver, saved.config, notes)
 
 
-async def save_notes(saver: ThreadSaver, saved: Saved, notes: Sequence[Note], status: str = "") -> None:
+async def save_notes(
+    saver: ThreadSaver, config: RunnableConfig, notes: Sequence[Note], status: str = ""
+) -> None:
     """Save notes with a checkpoint, under an id that no task has.
 
     Args:
         saver: The thread.
-        saved: The checkpoint.
+        config: The config of the checkpoint.
         notes: The notes.
         status: The status of the thread at the end of a run, for the index of threads; empty if it is
             not known.
     """
     if notes:
-        await saver.put_write(saved, ended_task(status), NOTES, [*map(Note.plain, notes)])
+        await saver.put_write(config, ended_task(status), NOTES, [*map(Note.plain, notes)])
 
 
 async def known_thread(saver: ThreadSaver) -> Saved:
@@ -89,7 +93,15 @@ async def known_thread(saver: ThreadSaver) -> Saved:
     Raises:
         UnknownThreadError: The saver has no such thread.
     """
-    saved = await saver.checkpoint()
+    return known(saver, await saver.checkpoint())
+
+
+def known(saver: ThreadSaver, saved: Saved | None) -> Saved:
+    """Return the latest checkpoint of a thread, given what its saver has.
+
+    Raises:
+        UnknownThreadError: It has none.
+    """
     if saved is None:
         named = shown(saver.thread_id)
         raise UnknownThreadError(

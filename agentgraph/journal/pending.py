@@ -67,7 +67,7 @@ class OpenQuestion(NamedTuple):
         """Return what saves an answer as LangGraph does, where the task takes it."""
         if self.saved is None:
             return None
-        return self.saved, self.task, RESUME, [*self.answers, answer]
+        return self.saved.config, self.task, RESUME, [*self.answers, answer]
 
 
 class PendingQuestions(NamedTuple):

@@ -216,9 +216,14 @@ def events_from(
     return map(event, entries)
 
 
-def learn_of(translator: Translator, tree: Tree, every: Iterable[Saved]) -> None:
-    """Tell a translator where transfers led that led to where the lanes of a step are."""
-    for position in sorted(_ends(every) if tree.has_transfers else (), key=clock_in):
+def transfer_ends(tree: Tree, every: Iterable[Saved]) -> list[Position]:
+    """Return where transfers led that led to where the lanes of a step are, in order."""
+    return sorted(_ends(every) if tree.has_transfers else (), key=clock_in)
+
+
+def learn_of(translator: Translator, tree: Tree, ends: Iterable[Position]) -> None:
+    """Tell a translator where transfers led."""
+    for position in ends:
         _learn(translator, tree, position)
 
 

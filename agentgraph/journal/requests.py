@@ -104,7 +104,7 @@ async def requests(saver: ThreadSaver) -> list[Request]:
 async def mark_read(saver: ThreadSaver, read: Iterable[Request]) -> None:
     """Mark requests as read, so that later runs need not look at them."""
     for request in read:
-        await saver.put_write(request.saved, _MARKER, _READ, True)
+        await saver.put_write(request.saved.config, _MARKER, _READ, True)
 
 
 def lock_of(saver: ThreadSaver, request_id: str) -> ThreadLock:

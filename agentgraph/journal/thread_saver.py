@@ -36,8 +36,8 @@ from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Tree
 from agentgraph.tree.run_paths import RunPaths
 
-TaskWrite = tuple[Saved, str, str, object]
-"""A value to save: with which checkpoint, under which task id and channel, and the value."""
+TaskWrite = tuple[RunnableConfig, str, str, object]
+"""A value to save: the config of the checkpoint, the task id, the channel, and the value."""
 _FIRST = ({"source": "input", "step": -1}, {"source": "update", "step": 0}, {"step": -2})
 """The metadata of a thread's first checkpoint: of a run, an edit, a run with `durability="exit"`."""
 
@@ -275,9 +275,11 @@ class ThreadSaver:
                 raise
             raise saver_error(error, self.saver, self.thread_id) from error
 
-    def put_write(self, saved: Saved, task_id: str, channel: str, value: object) -> Calls[None]:
+    def put_write(
+        self, config: RunnableConfig, task_id: str, channel: str, value: object
+    ) -> Calls[None]:
         """Save a value with a checkpoint, under a channel and a task id."""
-        return self._called(self.saver, "put_writes", saved.config, [(channel, value)], task_id)
+        return self._called(self.saver, "put_writes", config, [(channel, value)], task_id)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, object]], task_id: str, path: str

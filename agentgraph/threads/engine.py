@@ -24,7 +24,7 @@ from agentgraph.graph.values import Reducers
 from agentgraph.journal.answers import UNANSWERED, Resumption, names_of, resumption
 from agentgraph.journal.continuation import Continuation, continuation
 from agentgraph.journal.locks import ThreadLock
-from agentgraph.journal.pending import pending
+from agentgraph.journal.pending import pending_at
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.savers.opening import saver_fault
 from agentgraph.journal.soundness import P, Reads, T, check_sound, checked_read
@@ -224,18 +224,19 @@ class Engine:
         await checked_read(active_run.read_requests, thread, begins_turn=is_turn, own=own)
         if isinstance(begin, RewindArguments):
             return await self._rewinding(thread, begin, how, active_run, mode)
+        head = await checked_read(ThreadSaver.checkpoint, thread)  # nobody else writes: it is locked
         graph_input: object
         if isinstance(begin, NewTurn):
             waiting, given = active_run.waiting, begin[:3]
-            graph_input = await checked_read(new_turn, thread, *given, waiting)
+            graph_input = await checked_read(new_turn, thread, head, *given, waiting)
         else:
-            graph_input = await checked_read(resumption, thread, *begin)
+            graph_input = await checked_read(resumption, thread, head, *begin)
         resumed = graph_input if isinstance(graph_input, Resumption) else None
         graph_input = resumed.command if resumed else graph_input
         if self.reducers.fields:
             await _check_types(thread, self.reducers, graph_input)
             await _check_known(thread, self.reducers, how.values)
-        on = await checked_read(continuation, thread, graph_input)
+        on = await checked_read(continuation, thread, head, graph_input)
         if on.rewound is not None:
             await checked_read(put_missing_states, thread, on.rewound)
         saver = self._guarded(thread)
@@ -268,7 +269,7 @@ class Engine:
 
         async def enter(execution: Execution) -> None:
             await commit(thread, prepared.copies, prepared.states)
-            on = await checked_read(continuation, thread, None)
+            on = await checked_read(continuation, thread, await thread.checkpoint(), None)
             execution.begin(self._stream(execution, None, on, how, saver, mode), on)
 
         execution = Execution(thread, saver, how.on_part, active_run, enter)
@@ -286,13 +287,14 @@ class Engine:
         """Return what has a run that pauses go on where answers for its questions are known."""
 
         async def resume_paused(execution: Execution) -> bool:
-            questions = await pending(thread) if later else []
+            head = await thread.checkpoint() if later else None
+            questions = [] if head is None else await checked_read(pending_at, thread, head)
             names = {name for each in questions for name in names_of(each)}
             answers = {key: later.pop(key) for key in [*later] if key in names}
             if not answers:
                 return False
-            resumed: Any = await checked_read(resumption, thread, answers, None)
-            on = await checked_read(continuation, thread, resumed.command)
+            resumed: Any = await checked_read(resumption, thread, head, answers, None)
+            on = await checked_read(continuation, thread, head, resumed.command)
             stream = self._stream(execution, resumed.rest, on, how, saver, mode)
             execution.begin(stream, on, [*resumed.answers.values()])
             return True

@@ -208,7 +208,7 @@ class Execution:
             paths=thread.paths,
             typed=thread.reducers.all_typed,
         )
-        learn_of(translator, thread.tree, on.every)  # the first event may be one of a failure
+        learn_of(translator, thread.tree, on.ends)  # the first event may be one of a failure
         try:
             with self.control.raising():
                 next_part = get_next(self.stream)
@@ -258,7 +258,7 @@ class Execution:
         """Save what was told to be void, for followers that were cut off before they learned of it."""
         discards, self._discarded = self._discarded, []
         if discards and (saved := await self._thread.written()) is not None:
-            await save_notes(self._thread, saved, [*map(discarded_note, discards)])
+            await save_notes(self._thread, saved.config, [*map(discarded_note, discards)])
 
     def _failed(self, error: BaseException, translator: Translator) -> RunGenerator:
         """Yield and save how the run failed.

@@ -52,6 +52,7 @@ from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.graph.task_results import TAG
 from agentgraph.graph.unstamped import StampedInput, unstamped
 from agentgraph.graph.values import check_mapping, maps_in
+from agentgraph.journal.changed_trees import opened
 from agentgraph.journal.late_calls import late_results, named_results
 from agentgraph.journal.lines import (
     address_at,
@@ -62,7 +63,7 @@ from agentgraph.journal.lines import (
     place_of,
     position_in,
 )
-from agentgraph.journal.pending import pending
+from agentgraph.journal.pending import pending_at
 from agentgraph.journal.saved import Saved, Written
 from agentgraph.journal.thread_saver import ThreadSaver
 from agentgraph.reports.thread import thread
@@ -126,6 +127,7 @@ def named_messages(messages: Input) -> list[BaseMessage]:
 
 async def new_turn(
     saver: ThreadSaver,
+    saved: Saved | None,
     messages: Input,
     values: Mapping[str, object] | None,
     drop_pending: bool,
@@ -135,6 +137,7 @@ async def new_turn(
 
     Args:
         saver: The thread.
+        saved: Its latest checkpoint; None if it begins.
         messages: The input.
         values: The values to write before the turn.
         drop_pending: Whether to drop pending questions.
@@ -149,7 +152,6 @@ async def new_turn(
     turn["messages"] = saver.saved_messages(turn["messages"])
     if "values" in turn:
         turn["values"] = saver.saved_values(turn["values"])
-    saved = await saver.checkpoint()
     if saved is not None:
         check_whole(saver, saved)
         turn["messages"] = await _new_messages(saver, turn["messages"])
@@ -159,7 +161,7 @@ async def new_turn(
     turn["messages"] = [*waiting, *turn["messages"]]
     if saved is None or not saved.next_node:
         return turn
-    if not drop_pending and (questions := await pending(saver)):
+    if not drop_pending and (questions := await pending_at(saver, await opened(saver, saved))):
         there = ", ".join(f"{q.address} ({q.id})" for q in questions)
         raise PendingInterruptError(
             f"thread {shown(saver.thread_id)} waits for answers to {there}; answer them with "
