@@ -64,8 +64,39 @@ from agentgraph.graph.nodes.stopping import Stop
 
 AnyFuture = Future[Any] | asyncio.Future[Any]
 """The future of a task: of a thread's, or of the event loop's."""
-Steps = Generator[int | Future[None], AnyFuture, None]
-"""A generator that yields either the number of a task to call, and is sent its future; or a future for
+
+
+class Found:
+    """The outcome of a task whose result is saved, with what a schedule asks of a future that is done.
+
+    A resume finds thousands, and a future is five objects, with a lock.
+    """
+
+    __slots__ = ("_result",)
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    def done(self) -> Literal[True]:
+        """Return True."""
+        return True
+
+    def cancelled(self) -> Literal[False]:
+        """Return False."""
+        return False
+
+    def exception(self) -> None:
+        """Return None."""
+
+    def result(self) -> Any:
+        """Return the saved result."""
+        return self._result
+
+
+Outcome = AnyFuture | Found
+"""What becomes of a task."""
+Steps = Generator[int | Future[None], Outcome, None]
+"""A generator that yields either the number of a task to call, and is sent its outcome; or a future for
 which the caller waits."""
 
 
@@ -211,7 +242,7 @@ class Schedule:
         if not self.wake.done():
             self.wake.set_result(None)
 
-    def record(self, ended: Mapping[int, AnyFuture]) -> None:
+    def record(self, ended: Mapping[int, Outcome]) -> None:
         """Record lanes that ended, as futures by their numbers, and open gates for the others.
 
         On a resume many are recorded at once. They are taken in the order in which they ended, so that
@@ -284,7 +315,7 @@ class Schedule:
         """
         self._at_once, self._most = min(self._at_once, room.at_once), room.tasks
         self._places, self._depth = room.places, depth
-        running, have_results, waiting = dict[int, AnyFuture](), set[int](), 0
+        running, have_results, waiting = dict[int, Outcome](), set[int](), 0
         called = set[int]()
         for number, needs in enumerate(self._needs):
             if waiting < self._at_once and have_results.issuperset(needs):
@@ -304,9 +335,9 @@ class Schedule:
             if not (self._ended or self._again):
                 yield self.wake
 
-    def _called(self, number: int) -> Generator[int, AnyFuture, AnyFuture]:
+    def _called(self, number: int) -> Generator[int, Outcome, Outcome]:
         future = yield number
-        if future.done():
+        if isinstance(future, Found) or future.done():
             self._note(number, future)
         else:
             future.add_done_callback(partial(self._note, number))
@@ -323,11 +354,11 @@ class Schedule:
         """Whether one lane has won under `on_error="first"`."""
         return self._on_error == "first" and bool(self.results)
 
-    def _ends_all(self, future: AnyFuture) -> bool:
+    def _ends_all(self, future: Outcome) -> bool:
         has_come = not future.cancelled() and future.exception() is None
         return has_come and "failed" in future.result()
 
-    def _take(self, number: int, future: AnyFuture) -> None:
+    def _take(self, number: int, future: Outcome) -> None:
         if number in self._waiting:
             del self._waiting[number]  # it had ended before
         elif self._places is not None:
@@ -419,7 +450,7 @@ def _taken(numbers: deque[int]) -> Iterator[int]:
         yield numbers.popleft()
 
 
-def _has_result(future: AnyFuture) -> bool:
+def _has_result(future: Outcome) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
 
@@ -428,7 +459,7 @@ def is_failure(error: BaseException | None) -> bool:
     return error is not None and not isinstance(error, GraphBubbleUp)
 
 
-def _when(future: AnyFuture) -> tuple[bool, int]:
+def _when(future: Outcome) -> tuple[bool, int]:
     """Sort key: finish time; failed and cancelled tasks last."""
     if future.cancelled() or future.exception() is not None:
         return True, 0

@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
@@ -15,7 +14,7 @@ from agentgraph.graph.leaf_tasks import leaf_tasks
 from agentgraph.graph.nodes.concurrency import room_in
 from agentgraph.graph.nodes.gated_task import GatedTask, Start, TaskCall
 from agentgraph.graph.nodes.leaf_pool import LeafPool
-from agentgraph.graph.nodes.schedule import Schedule, Steps
+from agentgraph.graph.nodes.schedule import Found, Schedule, Steps
 from agentgraph.graph.result_saver import result_saver
 from agentgraph.graph.saving import saved_results
 from agentgraph.graph.sync_async import Call
@@ -91,9 +90,7 @@ class _Calls:
     def _call(self, number: int, task: GatedTask, *arguments: object) -> object:
         place = self._first + number
         if (result := self._saved.get(self._task(task.name, place), MISSING)) is not MISSING:
-            future = Future[object]()
-            future.set_result(result)
-            return future
+            return Found(result)
         if task.is_leaf and self._schedule.may_pool(number) and self._pool is not None:
             return self._pool.call(number, place, task, arguments)
         self._numbers.append(place)
