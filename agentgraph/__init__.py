@@ -1,6 +1,7 @@
 """Trees of agents, compiled to LangGraph state graphs whose runs yield agent events."""
 
 from importlib import import_module
+from sys import modules as _modules
 from typing import TYPE_CHECKING, Any
 
 from agentgraph.agents.agents import (
@@ -41,6 +42,7 @@ from agentgraph.agents.builders import (
     workflow,
 )
 from agentgraph.agents.entries import Entry, Item, Reply
+from agentgraph.agents.habits.names import missing_name as _missing_name
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.agents.signals import LOCAL, SKIP, Ask, BreakLoop, Custom, Exit, SetValues, TransferTo
@@ -280,11 +282,13 @@ _LOADED_WHEN_USED = {
 """Modules of names that a tree needs only when it runs: most of them import LangGraph."""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LOADED_WHEN_USED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LOADED_WHEN_USED[name]), name)
-    return value
+if not TYPE_CHECKING:  # with it type checkers would accept any name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LOADED_WHEN_USED:
+            raise _missing_name(__name__, name, _modules[__name__])
+        value = globals()[name] = getattr(import_module(_LOADED_WHEN_USED[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage, SystemMessage, ToolCall
 
 from agentgraph.agents.budgets import ChosenBy, Summarized, Trimmed
 from agentgraph.agents.entries import Reply
+from agentgraph.agents.habits.names import hints_names
 from agentgraph.agents.habits.options import hints_options
 from agentgraph.agents.limits import Limits
 from agentgraph.agents.signals import (
@@ -111,6 +112,7 @@ class Renderer(Protocol):
         """Return what Jupyter displays, by MIME type."""
 
 
+@hints_names("agent")
 class Shown:
     """Displays an agent: as its tree when printed, as its compiled graph in Jupyter.
 
@@ -126,6 +128,17 @@ class Shown:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return self.renderer.mime_bundle(self)  # type: ignore[arg-type]
+
+
+class Single(Shown):
+    """An agent without sub-agents.
+
+    Attributes:
+        sub_agents: None.
+    """
+
+    __slots__ = ()
+    sub_agents: ClassVar[tuple["Agent", ...]] = ()
 
 
 ArgsSchema = type[Any] | Values | None
@@ -250,7 +263,7 @@ class ChatAgent(Shown):
 
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionAgent(Shown):
+class FunctionAgent(Single):
     """A leaf that calls a function.
 
     Its fields are the options of `function_agent`.
@@ -270,7 +283,7 @@ class FunctionAgent(Shown):
 
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GraphAgent(Shown):
+class GraphAgent(Single):
     """A leaf that runs a LangGraph graph.
 
     Its fields are the options of `graph_agent`.
@@ -304,7 +317,7 @@ class InnerNode:
 
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HumanAgent(Shown):
+class HumanAgent(Single):
     """A leaf that asks a person and says the answer.
 
     Its fields are the options of `human`.
@@ -392,7 +405,7 @@ class WorkflowAgent(Shown):
 
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EachAgent(Shown):
+class EachAgent(Single):
     """A composite that runs one agent for each of several items, each in its own lane.
 
     Its fields are the options of `each`; the last two are for `plan_execute`.

@@ -8,6 +8,7 @@ from langchain_core.tools.base import _DirectlyInjectedToolArg
 from typing_extensions import TypeVar
 
 from agentgraph.agents.entries import Entry, Item
+from agentgraph.agents.habits.names import hints_names
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Values
 
@@ -27,6 +28,7 @@ class KeepingContext(Protocol):
         """Return what the nearest enclosing agent with this name keeps; for "" what all share."""
 
 
+@hints_names("Context")
 class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
     """The view of the run for a function agent, the `until` of a loop, a check, or a tool.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from agentgraph.agents.habits.names import hints_names
 from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Values
 
@@ -63,6 +64,7 @@ class Entry:
         return (self.address and self._path_of(self.address, self.message)) or RunPath()
 
 
+@hints_names("Reply")
 class Reply(str):
     """What an agent said that a function ran: the text of its last message. Saved, it is a bare `str`.
 

@@ -18,6 +18,7 @@ from pydantic import ConfigDict, GetCoreSchemaHandler, ValidatorFunctionWrapHand
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
+from agentgraph.agents.habits.names import hints_names
 from agentgraph.agents.run_path import RunPath, RunStep
 from agentgraph.events.json_forms import as_json, from_json, message_as_json, message_from_json
 from agentgraph.safe_repr import cut, reason
@@ -169,6 +170,7 @@ class Action:
     custom: Any = None
 
 
+@hints_names("AgentEvent")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEvent:
     """Something that one agent did in a run: exactly one of `output`, `action` and `error` is set.

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
+from agentgraph.agents.habits.names import hints_names
 from agentgraph.events.events import AgentEvent, Interrupt
 from agentgraph.graph.nodes.spending import Counts
 from agentgraph.graph.stamps import speaker_at
@@ -42,6 +43,7 @@ def usage_of(events: Iterable[AgentEvent]) -> Usage:
     return Usage(total, by_agent)
 
 
+@hints_names("Result")
 @dataclass(frozen=True)
 class Result:
     """What came of a turn, or of the part of it that ran.

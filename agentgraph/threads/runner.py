@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 
 from agentgraph.agents.agents import Agent, Middleware
+from agentgraph.agents.habits.names import HintsNames, hints_names
 from agentgraph.agents.habits.options import hints_methods
 from agentgraph.agents.limits import Limits
 from agentgraph.errors import AgentGraphError
@@ -77,8 +78,9 @@ class RunArguments(TypedDict, total=False):
     while_running: WhileRunning
 
 
+@hints_names("Runner")
 @hints_methods
-class Runner:
+class Runner(metaclass=HintsNames):
     """Runs a tree of agents on threads, and yields what the agents do as `AgentEvent`s.
 
     >>> runner = Runner(human("boss", "Print it?"))

@@ -36,6 +36,7 @@ from typing import Any, NoReturn, Self
 import anyio
 from langgraph.errors import GraphDrained
 
+from agentgraph.agents.habits.names import hints_names
 from agentgraph.errors import AgentGraphError, SaverError
 from agentgraph.events.events import AgentEvent
 from agentgraph.events.translation import Translator, is_of_an_agent
@@ -281,6 +282,7 @@ class _RunClosed(BaseException):
     """Thrown into the generator of a sync run that its caller closes."""
 
 
+@hints_names("Run")
 class Run(Iterator[AgentEvent]):
     """An iterator of a run's events, each as it happens.
 
@@ -410,6 +412,7 @@ class Run(Iterator[AgentEvent]):
                 raise
 
 
+@hints_names("AsyncRun")
 class AsyncRun(AsyncIterator[AgentEvent]):
     """An async iterator of a run's events, each as it happens.
 

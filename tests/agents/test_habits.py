@@ -1,10 +1,13 @@
 """What newcomers type out of habit is answered by an error that says what to write instead."""
 
 import asyncio
+import copy
 import inspect
+import pickle
 import traceback
 import typing
-from collections.abc import Callable
+from abc import ABC
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -236,3 +239,243 @@ def test_tools_that_inspect_see_the_function_itself(called: Any) -> None:
         inner.__module__,
         inner.__qualname__,
     )
+
+
+CHAT_AGENT = (
+    "use ag.chat_agent(name, model, tools=[...]); a graph from create_agent(...) goes into "
+    "ag.graph_agent(name, graph)"
+)
+EVENTS = "use run(...) or arun(...), stream=True adds chunks"
+INVOKE = "use ag.Runner(agent).invoke(...), or ag.compile_agent(agent).invoke({...})"
+FIRST_RUNNER = 'create a runner first: ag.Runner(agent).run("x")'
+
+
+def seen_by(use: Callable[[Any], object]) -> object:
+    """Return what a function makes of the context of an agent."""
+    return ag.Runner(ag.agent(lambda ctx: ag.Custom(use(ctx)), name="f")).invoke("Go.")
+
+
+def of_result(use: Callable[[Any], object]) -> object:
+    return use(RUNNER.invoke("Go."))
+
+
+def of_event(use: Callable[[Any], object]) -> object:
+    return use(RUNNER.invoke("Go.").events[0])
+
+
+def of_run(use: Callable[[Any], object]) -> object:
+    with RUNNER.run("Go.") as run:
+        return use(run)
+
+
+def of_reply(use: Callable[[Any], object]) -> object:
+    return use(ag.Reply("Hi."))
+
+
+def directly(owner: object) -> Callable[[Callable[[Any], object]], object]:
+    return lambda use: use(owner)
+
+
+NAMES: list[tuple[str, Callable[[Callable[[Any], object]], object], dict[str, str]]] = [
+    (
+        "agentgraph",
+        directly(ag),
+        {
+            **dict.fromkeys(("LlmAgent", "create_react_agent", "create_agent"), CHAT_AGENT),
+            "create_supervisor": "use ag.supervisor(name, model, workers)",
+            "create_swarm": "use ag.swarm(name, agents, start=...)",
+            "create_handoff_tool": "use ag.handoff(agent)",
+            "interrupt": "return ag.Ask(value)",
+            "Command": "use ag.TransferTo(name), ag.SetValues(...)",
+            "Send": "use ag.each(...)",
+        },
+    ),
+    (
+        "Runner",
+        directly(RUNNER),
+        {
+            **dict.fromkeys(("stream", "astream", "run_streamed"), EVENTS),
+            "run_async": "use arun(...), or ainvoke(...)",
+            **dict.fromkeys(("run_sync", "kickoff"), "use invoke(...)"),
+            "get_state": "use thread(id)",
+            "get_state_history": "use visits(id)",
+            "update_state": "use rewind(id, address, values=...)",
+            "get_graph": "use graph.get_graph()",
+            "cancel": "use stop(id)",
+        },
+    ),
+    ("Runner", directly(ag.Runner), {"run_sync": "use invoke(...)", "run_streamed": EVENTS}),
+    (
+        "FunctionAgent",
+        directly(A),
+        {"invoke": INVOKE, "run": INVOKE, "as_tool": "use ag.agent_tool(agent)"},
+    ),
+    ("LoopAgent", directly(ag.loop("l", [A], max_iterations=1)), {"invoke": INVOKE}),
+    (
+        "Result",
+        of_result,
+        {
+            "final_output": "use text or output",
+            "content": "use text",
+            "messages": "use runner.thread(result.thread_id).messages",
+            "interrupts": "use pending",
+            "state": "use values",
+            "new_items": "use events",
+        },
+    ),
+    ("Run", of_run, {"text": "use invoke(...).text, or read the events of the run"}),
+    (
+        "AgentEvent",
+        of_event,
+        {
+            "content": "use text or message",
+            "author": "use agent_name",
+            "actions": "use action",
+            "type": "use kind",
+            "is_final_response": "the last text is invoke(...).text",
+        },
+    ),
+    (
+        "Context",
+        seen_by,
+        {
+            "state": "use ctx.values",
+            "session": "use ctx.values",
+            "input": "use ctx.messages[-1].text",
+            "thread_id": 'use ctx.config["configurable"]["thread_id"]',
+            "interrupt": "return ag.Ask(value)",
+        },
+    ),
+    ("Reply", of_reply, {"text": "the reply is the text itself; its data is in data"}),
+]
+NAME_ROWS = [(where, use, name, hint) for where, use, hints in NAMES for name, hint in hints.items()]
+
+
+@pytest.mark.parametrize(
+    ("where", "use", "name", "hint"),
+    NAME_ROWS,
+    ids=[f"{where}.{name}" for where, _, name, _ in NAME_ROWS],
+)
+def test_a_name_of_another_library_is_answered_by_what_to_write(
+    where: str, use: Callable[[Callable[[Any], object]], object], name: str, hint: str
+) -> None:
+    with pytest.raises(AttributeError) as caught:
+        use(lambda owner: getattr(owner, name))
+    assert str(caught.value) == f"{where} has no attribute {name!r}; {hint}"
+
+
+MISUSES: list[tuple[Callable[[], object], type[Exception], str]] = [
+    (
+        lambda: of.Runner.run(A, "x"),
+        AttributeError,
+        f"FunctionAgent has no attribute 'engine'; {FIRST_RUNNER}",
+    ),
+    (
+        lambda: asyncio.run(of.Runner.ainvoke(ag.chat_agent("c", MODEL), "x")),
+        AttributeError,
+        f"ChatAgent has no attribute 'engine'; {FIRST_RUNNER}",
+    ),
+    (
+        lambda: RUNNER.invoke("Go.")["messages"],
+        TypeError,
+        "Result has no key 'messages'; use runner.thread(result.thread_id).messages",
+    ),
+    (
+        lambda: RUNNER.invoke("Go.")["topic"],
+        TypeError,
+        "Result has no key 'topic'; use values['topic']",
+    ),
+    (
+        lambda: seen_by(lambda ctx: ctx["messages"]),
+        TypeError,
+        "Context has no key 'messages'; use ctx.messages",
+    ),
+    (
+        lambda: seen_by(lambda ctx: ctx["topic"]),
+        TypeError,
+        "Context has no key 'topic'; use ctx.values['topic']",
+    ),
+    (
+        lambda: asyncio.run(awaited(RUNNER.run("Go."))),
+        TypeError,
+        "a Run cannot be awaited; use arun(...), or await ainvoke(...)",
+    ),
+    (
+        lambda: [*RUNNER.arun("Go.")],
+        TypeError,
+        "an AsyncRun is not iterable; use async for, or run(...)",
+    ),
+]
+
+
+async def awaited(thing: Any) -> object:
+    return await thing
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), MISUSES)
+def test_what_another_library_allows_is_answered_by_what_to_write(
+    call: Callable[[], object], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert (type(caught.value), str(caught.value)) == (kind, text)
+
+
+def test_an_import_of_another_librarys_name_is_answered_by_what_to_write() -> None:
+    with pytest.raises(ImportError) as caught:
+        exec("from agentgraph import Runner, create_supervisor")
+    assert str(caught.value) == (
+        "cannot import name 'create_supervisor' from 'agentgraph'; use ag.supervisor(name, model, "
+        "workers)"
+    )
+    with pytest.raises(ImportError, match=r"^cannot import name 'Runer' from 'agentgraph' \("):
+        exec("from agentgraph import Runer")
+
+
+@pytest.mark.parametrize(
+    ("owner", "where"),
+    [
+        (RUNNER, "'Runner' object"),
+        (A, "'FunctionAgent' object"),
+        (of_result(lambda result: result), "'Result' object"),
+        (of_event(lambda event: event), "'AgentEvent' object"),
+        (ag, "module 'agentgraph'"),
+    ],
+)
+def test_other_missing_names_fail_as_those_of_any_object(owner: Any, where: str) -> None:
+    for name in ("__deepcopy__", "_private", "sttop"):
+        with pytest.raises(AttributeError) as caught:
+            getattr(owner, name)
+        error = caught.value
+        assert (str(error), error.name) == (f"{where} has no attribute {name!r}", name)
+        assert error.obj is owner  # from which Python takes what it was meant to be
+    assert not hasattr(owner, "content_type")
+
+
+def test_a_property_that_raises_is_not_taken_for_a_missing_one() -> None:
+    event = of.AgentEvent(agent_name="a", run_path=(), address="a", id="1", output="no output")
+    with pytest.raises(AttributeError, match=r"^'str' object has no attribute 'message'$"):
+        event.text  # noqa: B018
+
+
+def test_objects_with_hints_are_copied_and_pickled_as_others() -> None:
+    result: Any = of_result(lambda result: result)
+    for thing in (A, result, result.events[0], ag.Limits(tokens=3), ag.Reply("Hi.", data=1)):
+        assert copy.copy(thing) == thing
+    for thing in (result, result.events[0], ag.SetValues(a=1), ag.Ask("Well?")):
+        assert copy.deepcopy(thing) == thing
+        assert pickle.loads(pickle.dumps(thing)) == thing
+    assert not isinstance(result, Iterable)
+    with pytest.raises(TypeError, match="'Result' object is not iterable"):
+        iter(result)
+
+
+def test_a_class_of_users_may_be_a_runner_and_abstract() -> None:
+    class Mine(ag.Runner, ABC):
+        """A runner of a user's."""
+
+    missing: Any = Mine
+    for owner in (missing, missing(A)):
+        with pytest.raises(AttributeError) as caught:
+            owner.run_sync  # noqa: B018
+        assert str(caught.value) == "Mine has no attribute 'run_sync'; use invoke(...)"

@@ -56,6 +56,7 @@ def rates(text: str) -> int:
 
 def trees(model: ScriptedChatModel, graph: StateGraph[MessagesState, Tenant]) -> None:
     chat = ag.chat_agent("chat", model)
+    ag.chat_agent("chat", model, prompt="Be brief.")  # type: ignore[call-arg]
     ag.chat_agent("chat", model, max_iterations="3")  # type: ignore[arg-type]
     ag.chat_agent("chat", model, tools=[chat])  # type: ignore[list-item]
     ag.chat_agent("chat", model, history=of_texts)  # type: ignore[arg-type]
@@ -86,11 +87,17 @@ def runs(chat: ag.ChatAgent) -> None:
     ag.Runner(chat, middleware=[Billing])  # type: ignore[list-item]
     runner = ag.Runner(chat)
     runner.query("Go.", thread="monday")  # type: ignore[call-arg]
+    runner.run("Go.", session_id="monday")  # type: ignore[call-arg]
+    runner.stream("Go.")  # type: ignore[attr-defined]
+    ag.create_agent("model")  # type: ignore[attr-defined]
+    ag.Runner.run_sync(chat, "Go.")  # type: ignore[attr-defined]
+    chat.invoke("Go.")  # type: ignore[attr-defined]
     runner.run(3)  # type: ignore[arg-type]
     runner.run("Go.", values=["bees"])  # type: ignore[arg-type]
     runner.pending()  # type: ignore[call-arg]
     runner.threads("finished")  # type: ignore[arg-type]
     result = runner.invoke("Go.")
+    print(result["messages"])  # type: ignore[index]
     print(result.txt)  # type: ignore[attr-defined]
     status: Literal["failed"] = result.status  # type: ignore[assignment]
     for event in runner.run("Go."):
@@ -102,4 +109,5 @@ def runs(chat: ag.ChatAgent) -> None:
 async def runs_on_an_event_loop(runner: ag.Runner) -> None:
     for event in runner.arun("Go."):  # type: ignore[attr-defined]
         print(event)
+    await runner.run("Go.")  # type: ignore[misc]
     print(runner.ainvoke("Go.").text)  # type: ignore[attr-defined]

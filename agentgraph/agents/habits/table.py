@@ -245,3 +245,168 @@ USAGES: Hints = {
     "Runner.aresume()": "write runner.aresume(thread_id, answer)",
 }
 """How to call what was called with too many arguments or too few."""
+
+_CHAT_AGENT = (
+    "use ag.chat_agent(name, model, tools=[...]); a graph from create_agent(...) goes into "
+    "ag.graph_agent(name, graph)"
+)
+_FILE = 'use ag.Runner(tree, checkpointer="runs.db"); without one, threads are in memory'
+_GRAPH = (
+    "use ag.sequential(...), ag.loop(...), ...; your own graph goes into ag.graph_agent(name, graph)"
+)
+_TOOL = "pass the function itself in tools=[...], or a tool of LangChain's"
+_GROUP = 'use ag.loop("talk", [a, b], max_iterations=...), ag.swarm(...) or ag.supervisor(...)'
+_CREW = 'use ag.sequential("crew", [a, b]), ag.supervisor(...) or ag.workflow(...)'
+_EVENTS = "use run(...) or arun(...), stream=True adds chunks"
+_RUN_FIRST = 'create a runner first: ag.Runner(agent).run("x")'
+_INVOKE = "use ag.Runner(agent).invoke(...), or ag.compile_agent(agent).invoke({...})"
+_OF_THREAD = "use runner.thread(result.thread_id).messages"
+_SET = "return ag.SetValues(name=...)"
+
+_EVENTS_OF_RUN: Hints = {
+    **_all("text message", "use invoke(...).text, or read the events of the run"),
+    **_all("output", "use invoke(...).output"),
+    **_all("values state", "use invoke(...).values"),
+    **_all("pending interrupts", "use invoke(...).pending, or pending(thread_id) of the runner"),
+    **_all("status", "use invoke(...).status, or thread(thread_id).status of the runner"),
+    **_all("final_output result", "use invoke(...).text, or invoke(...).output"),
+    **_all("events stream_events stream", "iterate over the run: for event in run"),
+}
+
+NAMES: Mapping[str, Hints] = {
+    "module": {
+        **_all(
+            "LlmAgent create_react_agent create_agent ReactAgent ChatModelAgent AssistantAgent "
+            "ConversableAgent create_deep_agent BaseAgent LLMAgent",
+            _CHAT_AGENT,
+        ),
+        **_all("create_supervisor Supervisor", "use ag.supervisor(name, model, workers)"),
+        **_all("create_swarm Swarm", "use ag.swarm(name, agents, start=...)"),
+        **_all("create_handoff_tool transfer_to_agent", "use ag.handoff(agent)"),
+        **_all("interrupt", "return ag.Ask(value)"),
+        **_all("Command", "use ag.TransferTo(name), ag.SetValues(...)"),
+        **_all("Send", "use ag.each(...)"),
+        **_all("StateGraph MessageGraph MessagesState START END Graph", _GRAPH),
+        **_all("tool function_tool FunctionTool StructuredTool BaseTool", _TOOL),
+        **_all(
+            "InMemorySaver MemorySaver SqliteSaver AsyncSqliteSaver PostgresSaver InMemoryRunner "
+            "InMemorySessionService DatabaseSessionService Session SQLiteSession",
+            _FILE,
+        ),
+        **_all("Crew Task Process", _CREW),
+        **_all("GroupChat RoundRobinGroupChat SelectorGroupChat", _GROUP),
+        **_all("RunConfig", "use config= of a run, and limits=ag.Limits(...)"),
+        **_all("ModelSettings", _MODEL),
+        **_all("Event", "use ag.AgentEvent"),
+        **_all(
+            "ToolContext RunContextWrapper CallbackContext InvocationContext RunContext",
+            "use ag.Context",
+        ),
+        **_all("HumanInTheLoopMiddleware", "use approve=[tool names] of ag.chat_agent"),
+        **_all("exit_loop", "use break_tool=True of ag.chat_agent, or return ag.BreakLoop()"),
+        **_all("Router Branch", "use ag.switch(name, choose, {key: agent})"),
+        **_all("run invoke run_sync", "use ag.Runner(agent).invoke(...)"),
+        **_all("stream astream", 'use ag.Runner(agent).run("x", stream=True)'),
+    },
+    "Runner": {
+        **_all("stream astream run_streamed stream_events astream_events run_live", _EVENTS),
+        **_all("run_async kickoff_async", "use arun(...), or ainvoke(...)"),
+        **_all("run_sync kickoff call execute chat", "use invoke(...)"),
+        **_all("get_state aget_state state", "use thread(id)"),
+        **_all("get_state_history aget_state_history history", "use visits(id)"),
+        **_all("update_state aupdate_state", "use rewind(id, address, values=...)"),
+        **_all("get_graph", "use graph.get_graph()"),
+        **_all("cancel abort", "use stop(id)"),
+        **_all("batch abatch map", "use ag.each(...) in the tree"),
+        **_all("answer approve reject", "use resume(id, answer)"),
+        **_all("checkpointer", "use saver"),
+        **_all("fork branch", "use copy(id, to, at=...), or fork_many(...)"),
+        **_all("replay", "use events(id)"),
+        **_all("messages get_messages", "use thread(id).messages"),
+        **_all("session_service create_session sessions", "use thread_id= of a run, and threads()"),
+        **_all("as_tool", "use ag.agent_tool(agent)"),
+    },
+    "agent": {
+        **_all("engine saver", _RUN_FIRST),
+        **_all("invoke ainvoke run arun run_sync run_async query kickoff call", _INVOKE),
+        **_all("stream astream run_streamed", 'use ag.Runner(agent).run("x", stream=True)'),
+        **_all("as_tool", "use ag.agent_tool(agent)"),
+        **_all("compile", "use ag.compile_agent(agent)"),
+        **_all("get_graph", "use ag.compile_agent(agent).get_graph()"),
+        **_all("clone copy", "use dataclasses.replace(agent, name=...)"),
+        **_all("bind_tools", "use tools= of ag.chat_agent"),
+        **_all("handoffs agents subagents", "use sub_agents"),
+        **_all("prompt system_prompt instructions", "use instruction"),
+    },
+    "Result": {
+        **_all("final_output data", "use text or output"),
+        **_all("content response raw answer", "use text"),
+        **_all("messages to_input_list", _OF_THREAD),
+        **_all("interrupts interrupt questions", "use pending"),
+        **_all("state get", "use values"),
+        **_all("new_items items steps", "use events"),
+        **_all("structured_response pydantic parsed", "use output"),
+        **_all("last_message final_message", "use message"),
+        **_all("token_usage tokens usage_metadata", "use usage"),
+    },
+    "Run": _EVENTS_OF_RUN,
+    "AsyncRun": _EVENTS_OF_RUN,
+    "AgentEvent": {
+        **_all("content", "use text or message"),
+        **_all("author agent sender source", "use agent_name"),
+        **_all("actions", "use action"),
+        **_all("type event name event_type", "use kind"),
+        **_all("is_final_response", "the last text is invoke(...).text"),
+        **_all("data custom", "use output.custom"),
+        **_all("delta chunk", "use text, where partial is true"),
+        **_all("node path", "use address"),
+        **_all("timestamp", "use time"),
+        **_all("tool_calls get_function_calls", "use message.tool_calls"),
+        **_all("usage_metadata", "use usage"),
+        **_all("interrupt question", "use action.interrupted"),
+        **_all("is_partial", "use partial"),
+    },
+    "Context": {
+        **_all("state session variables", "use ctx.values"),
+        **_all("input user_content user_input message", "use ctx.messages[-1].text"),
+        **_all("history", "use ctx.messages"),
+        **_all("thread_id session_id", 'use ctx.config["configurable"]["thread_id"]'),
+        **_all("interrupt ask", "return ag.Ask(value)"),
+        **_all("set update write set_values update_state set_state", _SET),
+        **_all("get", "use ctx.values.get(name)"),
+        **_all("agent agent_name", "use ctx.name"),
+        **_all(
+            "actions transfer_to escalate goto",
+            "return ag.TransferTo(name), ag.BreakLoop() or ag.Exit()",
+        ),
+        **_all("emit send write_custom", "yield a text, or ag.Custom(data)"),
+        **_all("call run_agent invoke", "use ctx.run(name, request)"),
+        **_all("memory", "use ctx.store"),
+    },
+    "Reply": _all(
+        "text content output final_output", "the reply is the text itself; its data is in data"
+    ),
+}
+"""Names that do not exist, by the class whose objects lack them, or "module" for `ag.X`."""
+
+KEYS: Mapping[str, Hints] = {
+    "Result": {
+        "messages": _OF_THREAD,
+        "__interrupt__": "use pending",
+        "structured_response": "use output",
+        "values": "use values",
+        "": "use values[{key}]",
+    },
+    "Context": {
+        "messages": "use ctx.messages",
+        "values": "use ctx.values",
+        "": "use ctx.values[{key}]",
+    },
+}
+"""Keys of what has none, by class; "" for any other key."""
+
+REFUSED: Mapping[str, Hints] = {
+    "Run": {"__await__": "a Run cannot be awaited; use arun(...), or await ainvoke(...)"},
+    "AsyncRun": {"__iter__": "an AsyncRun is not iterable; use async for, or run(...)"},
+}
+"""Special methods that do not exist, by class, with the whole text of the error."""
