@@ -143,7 +143,7 @@ def test_wrong_input_and_answers_are_refused_whatever_they_are() -> None:
 def test_what_a_function_must_not_give_is_named_whatever_it_is(drive: Drive) -> None:
     runner = ag.Runner(ag.function_agent("a", lambda ctx: MUTE))
     _, error = failing(drive.run(runner, "Go."), ag.InvalidOutputError)
-    assert f"a: the function gave {SHOWN}" in str(error)
+    assert f"a: the function returned {SHOWN}" in str(error)
 
 
 UNTRAVELLED = [(MuteError(), "<MuteError, whose repr fails>"), (FrozenError(7), "FrozenError(code=7)")]

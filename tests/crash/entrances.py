@@ -41,7 +41,7 @@ class Entrance(NamedTuple):
         raises: Whether what a value's own code raises, here its `repr` in LangChain's tool, comes out
             as it is: it is an exception of the tool's, and marked with the agent.
         live_as_given: Whether a live event holds the value as it is, which the saver keeps as
-            plain data: the arguments of a call, where the model gave an object of a class.
+            plain data: the arguments of a call, where the model returned an object of a class.
     """
 
     build: Callable[[Giver, World], ag.Agent]

@@ -52,7 +52,7 @@ def test_the_agent_fails(drive: Drive, where: str, fn: Any) -> None:
     make, address = PLACES[where]
     runner = ag.Runner(make(ag.function_agent("critic", fn)))
     events, error = failing(drive.run(runner, "Go.", thread_id="t"), ag.AgentGraphError)
-    assert f"{address}: the function gave BreakLoop(), but no loop is around it" in str(error)
+    assert f"{address}: the function returned BreakLoop(), but no loop is around it" in str(error)
     assert [each.address for each in events if each.kind == "error"] == [address]
     assert "break_loop" not in [each.kind for each in events]
 

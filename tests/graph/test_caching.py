@@ -362,7 +362,7 @@ def test_what_cannot_be_a_key_or_an_entry_is_an_error_of_the_agent(cache: Cache,
         (
             ran.agent("a", message),
             {},
-            f"a: what the agent gave cannot be cached ({unknown[:-3]}AIMessage); {plain}; "
+            f"a: its output cannot be cached ({unknown[:-3]}AIMessage); {plain}; "
             "or leave out its cache_policy. The step can be tried again",
         ),
     ]
@@ -441,7 +441,7 @@ def test_a_cache_that_cannot_store_loses_no_work(drive: Drive, ran: Ran) -> None
     agent = ran.agent("a", cache_policy=CachePolicy())
     runner = ag.Runner(agent, cache=Full())
     with pytest.warns(
-        RuntimeWarning, match=r"a: the cache did not store what the agent gave \(disk full"
+        RuntimeWarning, match=r"a: the cache did not store the agent's output \(disk full"
     ):
         assert lines(drive.run(runner, "Go.", thread_id="t")) == ["a: a"]
     assert ran == ["a"]

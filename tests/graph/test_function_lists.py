@@ -80,7 +80,7 @@ def test_an_unknown_item_is_refused(drive: Drive, way: Any, wrong: Any) -> None:
     tree = ag.function_agent("a", way(lambda ctx: ["one", wrong]))
     _, error = failing(drive.run(ag.Runner(tree), "Go."), ag.InvalidOutputError)
     assert str(error) == (
-        f"a: the function gave {wrong!r}; return or yield a string, a LangChain message, Exit(), "
+        f"a: the function returned {wrong!r}; return or yield a string, a LangChain message, Exit(), "
         "BreakLoop(), TransferTo(...), Ask(...), Custom(...), SetValues(...) or None, or a list of "
         "these"
     )
@@ -99,8 +99,8 @@ def test_the_annotation_of_a_list_names_what_its_items_may_do(drive: Drive) -> N
     assert lines(run(stops)) == ["s/a: one", "s/a: [exit]"]
     _, error = failing(run(breaks), ag.InvalidOutputError)
     assert str(error) == (
-        "s/a: the function gave BreakLoop, which its return annotation does not name; add it, as in "
-        "`-> str | BreakLoop`, so that the graph has an edge for it"
+        "s/a: the function returned BreakLoop, which its return annotation does not name; add it, "
+        "as in `-> str | BreakLoop`, so that the graph has an edge for it"
     )
 
 

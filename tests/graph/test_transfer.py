@@ -54,7 +54,7 @@ def test_a_function_whose_annotation_names_no_transfer_may_not_transfer(drive: D
     tree = chat("P", calls(call("transfer_to_f")), sub_agents=[ag.function_agent("f", fn)])
     _, raised = failing(drive.run(ag.Runner(tree), "Go."), ag.InvalidOutputError)
     assert str(raised) == (
-        "P[1]/f: the function gave TransferTo, which its return annotation does not name; add it, "
+        "P[1]/f: the function returned TransferTo, which its return annotation does not name; add it, "
         "as in `-> str | TransferTo`, so that the graph has an edge for it"
     )
 

@@ -1,8 +1,8 @@
 """One run of a leaf or a parallel node: what it sees, what it emits, and how it ends.
 
-What it sees is its `view`, what it emits and writes its `output`. How it ends is decided here: plainly,
-with a signal or a transfer, or not yet, at another node of its own. The update of the node has the
-output and the next position of the lane.
+Its `view` is the state that it sees, its `output` the messages and values that it emits and writes. Its
+end is decided here: plainly, with a signal or a transfer, or not yet, at another of its nodes. The
+update of the node has the output and the next position of the lane.
 """
 
 from collections.abc import Sequence
@@ -52,15 +52,15 @@ class CacheEntry(NamedTuple):
     cache: Cache
     key: FullKey
     ttl: int | None
-    """For how many seconds; None for good."""
+    """Number of seconds; None without a limit."""
 
 
 class Activation:
     """One activation of a leaf or a parallel node.
 
     Attributes:
-        view: What it sees.
-        output: What it emits and writes.
+        view: The state that it sees.
+        output: The messages and values that it emits and writes.
         node_context: Its place.
         name: The agent's name.
         cursor: The counters at the place.
@@ -71,7 +71,7 @@ class Activation:
         has_ended: Whether it ended in an earlier step, and only has to find the next position.
         asked_after: How many changes of an inner graph's messages were saved before its questions.
         cache_entry: Where its outcome will be cached, if it is not there yet.
-        text: What it says as the result of its lane, if that is not its last message.
+        text: The result of its lane, if that is not its last message.
         mailbox: Has the messages that are sent to the run meanwhile; None if it takes none.
         meter: Counts what it spends; None if only transfers are counted, and it made none.
     """
@@ -136,7 +136,7 @@ class Activation:
         }
 
     def with_place(self, config: RunnableConfig) -> RunnableConfig:
-        """Return a config that tells middleware the agent's name, its address and the turn."""
+        """Return a config in which middleware finds the agent's name, its address and the turn."""
         own = {"agent_name": self.name, ADDRESS: self.address, TURN: self.view.state.clock.turn}
         metadata = {**config.get("metadata", {}), **own}
         return {**config, "metadata": metadata}
@@ -158,7 +158,7 @@ class Activation:
 
         Args:
             target: The name of the target.
-            task: What it asks of the target; None if that sees the history.
+            task: The task of the target; None if that sees the history.
             is_granted: Whether it is counted already.
         """
         if "signal" not in self._ending:
@@ -180,7 +180,7 @@ class Activation:
         self.continue_at(self.node_context.place.node, border=Boundary(leaving=leaving, given=[]))
 
     def _exit_of(self, leaving: Leaving) -> TreeExit:
-        """Return what ends the tree: a command with what it said."""
+        """Return the command that ends the tree, with the messages of the activation."""
         seen = self.view.state
         said = {"messages": list(seen.messages), "values": dict(seen.values)}
         update = {**said, **leaving["update"]}
@@ -274,7 +274,7 @@ class Activation:
             TreeExit: The run leaves the tree.
         """
         output, seen = self.output, self.view.state
-        is_awaited = self._written is not None  # then what the end refused is saved with its words
+        is_awaited = self._written is not None  # then a rejected message is saved with its words
         if not is_awaited and (self.has_ended or self.meter is not None):
             self._raise_refusal()
         written = output.writes if self._written is None else self._written
@@ -322,7 +322,7 @@ class Activation:
             position["tasks"] = tasks
 
     def _raise_refusal(self) -> None:
-        """Raise what refused to spend more, though the code in it went on.
+        """Raise the limit that rejected spending, if the code in the activation continued.
 
         And what the step before left to this one, after it was saved: a failure, or a leave.
         """
@@ -362,7 +362,7 @@ class Activation:
         return position, completion.failure
 
     def _save_start(self, position: Position, began: int) -> None:
-        """Save when a step that a run resumed began, unless it went on with what it had begun."""
+        """Save when a resumed step started, unless the step continued its own unfinished work."""
         kind = self.node_context.place.kind
         if not (kind.is_parallel or kind.runs_agents or kind.asks):
             position["began"] = began

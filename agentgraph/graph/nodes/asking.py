@@ -1,4 +1,4 @@
-"""Asks users' functions: async runs await what they return, sync runs refuse what must be awaited.
+"""Asks users' functions: async runs await the result, sync runs reject an awaitable.
 
 A function may be async, or wrapped, or an object that is called: whether it must be awaited is known
 only when it has returned. So each option that takes a function is asked here, and no awaitable is ever
@@ -23,12 +23,12 @@ from agentgraph.graph.nodes.stopping import stoppable
 from agentgraph.graph.sync_async import Call
 
 MISSING = object()
-"""What is read where the run has no value of the name."""
+"""The value that is read where the run has none of the name."""
 T = TypeVar("T")
 
 
 async def asked(where: str, slot: str, fn: Callable[..., object], *arguments: object) -> Any:
-    """Return what a function of the user's returns; async runs await it if need be.
+    """Return the result of a user's function; async runs await it if need be.
 
     Args:
         where: The address of the agent.
@@ -43,7 +43,7 @@ async def asked(where: str, slot: str, fn: Callable[..., object], *arguments: ob
 
 
 async def awaited(where: str, slot: str, fn: object, returned: object) -> Any:
-    """Return what a function returned; async runs await it if need be.
+    """Return the result of a function that was called; async runs await it if need be.
 
     Raises:
         AgentGraphError: A sync run cannot await it.
@@ -68,7 +68,7 @@ async def _awaited(where: str, slot: str, fn: object, awaitable: Any) -> object:
 
 
 class Unanswered(BaseException):
-    """Leaves sync code that cannot go on before an awaitable was awaited."""
+    """Leaves sync code that cannot continue before an awaitable was awaited."""
 
     def __init__(self, answers: "Answers", key: object, *asked: object) -> None:
         super().__init__(key)
@@ -76,7 +76,7 @@ class Unanswered(BaseException):
 
 
 class Answers:
-    """What functions answered that sync code asks, by keys of the code's own.
+    """The answers of functions that sync code asks, by keys that the code chooses.
 
     `run` runs the code, again each time an answer had to be awaited. So the code must ask the same
     each time, and do nothing before it asks that must not be done twice.
@@ -88,7 +88,7 @@ class Answers:
     def ask(
         self, key: object, where: str, slot: str, fn: Callable[..., object], *arguments: object
     ) -> Any:
-        """Return what a function returns, or raise what it raised; each key is asked once.
+        """Return the result of a function, or raise its error; each key is asked once.
 
         Raises:
             Unanswered: It returned an awaitable.
@@ -136,7 +136,7 @@ async def look_up(
     Args:
         option: The name of the option, for errors.
         source: The option.
-        context: What the function gets; its values are looked at.
+        context: The argument of the function; its values are looked at.
         may_be_missing: Whether a missing value is `MISSING`, and no error.
 
     Raises:

@@ -1,14 +1,15 @@
-"""Caches the outcomes of leaves in LangGraph's cache: what an agent gave, so that it can give it again.
+"""Caches the outcomes of leaves in LangGraph's cache, so that an agent can return them again.
 
-The problem: LangGraph's `cache_policy` of a node caches the writes of the node. Those of a leaf hold a
-position, and messages with ids, addresses and orders. Written again, they would send the lane to
+The problem: LangGraph's `cache_policy` of a node caches the writes of the node. The writes of a leaf
+hold a position, and messages with ids, addresses and orders. Written again, they would send the lane to
 another place, and be events of another run. A task with a policy would not have these, but it runs the
-function elsewhere, counts among the tasks of its node, and tells agents apart only by their functions.
-So LangGraph's cache and policy are used, in its form of namespaces and keys, and these rules:
+function elsewhere, counts among the tasks of its node, and distinguishes agents only by their
+functions. So LangGraph's cache and policy are used, in its form of namespaces and keys, and these
+rules:
 
-- The outcome is a list of what the agent gave, in order: messages without ids and tokens, custom data,
-  signals; then values. A hit gives each again by the same methods as a run, which stamp messages anew,
-  and then the activation ends as usual: checks and `until` are called.
+- The outcome is a list of the agent's output, in order: messages without ids and tokens, custom data,
+  signals; then values. A hit emits each by the same methods as a run, which tag messages again, and
+  then the activation ends as usual: checks and `until` are called.
 - The key holds the outline of the tree, the names from the root to the agent, what its function or
   graph is made of (`graph/digests.py`), and what the policy's `key_func` returns, or by default what
   the agent is given. The default is not LangGraph's pickle, which differs for equal data if parts of it
@@ -43,12 +44,12 @@ from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.addresses import places_to
 
 Outcome = list[object]
-"""What an agent gave, as pairs `[kind, data]`: "message", the kind of a note, or "values"."""
+"""The output of an agent, as pairs `[kind, data]`: "message", the kind of a note, or "values"."""
 
 _FORM = "agentgraph 2"
 """Part of each key; another one for another form of outcomes."""
 _DYNAMIC = "__dynamic__"
-"""The identity that LangGraph's cache gives to a node which is not a function."""
+"""The identity that LangGraph's cache assigns to a node which is not a function."""
 _REPEATED_KINDS = ("custom", "exit", "break_loop", "transfer_to")
 _TYPED = "told_values"
 """The kind, in an outcome, of a note of values; "values" are what it wrote, an output key included."""
@@ -81,7 +82,7 @@ class Caching:
 
         Args:
             activation: The activation.
-            key_data: What the default key is made of; None for the messages and values.
+            key_data: The input of the default key; None for the messages and values.
 
         Returns:
             Whether there was one, so that the agent does not run.
@@ -148,7 +149,7 @@ def _not_stored(activation: Activation) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        text = f"{activation.address}: the cache did not store what the agent gave ({reason(error)})"
+        text = f"{activation.address}: the cache did not store the agent's output ({reason(error)})"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
@@ -215,7 +216,7 @@ def _outcome(activation: Activation, entry: CacheEntry) -> Outcome | None:
     outcome += [["values", write["values"]] for write in writes]
     if fault := save_fault(entry.cache.serde, outcome):
         raise InvalidOutputError(
-            f"{activation.address}: what the agent gave cannot be cached ({fault}); use plain data: "
+            f"{activation.address}: its output cannot be cached ({fault}); use plain data: "
             "texts, numbers, lists, dicts; or leave out its cache_policy. The step can be tried again"
         )
     return outcome

@@ -24,7 +24,7 @@ class Caller(NamedTuple):
     """Code that runs a tree.
 
     Attributes:
-        identity: What tells it from all other code that runs on the thread.
+        identity: The identity that distinguishes it from all other code that runs on the thread.
         attempt: An object that is another one in each attempt of it.
     """
 
@@ -67,8 +67,8 @@ def attempt_of_run() -> Any:
 def nodes_within(config: RunnableConfig, around: str = "") -> list[object]:
     """Return the node that runs in each graph inside a namespace, its step, and which task it is there.
 
-    LangGraph's id of a checkpoint has the number of the step that runs from it. What else tells the
-    tasks of one step apart, several packets for one node, is known of the innermost ones.
+    LangGraph's id of a checkpoint has the number of the step that runs from it. The other identity of
+    the tasks of one step, several packets for one node, is known of the innermost ones.
     """
     configurable = config["configurable"]
     parts = configurable["checkpoint_ns"].removeprefix(around).strip("|").split("|")

@@ -37,7 +37,7 @@ async def run_in_thread(fn: Callable[..., T], *arguments: object) -> T:
     with stoppable(is_thread=True):
         running = loop.run_in_executor(_THREADS, context.run, _outcome, fn, *arguments)
         result, error = await running
-    if error is not None:  # asyncio's futures refuse some exceptions and copy others
+    if error is not None:  # asyncio's futures reject some exceptions and copy others
         raise error
     return cast(T, result)
 
@@ -65,7 +65,7 @@ def remember_loop() -> None:
 
 
 def awaited_in_thread(awaitable: Awaitable[T]) -> T:
-    """Return what an awaitable gives, in a thread: on the event loop of the run, if it has one."""
+    """Return the result of an awaitable, in a thread: on the event loop of the run, if it has one."""
 
     async def awaited() -> T:
         return await awaitable
@@ -115,7 +115,7 @@ class Contained:
         return carried(error) if (ends_task or ends_loop) and not self._is_requested(error) else error
 
     def _is_requested(self, error: BaseException) -> bool:
-        if isinstance(error, GeneratorExit):  # if the task changed, the coroutine was thrown away
+        if isinstance(error, GeneratorExit):  # if the task changed, the coroutine was discarded
             return self._task is not _current_task()
         return is_cancelled(error)
 

@@ -53,7 +53,7 @@ class Completion:
     Attributes:
         messages: The messages of the checks.
         values: The values of the checks.
-        changes: What the checks keep.
+        changes: The messages that the checks keep.
         failure: The failure of the function to call again.
     """
 
@@ -74,7 +74,7 @@ class Completion:
             cursor: The counters at the place.
             ending: How the activation ended, and the saved answers of functions.
             see: Returns the visible state at its end.
-            count_transfer: Counts a transfer, or refuses it.
+            count_transfer: Counts a transfer, or rejects it.
             is_boundary: Whether it ended in an earlier step.
         """
         self._node_context, self._cursor, self._ending, self._see = node_context, cursor, ending, see

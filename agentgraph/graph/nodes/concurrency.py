@@ -1,11 +1,11 @@
-"""How many lanes and calls run at once, and the threads that LangGraph needs besides them.
+"""The numbers of lanes and calls that run at once, and of the threads that LangGraph needs in addition.
 
 LangGraph's `max_concurrency` bounds everything that it submits: the tasks of a graph, but also the node
-that calls and awaits them, its wait for streamed events, and what is saved. So a run gets a `Room`:
-a larger `max_concurrency`, with the number of tasks that may really run at once. `Schedule` keeps to
-that number, and calls no more tasks: what is saved would wait for a thread behind all of them.
+that calls and awaits them, its wait for streamed events, and the saves. So a run gets a `Room`: a
+larger `max_concurrency`, with the number of tasks that may really run at once. `Schedule` keeps to that
+number, and calls no more tasks, because a save would wait for a thread after all of them.
 
-A bound of a user's config counts for the whole run (`Places`): a lane takes a place, and gives it to
+A bound of a user's config counts for the whole run (`Places`): a lane takes a place, and lends it to
 the lanes of a node inside it while that waits for them. So the innermost run first, and there is no
 deadlock, even with one place.
 """
@@ -48,7 +48,7 @@ class Places:
             self._open_gates()
 
     def open(self, gate: Future[None]) -> bool:
-        """Open a gate without a free place, for one who gives its own; return whether it waited."""
+        """Open a gate for a caller that lends its place; return whether it waited."""
         with self._lock:
             is_waiting = not gate.done() and gate.set_running_or_notify_cancel()
             if is_waiting:
@@ -91,7 +91,7 @@ class Places:
 
 
 class CallPlaces:
-    """Places for the calls that a function makes, which gives its own to one of them meanwhile."""
+    """Places for the calls that a function makes, which lends its own to one of them meanwhile."""
 
     def __init__(self, places: Places, depth: float) -> None:
         self._places, self._depth, self._lock = places, depth, threading.Lock()
@@ -129,7 +129,7 @@ class Room(int):
         at_once: How many lanes or calls of a node run at once.
         tasks: How many tasks of a node there are at once: those that run, and those that have a
             question and wait whether it is needed.
-        places: Those of the run, if a config of a user bounds them.
+        places: The places of the run, if a config of a user bounds them.
     """
 
     at_once: int
@@ -141,7 +141,7 @@ class Room(int):
 
         Args:
             at_once: How many lanes or calls of a node run at once.
-            held: How many tasks may wait with a question besides.
+            held: Number of additional tasks that may wait with a question.
             is_given: Whether a config of a user says so.
         """
         room = super().__new__(cls, at_once + held + _SPARE)

@@ -87,13 +87,13 @@ class RunState:
     clock: Clock = field(default_factory=Clock)
     """Numbers the events of the root's step."""
     ledger: Ledger | None = None
-    """What the turn has spent of its limits; None if nothing is counted."""
+    """The spending of the turn under its limits; None if nothing is counted."""
     item: Item | None = None
     """The item of the nearest `each` around; None outside."""
     step: str = ""
-    """The name of the step around, for a leaf that has no step of its own."""
+    """The name of the step around, for a leaf that is not a step itself."""
     returned: Update | None = None
-    """What the first node of the lane has returned already."""
+    """The value that the first node of the lane has returned already."""
 
     def with_new(
         self, messages: Sequence[BaseMessage], written: Written, changes: RecordChanges | None = None
@@ -139,7 +139,8 @@ class RunState:
                 lane of their agent.
 
         Raises:
-            ValueConflictError: Two wrote different values under one name that is not settled.
+            ValueConflictError: Two wrote different values under one name, and the conflict is not
+                resolved.
             ReducerError: A reducer failed on the writes together.
         """
         if are_lanes and self.reducers.local:
@@ -173,8 +174,8 @@ class NodeContext:
 
     Attributes:
         transfers_index: The index of the counter of the nearest transfers; None where there are none.
-        shorten: What others do not see of a history; see `visible`.
-        streams_transfers: Whether its nodes stream where these led: they are of its own lane.
+        shorten: Removes the part of a history that others do not see; see `visible`.
+        streams_transfers: Whether its nodes stream where these led: they are part of its lane.
         has_boundary: Whether a function (`until`, a check) is called after an activation, so that the
             node may run again only to call it.
         is_inner: Whether the place is in an inner lane.
@@ -199,7 +200,7 @@ class NodeContext:
         self.targets = targets(tree, place)
         self.handoffs = tuple(handoff_of(target) for target in self.targets.values())
         self.renamed_tools: Mapping[str, str] = {}
-        if tree.known_as:  # a step may wait behind a call, or a transfer, that has an old name
+        if tree.known_as:  # a step may wait after a call, or a transfer, that has an old name
             several = [*self.targets.values()]
             self.renamed_tools = _renamed_tools(tree.called.get(place, ()), several, self.handoffs)
             self.targets |= {name: target for target in several for name in target.names}
@@ -345,7 +346,7 @@ class NamedCall(Protocol):
     """A tool call that a context is made for."""
 
     def identity(self) -> Sequence[object]:
-        """Return what tells it from the other calls of its activation."""
+        """Return the identity of the call among the other calls of its activation."""
 
 
 class ActivationContext(Context[Any]):
@@ -386,7 +387,7 @@ class ActivationContext(Context[Any]):
         self.item = item if is_shared else own(item)
 
     def kept(self, name: str) -> Mapping[str, object]:
-        """Return what the nearest enclosing agent with this name keeps."""
+        """Return the data of the nearest enclosing agent with this name."""
         return kept_for(self._records, keeper_node(self._place, name))
 
     @override
@@ -494,7 +495,7 @@ def _renamed_tools(
     Args:
         called: The agents that it calls.
         there: The agents that it may transfer to.
-        handoffs: How it hands over to each of these.
+        handoffs: The handoffs to each of these.
     """
     named = zip(there, handoffs, strict=True)
     moves = [(each.tool_name, f"transfer_to_{to.name}") for to, each in named if each.name is None]

@@ -1,4 +1,4 @@
-"""Emits the messages and notes of nodes: gives each the next number and writes it to the stream.
+"""Emits the messages and notes of nodes: assigns each the next number and writes it to the stream.
 
 `events(thread_id)` must return the events of a run in the order in which they were streamed. LangGraph
 does not save this order: it saves the updates of a superstep together, and streams them after they are
@@ -13,8 +13,8 @@ the stream, and replay only has to sort. Two branches that each emit one message
     press   number 8   {"agentgraph": {"entry": <message "Good.">}}
 
 A leaf that runs alone in the root's lane needs no such part: the update of its node carries its
-messages. Entries are queued first, and get their numbers when they are flushed; entries emitted by a
-node that fails or asks are voided by a `discarded` note.
+messages. Entries are queued first, and get their numbers when they are flushed; a `discarded` note
+discards the entries of a node that fails or asks.
 """
 
 import time
@@ -158,7 +158,7 @@ class Emitter:
         self._queued.append(Note(note_id or str(uuid4()), kind, data, address or self._address))
 
     def save_note(self, kind: str, data: object) -> None:
-        """Save a note that is no event: it has a number, and can be voided, but is not streamed."""
+        """Save a note that is not an event: numbered, but not streamed."""
         with self._clock.lock:
             self._emit(Note(str(uuid4()), kind, data, self._address), is_streamed=False)
 
@@ -209,7 +209,7 @@ class Emitter:
         self._stream_part({"hops": [self._address, self._clock.turn, *map(list, chain)]})
 
     def stream_lost(self, reply_ids: Sequence[str]) -> None:
-        """Stream which replies become no message: whoever has their chunks is to discard them."""
+        """Stream which replies become no message, so that the owner of their chunks discards them."""
         self._stream_part({"lost": [self._address, [*reply_ids]]})
 
     def discard_all(self) -> None:
@@ -345,7 +345,7 @@ def with_writer(config: RunnableConfig, writer: Callable[[object], None]) -> Run
 
 
 def is_ours(part: object) -> bool:
-    """Return whether a part of a custom stream is one of ours."""
+    """Return whether a part of a custom stream is ours."""
     return isinstance(part, Mapping) and STAMP in part
 
 

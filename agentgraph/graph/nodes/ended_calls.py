@@ -22,12 +22,12 @@ async def end_calls(runs: RunCalls, error: BaseException | None) -> None:
 
     Args:
         runs: The calls.
-        error: What ended the function; None if it returned.
+        error: The error that ended the function; None if it returned.
 
     Raises:
         GraphInterrupt: Some wait for answers.
         InvalidOutputError: The function made a call that it did not await.
-        BaseException: What ended the function.
+        BaseException: The error that ended the function.
     """
     forgotten = [each for each in runs.calls.values() if _is_forgotten(each)]
     for each in runs.calls.values():
@@ -40,7 +40,7 @@ async def end_calls(runs: RunCalls, error: BaseException | None) -> None:
         is_group = isinstance(error, BaseExceptionGroup)  # of a TaskGroup, which cancels the others
         ending = _that_ended(error, failed)
         await _report(runs, ending, again=True)
-        # A failure beside the one that ended the function may not have reached it.
+        # Another failure than the one that ended the function may not have reached it.
         seen = [each for each in failed if each.is_abandoned or not (each.is_late or ending)]
         await _report(runs, [each for each in seen if not (is_group and each.is_abandoned)])
         raise GraphInterrupt(each_once(asked for paused in pauses for asked in paused.args[0]))
@@ -94,7 +94,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 async def _report(runs: RunCalls, failed: Sequence[RunCall], *, again: bool = False) -> None:
-    """Emit failures, once; void the questions in their lanes.
+    """Emit failures, once; discard the questions in their lanes.
 
     Args:
         runs: The calls.
@@ -117,7 +117,7 @@ async def _report(runs: RunCalls, failed: Sequence[RunCall], *, again: bool = Fa
 
 
 def _join(runs: RunCalls) -> None:
-    """Write what the calls wrote; those side by side must not have written different values."""
+    """Write the values of the calls; concurrent calls must not have written different values."""
     written = [
         (each, each.result)
         for each in runs.calls.values()
@@ -138,7 +138,7 @@ def _join(runs: RunCalls) -> None:
     )
     count = sum(map(len, shared_writes.values()))
     activation.output.writes = runs.writes()
-    activation.output.write(joined[count:])  # the settled values
+    activation.output.write(joined[count:])  # the resolved values
 
 
 def _carry(runs: RunCalls) -> None:

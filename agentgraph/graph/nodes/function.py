@@ -114,7 +114,7 @@ class FunctionCall:
                         break
 
     def end(self) -> None:
-        """Say what is left, void what was only streamed, and write the output."""
+        """Emit the rest, discard output that was only streamed, and write the output."""
         self._items.end()
         if key := self._node.agent.output_key:
             text = self._activation.output.last_text()

@@ -2,8 +2,9 @@
 
 LangGraph streams the chunks of models by a callback handler. Chunks that a function yields itself are
 passed to the same handler, unless their model has streamed them already. In version v3 of its streams
-LangGraph streams what `model.invoke` gives as events of content blocks, and what `model.stream` gives
-only at its end, as one chunk: so chunks that a function yields before are passed on there.
+LangGraph streams the result of `model.invoke` as events of content blocks, and the result of
+`model.stream` only at its end, as one chunk: so chunks that a function yields earlier are passed on
+there.
 """
 
 from uuid import uuid4
@@ -39,7 +40,7 @@ class Chunks:
         self._renamed: dict[str, str] = {}
 
     def id_of(self, text: str) -> str | None:
-        """Return the id of the streamed message with a text, for what a function says; None if none."""
+        """Return the id of the streamed message with a function's text; None if none has it."""
         streamed = self._replies.texts.items() if self._replies else ()
         return next((key for key, each in streamed if each == text), None)
 
@@ -62,7 +63,7 @@ class Chunks:
             push_message(chunk, state_key=None)
 
     def _first(self, chunk: BaseMessageChunk) -> BaseMessageChunk:
-        """Return the first chunk of a message, or one that goes on with a message that has ended."""
+        """Return the first chunk of a message, or one that continues a message that has ended."""
         output, replies, key = self._activation.output, self._replies, chunk.id or str(uuid4())
         key = self._renamed.get(key, key)
         self._joined = self._ended.get(key)

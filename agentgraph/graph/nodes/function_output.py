@@ -1,4 +1,4 @@
-"""What functions return or yield: messages, chunks, signals, values; each is taken in order."""
+"""The output of functions: messages, chunks, signals and values, each taken in order."""
 
 from langchain_core.messages import BaseMessage, BaseMessageChunk
 from langchain_core.runnables import RunnableConfig
@@ -25,14 +25,14 @@ from agentgraph.tree.addresses import places_to
 
 
 class FunctionOutput:
-    """Takes what the function of an agent gives."""
+    """Takes the output of the function of an agent."""
 
     def __init__(self, activation: Activation, capabilities: Capabilities) -> None:
         """Begin without items.
 
         Args:
             activation: The activation of the agent.
-            capabilities: What the agent may do.
+            capabilities: The actions that the agent may take.
         """
         self._activation, self._capabilities = activation, capabilities
         self._chunks: Chunks | None = None
@@ -41,7 +41,7 @@ class FunctionOutput:
             self._chunks = Chunks(activation)
 
     def config(self, config: RunnableConfig) -> RunnableConfig:
-        """Return a config for the function, whose models are heard if chunks are streamed."""
+        """Return a config for the function that receives its models' streamed chunks."""
         replies = self._activation.output.replies
         return config if replies is None else replies.config(config)
 
@@ -84,8 +84,8 @@ class FunctionOutput:
                 return True
             case _:
                 raise InvalidOutputError(
-                    f"{activation.address}: the function gave {shown(item)}; return or yield a string, "
-                    "a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), "
+                    f"{activation.address}: the function returned {shown(item)}; return or yield "
+                    "a string, a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), "
                     "Custom(...), SetValues(...) or None, or a list of these"
                 )
         return False
@@ -125,8 +125,9 @@ class FunctionOutput:
         if not permitted:
             kind = type(item).__name__
             raise InvalidOutputError(
-                f"{self._activation.address}: the function gave {kind}, which its return annotation "
-                f"does not name; add it, as in `-> str | {kind}`, so that the graph has an edge for it"
+                f"{self._activation.address}: the function returned {kind}, which its return "
+                f"annotation does not name; add it, as in `-> str | {kind}`, "
+                "so that the graph has an edge for it"
             )
 
 
@@ -148,7 +149,7 @@ def take_output(activation: Activation, output: object) -> None:
 
 
 def check_loop(activation: Activation) -> None:
-    """Refuse a `BreakLoop` outside every loop; an agent that runs alone, as a lane of its own, ends.
+    """Reject a `BreakLoop` outside every loop; an agent that runs alone, as its own lane, ends.
 
     In an agent that a tool or a function runs, the loops around the caller count: it ends none of them.
 
@@ -159,8 +160,8 @@ def check_loop(activation: Activation) -> None:
     is_alone = place.parent is None or place.is_tool or place.is_run
     if not is_alone and not any(each.kind.loops for each in places_to(place)):
         raise InvalidOutputError(
-            f"{activation.address}: the function gave BreakLoop(), but no loop is around it; put it in "
-            "a loop, or return Exit() to end the run"
+            f"{activation.address}: the function returned BreakLoop(), but no loop is around it; "
+            "put it in a loop, or return Exit() to end the run"
         )
 
 

@@ -39,8 +39,8 @@ def unwrapped(error: BaseException) -> BaseException:
 
 
 Entry = tuple[Callable[[], Future[None]], ResultSaver | None, tuple[object, ...]]
-"""What a task is called with, as one thing, because LangGraph inspects each parameter: a function that
-it calls on arrival, and that returns its gate; what saves its result; the arguments of its function."""
+"""The argument of a task, as one object, because LangGraph inspects each parameter: a function that it
+calls on arrival, and that returns its gate; the saver of its result; the arguments of its function."""
 
 
 TaskCall = Callable[..., object]
@@ -93,7 +93,7 @@ class GatedTask:
 
     @cached_property
     def runnable(self) -> Any:
-        """What LangGraph makes of the task, with a run for tracers; it makes it anew at each call."""
+        """LangGraph's runnable of the task, with a run for tracers; made again at each call."""
         return get_runnable_for_task(self._function)
 
 

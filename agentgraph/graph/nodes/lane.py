@@ -57,11 +57,11 @@ class LaneResult(TypedDict):
     answered: NotRequired[GivenAnswer]
     """The structured answer with which it ended."""
     text: NotRequired[str]
-    """What it says as a result, if that is not its last message."""
+    """Its result, if that is not its last message."""
     skipped: NotRequired[bool]
     """Whether it was a step that did not run, by its `when`."""
     stopped: NotRequired[bool]
-    """Whether it was a step that did not end, or not begin, as another one failed for good."""
+    """Whether it was a step that did not end, or not start, because another one failed permanently."""
 
 
 def without_running(why: Literal["skipped", "stopped"] | None = None) -> LaneResult:
@@ -76,10 +76,10 @@ Way = Literal["graph", "task", "pool"]
 
 
 class NeedsTask(GraphBubbleUp):
-    """Raised by a leaf that runs without a task, and must go on in its graph, in a task.
+    """Raised by a leaf that runs without a task, and must continue in its graph, in a task.
 
     Attributes:
-        returned: What the leaf has returned; None if it is to run in its graph.
+        returned: The result of the leaf; None if it is to run in its graph.
     """
 
     def __init__(self, returned: Update | None = None) -> None:
@@ -96,8 +96,8 @@ class LaneCall(NamedTuple):
         see: Returns the state visible to it.
         control: Stops it.
         namespace: Its checkpoint namespace; None for that of the task that runs it.
-        request: What a function asks of it, saved with its first position.
-        after: The calls that the function had the outcomes of, as in `Position`; saved with it.
+        request: The request of a function to it, saved with its first position.
+        after: The calls whose outcomes the function had, as in `Position`; saved with it.
         way: Where it runs, if it is one leaf: in its graph, in the task that would run that, or without
             a task (`leaf_pool.py`).
     """
@@ -181,7 +181,7 @@ def _in_namespace(namespace: str | None) -> dict[str, object]:
 
 
 def own_counts(configurable: Mapping[str, Any]) -> object:
-    """Return the scratchpad of a task with a count of its own of the graphs that run in it."""
+    """Return the scratchpad of a task with its own count of the graphs that run in it."""
     return replace(configurable[SCRATCHPAD], subgraph_counter=itertools.count().__next__)
 
 
@@ -262,7 +262,7 @@ UNSAVED_CALLS = "agentgraph_unsaved"
 
 
 class UnsavedCall(TypedDict):
-    """The failure of a call of which the tool gave something that cannot be saved: its saved result."""
+    """The failure of a call whose tool returned something that cannot be saved: its saved result."""
 
     number: int
     """The number of the call."""

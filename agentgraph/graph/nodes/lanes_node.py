@@ -317,7 +317,7 @@ class LanesNode(Runnable[LaneState, Update]):
             job: The job.
             schedule: The schedule.
             run: The number of the lane, and when it began.
-            result: What it gave.
+            result: Its result.
             error: How it failed.
         """
         if error is not None:
@@ -355,7 +355,7 @@ class LanesNode(Runnable[LaneState, Update]):
         result["position"] = Position(next=None, cursor=[], tree="", at=at, told=emitter.end())
 
     def _stopped(self, activation: Activation, job: Job) -> LaneResult:
-        """Return the result of a lane that is stopped for good; nobody has to answer its questions."""
+        """Return the result of a lane that is stopped permanently; its questions need no answer."""
         emitter, at = activation.output.new_emitter(is_concurrent=True), self._address(job)
         emitter.discard_questions(self._inside(job))
         result = without_running("stopped")
@@ -415,9 +415,10 @@ def are_concurrent(every: Sequence[Sequence[int]]) -> AreConcurrent:
 
 
 def _is_final(stop: GraphDrained, activation: Activation, schedule: Schedule) -> bool:
-    """Return whether a lane that is stopped never goes on, as another one has failed for good.
+    """Return whether a stopped lane never continues, because another one has failed permanently.
 
-    A lane that an earlier run left in the middle of a step goes on if this one did not begin that step
+    A lane that an earlier run left in the middle of a step continues if this one did not begin that
+    step
     again: what the step has done is not known.
     """
     is_left = isinstance(stop, NotStarted) and stop.control is schedule.control

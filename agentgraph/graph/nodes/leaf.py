@@ -72,7 +72,7 @@ class LeafNode(Runnable[LaneState, Update]):
 
     @property
     def needs_no_graph(self) -> bool:
-        """Whether it can run as an item without a graph of its own, as long as it does not ask."""
+        """Whether it can run as an item without its own graph, as long as it does not ask."""
         return False
 
     @abstractmethod

@@ -1,9 +1,9 @@
-"""The messages that a user sends to a run under way: the next call of a model takes them.
+"""The messages that a user sends to a running run: the next call of a model takes them.
 
-All lanes of a run share one mailbox. The lane whose model is asked first takes what is in it, and
-writes it with the update of its own step: a kill before that step is saved leaves the messages in the
-saver's requests (`journal/requests.py`), a kill after it finds them in the history. If the step
-fails, or what it said becomes void later, the messages go back into the mailbox, for the next call.
+All lanes of a run share one mailbox. The lane whose model is asked first takes its messages, and writes
+them with the update of its step: a kill before that step is saved leaves the messages in the saver's
+requests (`journal/requests.py`), a kill after it finds them in the history. If the step fails, or its
+output is discarded later, the messages return to the mailbox, for the next call.
 """
 
 import threading
@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 
 
 class Mailbox:
-    """Messages to a run under way, each for one call of a model.
+    """Messages to a running run, each for one call of a model.
 
     Attributes:
         is_empty: Whether nothing waits; read before each call of a model, so it is a plain attribute.

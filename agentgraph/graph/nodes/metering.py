@@ -1,8 +1,8 @@
-"""Counts what one activation spends, and refuses or asks where a limit is reached.
+"""Counts the spending of one activation, and rejects or asks where a limit is reached.
 
-Calls of models are heard of by a callback handler in the config of the code that runs: so they count
-wherever they are made, in tools, functions, middleware and graphs. It is there only where more than
-transfers is limited.
+A callback handler in the config of the running code counts calls of models: so they count wherever they
+are made, in tools, functions, middleware and graphs. It is there only where more than transfers is
+limited.
 """
 
 import asyncio
@@ -42,7 +42,8 @@ class Meter:
     """Counts what one activation spends.
 
     Attributes:
-        refused: What refused to spend more; it leaves the activation, whatever the code in it catches.
+        raised: The error that rejected more spending; it leaves the activation, whatever the code in
+            it catches.
     """
 
     def __init__(
@@ -56,10 +57,10 @@ class Meter:
         """Make a meter.
 
         Args:
-            ledger: What the turn has spent.
+            ledger: The spending of the turn.
             node_context: The place.
             address: The address of the activation.
-            before: What its lane had spent before.
+            before: The spending of its lane before.
             config: LangGraph's config of the node.
         """
         self._ledger, self._node_context, self._address = ledger, node_context, address
@@ -67,7 +68,7 @@ class Meter:
         self._agent = node_context.place.home.name
         self._bounds = (*node_context.bounds, (RUN, ledger.limits))
         self._own: Counts = {}
-        self._lock = Lock()  # its tools may call models side by side
+        self._lock = Lock()  # its tools may call models concurrently
         self._begun: list[str] = []
         self._clocks: tuple[str, ...] = ()
         self._began = 0.0
@@ -124,7 +125,7 @@ class Meter:
         self._note(measure, -1)
 
     def call_model(self) -> None:
-        """Count a call of a model, before it is made; it may be refused as in `check_model_call`."""
+        """Count a call of a model, before it is made; it may be rejected as in `check_model_call`."""
         self.check_model_call()
         self.take("model_calls")
 
@@ -173,14 +174,14 @@ class Meter:
             raise
 
     def saved(self) -> Counts:
-        """Return what to save with the position: for the root of the turn, for another lane its own."""
+        """Return the spending to save with the position: the turn's for the root, else the lane's."""
         self.rest()
         if not self._node_context.is_inner:
             return self._ledger.saved()
         return added(self._before, self._own)
 
     async def lose(self) -> None:
-        """Save what the activation spent beside its step, which failed or paused."""
+        """Save the spending of the activation next to its step, which failed or paused."""
         self.rest()
         saver, spent, now = saver_of(self._config), self._own, self._ledger.seconds()
         for name, seconds in self._before_step.items():  # what no lane in the step counts
@@ -217,14 +218,14 @@ class Meter:
         raise self.raised
 
     def _asker(self) -> str:
-        """Return who asks: the activation, in whichever step, or one of the tasks that it runs."""
+        """Return the identity of the question: the activation's, or that of one of its tasks."""
         task = str(get_config()["configurable"]["checkpoint_ns"])
         return self._address if task == self._config["configurable"]["checkpoint_ns"] else task
 
     def _question(
         self, error: LimitError, measure: Measure, name: str, limits: Limits
     ) -> GraphInterrupt:
-        """Return what asks a person for leave.
+        """Return the question that asks a person for leave.
 
         It is not LangGraph's `interrupt`, which would take the answer to another question of the code
         that it interrupts. Its answer does not come back here: see `limit_answers.py`.
@@ -241,7 +242,7 @@ class Meter:
 
 
 class ModelCalls(BaseCallbackHandler):
-    """Hears of the calls of models, and refuses them: what it raises, they raise."""
+    """Counts the calls of models, and rejects them: they raise its errors."""
 
     raise_error = True
     run_inline = True
@@ -287,7 +288,7 @@ async def metered(
 
     Args:
         activation: The activation.
-        meter: What counts for it.
+        meter: The meter that counts for it.
         act: Runs it, and returns its update.
         aact: Does so on the event loop.
     """

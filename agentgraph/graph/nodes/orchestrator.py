@@ -1,26 +1,26 @@
-"""The node of a function that runs agents: `ctx.run` runs each call in a lane of its own.
+"""The node of a function that runs agents: `ctx.run` runs each call in its own lane.
 
-The problem: the function is plain Python, and begins anew on each resume. So each call must be found
-again, a question inside must pause the function wherever it stands and whatever it catches, and nothing
-that ended may run again.
+The problem: the function is plain Python, and starts from scratch on each resume. So each call must be
+found again, a question inside must pause the function wherever it is and whatever it catches, and
+finished work must not run again.
 
 The rule:
 
 - Each call is a LangGraph task. It is known by its key, else by its number among the calls without one;
   its saved result has the agent and the request, so that a function that asks something else on a
-  resume is found out. Of a call that was under way when the process died, its lane has the request; so
-  that is found out too, unless it is another agent that is asked: then that one begins.
-- A call that pauses raises `CallPaused` in the function, which is no `Exception`. From then on all
-  calls of the activation pause at once. However the function ends then, the node waits for the calls
-  under way and pauses with all their questions.
+  resume is found out. The lane of a call that was running when the process died has the request; so
+  that is found out too, unless another agent is called: then that one starts.
+- A call that pauses raises `CallPaused` in the function, which is not an `Exception`. From then on all
+  calls of the activation pause at once. However the function ends then, the node waits for the running
+  calls and pauses with all their questions.
 - A call that fails raises its exception in the function, and the failure is saved. If the function ends
   by it, the call runs again on a resume, from its failed step. If not, the function has caught it: then
   it is an error event, and a resume raises it again without running the agent.
-- A call that the function cancels (`wait_for`, `TaskGroup`), or leaves under way when it returns, is
+- A call that the function cancels (`wait_for`, `TaskGroup`), or leaves running when it returns, is
   stopped: a failure that it has caught, a `TimeoutError`.
 - What calls wrote is joined in the order in which they were made, whichever ended first.
 - Results are saved with the checkpoint of the step. An `Ask` begins a new one, so the position carries
-  what the calls before it gave.
+  the results of the calls before it.
 
 `saved_calls.py` finds what is saved of a call, `run_calls.py` makes the calls, `ended_calls.py`
 ends them.

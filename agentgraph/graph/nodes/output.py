@@ -1,4 +1,4 @@
-"""What an activation emits and writes: messages and notes, values of the run, and records.
+"""The output of an activation: messages and notes, values of the run, and records.
 
 All is collected here while the node runs, and the activation makes the node's update of it. Events get
 their numbers from the emitter: some at once, the others when the node ends.
@@ -55,16 +55,16 @@ _OWN: Collection[Owner] = ("here", "earlier")
 
 
 class Output:
-    """What an activation emits and writes.
+    """The output of an activation.
 
     Attributes:
         emitter: Emits its messages and notes.
         config: LangGraph's config for the code that runs in it: its stream writer emits notes.
-        messages: What it says, and its other changes of the history.
+        messages: Its messages, and its other changes of the history.
         writes: The values that it writes.
         changes: Its changes of the records of middleware and of what agents keep.
         untracked: The new unsaved state of its middleware; None if that is unchanged.
-        replies: Gives ids to the replies of models and their chunks; None if it hears no model.
+        replies: Assigns ids to the replies of models and their chunks; None if it receives none.
     """
 
     replies: Replies | None = None
@@ -77,7 +77,7 @@ class Output:
         """Begin with nothing.
 
         Args:
-            view: What the activation sees.
+            view: The state that the activation sees.
             config: LangGraph's config of the node.
             runs_lanes: Whether the node runs lanes, which may emit concurrently.
             runs_trees: Whether the node runs a graph that may itself be a compiled tree.
@@ -134,7 +134,7 @@ class Output:
             self.emitter.flush()
 
     def receive(self, message: BaseMessage) -> BaseMessage:
-        """Write a message that the user sends to the run under way to the history, and emit it.
+        """Write a message that the user sends to the running run to the history, and emit it.
 
         Returns:
             The message as it is written: with a stamp, but without an agent's name.
@@ -156,10 +156,10 @@ class Output:
 
         Args:
             message: The message.
-            giver: Who gives it.
+            giver: The source of the update.
             is_seen: Whether a message with its id is in the agent's context.
-            live: Whether to emit a new message at once instead of when the node ends. What makes others
-                void waits for the end: the node may fail.
+            live: Whether to emit a new message at once instead of when the node ends. A message that
+                discards others waits for the end, because the node may fail.
         """
         is_reply = self._takes_reply(message.id or "")
         change = self.change_by(detached(message), giver, is_seen=is_seen, is_reply=is_reply)
@@ -334,7 +334,7 @@ class Output:
     def lose_chunks(self, said: Collection[str | None] = ()) -> None:
         """Stream which replies are lost that were streamed: all but those of some messages.
 
-        What is said comes first, as it does where it is emitted at once.
+        Messages come first, as they do where they are emitted at once.
         """
         if self.replies is not None and (lost := self.replies.unsaid(said)):
             self.emitter.flush()
@@ -388,7 +388,7 @@ class Output:
 
         Args:
             values: The values.
-            whose: Whose they are, for the error message.
+            whose: The owner of the values, for the error message.
         """
         check_names(self._address, values)
         saved = {}
@@ -447,9 +447,9 @@ class Output:
         self.untracked = untracked
 
     def plain(self, named: str, value: object) -> Any:
-        """Return a value of the agent as plain JSON data, or refuse it."""
+        """Return a value of the agent as plain JSON data, or reject it."""
         return plain_at(self._address, named, value)
 
     def saved(self, named: str, value: object) -> Any:
-        """Return a value as the run's saver will give it back, or refuse it."""
+        """Return a value as the run's saver will return it, or reject it."""
         return as_saved(self.config, self._address, named, value)

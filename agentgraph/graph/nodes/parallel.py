@@ -36,7 +36,7 @@ class ParallelNode(LanesNode):
         return Schedule(needs, inner_stop(), on_error=self.agent.on_error, at_once=limit)
 
     def keeps_graphs(self, activation: Activation) -> bool:
-        """Return whether branches run in their graphs, as somebody sees these."""
+        """Return whether branches run in their graphs, because a consumer sees these."""
         return shows_graphs(activation, self.lanes)
 
     def keeps_failure(self, lane: Lane) -> bool:

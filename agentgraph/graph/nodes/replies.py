@@ -29,11 +29,11 @@ from agentgraph.graph.internals import StreamMessagesHandler, StreamMessagesHand
 from agentgraph.graph.stamps import PROVIDER_ID, renamed
 
 AUTOMATIC = "lc_run-"
-"""The beginning of an id that LangChain gives to a reply without one; the rest is that of the run."""
+"""The beginning of an id that LangChain assigns to a reply without one; the rest is that of the run."""
 
 
 class Receiver(Protocol):
-    """What the ids of replies belong to: the output of an activation."""
+    """The owner of the ids of replies: the output of an activation."""
 
     def is_taken(self, message_id: str) -> bool:
         """Return whether another message has an id, or may have it."""
@@ -58,7 +58,7 @@ class Replies(_Listening):
     """
 
     names_all = False
-    """Whether each reply gets an id of its own here, also if it is not streamed."""
+    """Whether each reply gets its own id here, also if it is not streamed."""
 
     def __init__(self, receiver: Receiver) -> None:
         """Begin without replies of what they belong to."""
@@ -69,7 +69,7 @@ class Replies(_Listening):
         self._given: set[str] = set()
 
     def config(self, config: RunnableConfig) -> RunnableConfig:
-        """Return a config for code whose models are heard, and make it that of the context.
+        """Return a config for code whose models' replies are received, and make it that of the context.
 
         LangChain and LangGraph merge the two, so that of the context must not have other handlers.
         """
@@ -163,7 +163,7 @@ class Replies(_Listening):
             self._receiver.received(str(generation.message.id))
 
     def _id_of(self, run_id: UUID, own: str) -> str:
-        """Return the id of the reply of a call, of which the first chunk has an id of its own."""
+        """Return the id of the reply of a call whose first chunk has its own id."""
         if run_id not in self._running:
             self._running[run_id] = self._new_id(run_id, own)
         return self._running[run_id]

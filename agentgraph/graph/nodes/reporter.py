@@ -1,4 +1,4 @@
-"""Failures and questions of an activation: they leave it with its address, and void its events.
+"""Failures and questions of an activation: they leave it with its address, and discard its events.
 
 Also asks questions until the answer fits the schema.
 """
@@ -23,7 +23,7 @@ from agentgraph.graph.stamps import addressed, asker_of
 
 
 class Reporter(Contained):
-    """Adds the address to questions and failures that leave a `with` block, and voids its events.
+    """Adds the address to questions and failures that leave a `with` block, and discards its events.
 
     Not a `@contextmanager`: that costs too much.
     """
@@ -133,7 +133,7 @@ class Reporter(Contained):
         )
 
     def _stop_error(self) -> InvalidOutputError:
-        """Return the error for a graph that stopped without a question: nobody could answer it."""
+        """Return the error for a graph that stopped without a question, which no answer can resume."""
         name = self._activation.node_context.place.home.name
         return InvalidOutputError(
             f"{self._address}: a LangGraph graph in the agent {name!r} stopped before or after a "

@@ -30,7 +30,7 @@ class Retries:
 
         Args:
             policies: The policies as given.
-            where: What errors call the leaf where its address is not known.
+            where: The name of the leaf in errors where its address is not known.
         """
         self._given, self._where = policies, where
         self.policies = [each._replace(retry_on=self._retry_on(each)) for each in policies]

@@ -88,13 +88,13 @@ class RunCall:
 
     Attributes:
         lane: The lane of the agent.
-        call: What the call is known by: its number, or its key as a counter.
-        made: How many calls the function had made before.
-        after: Which of these it had the outcomes of when this one began, as in `Position`.
-        request: What the agent is asked.
+        call: The identity of the call: its number, or its key as a counter.
+        made: Number of calls that the function had made before.
+        after: The earlier calls whose outcomes the function had, as in `Position`.
+        request: The request to the agent.
         control: Stops the lane.
         future: Done when the lane has ended; None before the call begins.
-        coroutine: What the function awaits, if it is a coroutine.
+        coroutine: The coroutine that the function awaits, if there is one.
         began: When it began, in microseconds.
         failure: How it failed, once that is known.
         result: Its result, once that is known.
@@ -122,7 +122,7 @@ class RunCall:
         return self.lane.place.name
 
     def unended(self, **more: object) -> UnendedCall:
-        """Return what is saved of it while it has no result."""
+        """Return the saved form of a call while it has no result."""
         own = {"agentgraph": "unended", "call": self.call, "agent": self.agent, "request": self.request}
         abandoned = {"given_up": True} if self.is_abandoned else {}
         return cast(UnendedCall, {**own, **abandoned, "saved": now(), **more})
@@ -133,10 +133,10 @@ class RunCalls:
 
     Attributes:
         activation: The activation.
-        saved: What is saved of them.
+        saved: The saved forms of the calls.
         calls: The calls in the order in which the function makes them, by number or key.
         pauses: The pauses of those that wait for answers.
-        stops: What else has stopped calls.
+        stops: The other scopes that have stopped calls.
     """
 
     def __init__(
@@ -255,13 +255,13 @@ class RunCalls:
     async def _awaited(self, each: RunCall) -> Reply:
         if self._loop is None or self._loop is asyncio.get_running_loop():
             await self._run_call(each)
-        else:  # in a thread with an event loop of its own
+        else:  # in a thread with its own event loop
             there = asyncio.run_coroutine_threadsafe(self._run_call(each), self._loop)
             await asyncio.wrap_future(there)
         return self._outcome(each)
 
     async def _run_call(self, each: RunCall) -> None:
-        """Begin a call and wait until it has ended; one that nobody awaits any more is stopped."""
+        """Start a call and wait until it has ended; a call that is not awaited any more is stopped."""
         gate = self._places.enter()
         try:
             await asyncio.wrap_future(gate)
@@ -279,7 +279,7 @@ class RunCalls:
             if each.is_abandoned:
                 await asyncio.sleep(
                     _GRACE_SECONDS
-                )  # who gave it up sees the outcomes of others first again
+                )  # a caller that cancelled it sees the outcomes of others first again
             await asyncio.wait([future])
         except asyncio.CancelledError:
             self._abandon(each)
@@ -295,7 +295,7 @@ class RunCalls:
         if not (self.pauses or self._is_pausing or self._control.drain_requested or each.is_left):
             each.is_abandoned, each.is_left = not has_failed, has_failed
             stop = each.control.stop if has_failed else each.control.throw_away
-            stop("nobody awaits it")
+            stop("it is not awaited")
 
     def _begin_in(self, gate: Future[None], each: RunCall) -> None:
         """Begin a call that has a place, and give that back when its lane has ended."""
@@ -332,7 +332,7 @@ class RunCalls:
     # values
 
     def writes(self) -> list[Write]:
-        """Return what the function and the calls whose outcome it has wrote, in the order of the calls.
+        """Return the writes of the function and of its finished calls, in the order of the calls.
 
         The order in which calls end is by chance, and another one after a resume.
         """
@@ -381,7 +381,7 @@ class RunCalls:
         return (*self.activation.cursor, each.call)
 
     def _sees(self, each: RunCall) -> RunState:
-        """Return what the agent sees: its request, and the values as they are now."""
+        """Return the state that the agent sees: its request, and the values as they are now."""
         request = request_to(self.activation.address, each.call, each.request)
         seen, writes = self.activation.view.seen, self.writes()
         open_ = [one for one in self._order if isinstance(one, RunCall)]  # itself is one of them
@@ -489,8 +489,8 @@ def request_to(caller: str, call: int | str, request: str) -> HumanMessage:
 
     Args:
         caller: The address of the function.
-        call: What the call is known by.
-        request: What it asks.
+        call: The identity of the call.
+        request: Its request.
     """
     message = HumanMessage(request, additional_kwargs={REQUEST: True})
     return with_id(message, f"{caller} {call}")
@@ -502,7 +502,7 @@ async def _aattempt(lane: Lane, call: LaneCall) -> tuple[LaneResult, Exception |
 
 
 def _written(each: RunCall | Sequence[Write]) -> Sequence[Write] | None:
-    """Return what the function or a call wrote; None if the function has not its outcome."""
+    """Return the writes of the function or of a call; None if the function has not its outcome."""
     if not isinstance(each, RunCall):
         return each
     if each.result is not None and each.is_delivered:

@@ -1,4 +1,4 @@
-"""What is saved of the calls of `ctx.run`, and how a resume finds a call again."""
+"""The saved form of the calls of `ctx.run`, and how a resume finds a call again."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -37,7 +37,7 @@ class CallResult(TypedDict):
     request: str
     text: str
     said: list[BaseMessage]
-    """What the lane said."""
+    """The messages of the lane."""
     data: object
     """The value of the agent's last `output_key`, or its structured answer as plain data."""
     answered: NotRequired[GivenAnswer]
@@ -48,7 +48,7 @@ class CallResult(TypedDict):
 
 
 class UnendedCall(TypedDict):
-    """What is saved of a call that paused or failed, under an id that no task has."""
+    """The saved form of a call that paused or failed, under an id that no task has."""
 
     agentgraph: Literal["unended"]
     call: int | str
@@ -74,7 +74,7 @@ def number_of(call: int | str) -> int:
 
 
 class SavedCalls:
-    """What is saved of the calls of one activation.
+    """The saved form of the calls of one activation.
 
     Attributes:
         carried: The results of the calls before a question of the function, by call.
@@ -108,7 +108,7 @@ class SavedCalls:
             self._unended[each["call"]] = each
 
     def before(self, call: int | str) -> Mapping[str, Any] | None:
-        """Return what is saved of a call, with a result or without one; None if nothing is."""
+        """Return the saved form of a call, with a result or without one; None if nothing is saved."""
         if (carried := self.carried.get(call)) is not None:
             return carried
         for name in self._tasks:
@@ -124,7 +124,7 @@ class SavedCalls:
         return cast(str | None, (begun or {}).get("position", {}).get("request"))
 
     async def save(self, call: UnendedCall) -> None:
-        """Save what became of a call without a result, beside the results of tasks."""
+        """Save the outcome of a call without a result, next to the results of tasks."""
         config = self._activation.config
         if (saver := saver_of(config)) is not None:
             arguments = (step_config(config), [(RETURN, dict(call))], str(uuid4()))

@@ -14,8 +14,8 @@ that depends on timing. Take the steps a, b, c (needs a) and d (needs b):
 Call 2 was d. Now LangGraph finds no result for "c as call 2" and "d as call 3", and runs d again: a
 payment that d makes is made twice.
 
-What is not good enough
------------------------
+Ways that are not good enough
+-----------------------------
 - *Call all tasks first, in declared order; each waits for the ones it needs.* The numbers are stable,
   but each waiting task holds a thread, and with a bounded pool the tasks that could run get none.
 - *Call in waves.* The numbers are stable, but each step waits for the slowest of the wave before it.
@@ -114,7 +114,7 @@ class _Futures(Sequence[Future[None]]):
         return self._count
 
     def let_go(self, number: int) -> None:
-        """Have one future stand for all that are done and not needed any more."""
+        """Have one future represent all that are done and not needed any more."""
         made = self._made.get(number)
         if made is not None and made.done() and not made.cancelled() and made.exception() is None:
             self._made[number] = _DONE
@@ -140,8 +140,8 @@ class Schedule:
         gates: The future that the task of each lane waits for before it begins.
         arrived: Done when that task waits at its gate.
         wake: Done when a lane has ended, or is held with a question (see `hold`).
-        again: What leaves have returned that go on in tasks, or None, by number.
-        ready: What is known of leaves before they begin, by number.
+        again: Results of leaves that continue in tasks, or None, by number.
+        ready: Facts about leaves that are known before they begin, by number.
         keeps_graphs: Whether lanes that are one leaf run in their graphs all the same.
         results: The results of the lanes that ended, by number.
         control: Stops the running lanes.
@@ -165,8 +165,9 @@ class Schedule:
             control: Stops the running lanes.
             on_error: How the others are treated when one fails; with "first" when one succeeds.
             in_steps: Whether no other lane begins after one that failed or ended with a signal.
-            is_final: Whether a failure is saved as a result; with "fail" it then ends all for good.
-            is_over: Whether a lane of the node has failed for good before; then no question is asked.
+            is_final: Whether a failure is saved as a result; with "fail" it then ends all permanently.
+            is_over: Whether a lane of the node has failed permanently before; then no question is
+                asked.
             at_once: How many lanes run at the same time.
         """
         self.gates, self.arrived = _Futures(len(needs)), _Futures(len(needs))
@@ -206,8 +207,8 @@ class Schedule:
     def hold(self, number: int) -> Future[None]:
         """Return a future for which a lane waits with its question, until the question is needed.
 
-        It is not needed once another lane was first or failed for good. It must not be raised earlier:
-        LangGraph would keep it pending even after the node has ended.
+        It is not needed once another lane was first or failed permanently. It must not be raised
+        earlier: LangGraph would keep it pending even after the node has ended.
         """
         held: Future[None] = Future()
         if self._is_over:
@@ -246,8 +247,8 @@ class Schedule:
         """Record lanes that ended, as futures by their numbers, and open gates for the others.
 
         On a resume many are recorded at once. They are taken in the order in which they ended, so that
-        lanes begin again which had begun before one that lets no other begin. But if one failed for
-        good, none begins.
+        lanes begin again which had begun before one that lets no other begin. But if one failed
+        permanently, none begins.
         """
         with self._lock:
             self.wake = Future() if self.wake.done() else self.wake
@@ -345,7 +346,7 @@ class Schedule:
 
     @property
     def is_over(self) -> bool:
-        """Whether a lane has failed for good, and nothing else stops the others: they never go on."""
+        """Whether a lane has failed permanently, and nothing else stops the others."""
         outer = self.control.outer
         return self._is_over and not (outer is not None and outer.drain_requested)
 

@@ -1,16 +1,16 @@
-"""What a turn has spent of its `Limits`: one count for a run, shared by all its lanes.
+"""The spending of a turn under its `Limits`: one count for a run, shared by all its lanes.
 
-The count is in memory, so that lanes that run side by side see each other's use at once. It begins
-with what the thread has saved of the turn:
+The count is in memory, so that concurrent lanes see each other's use at once. It begins with the saved
+spending of the turn:
 
 - The position of the root has what the turn had spent before the step that is next.
 - The position of any other lane has what was spent in that lane alone, without the lanes inside it;
   for a lane that is one leaf it is in the result of its task.
-- What a step spent that failed or paused is a pending write beside that step, and so is a person's
-  leave to use as much again. LangGraph ignores such a write, as its id is not a task's.
+- The spending of a step that failed or paused is a pending write next to that step, and so is a
+  person's leave to use as much again. LangGraph ignores such a write, as its id is not a task's.
 
-So a run that resumes a step adds up all that is saved in it. What became of the lanes does not matter:
-one that ended, failed or was thrown away has spent what it spent.
+So a run that resumes a step adds up all that is saved in it. The outcome of the lanes does not matter:
+one that ended, failed or was discarded has spent its part.
 """
 
 import time
@@ -42,20 +42,20 @@ CHANNEL = "agentgraph_spent"
 """The channel of the pending writes that hold a `Loss`."""
 
 RUN = ""
-"""The name under which stands what belongs to no agent alone: the run's time, and leave for the run."""
+"""Key for usage that no single agent owns: the run's time, and leave for the run."""
 
 Counts = dict[str, dict[str, float]]
-"""What agents spent, by their names and by the names of limits; and `LEAVE` that was given."""
+"""The spending of agents, by their names and by the names of limits; and `LEAVE` that was given."""
 
 Bounds = tuple[tuple[str, Limits], ...]
 """The limits around a place: the name of each limited agent, or `RUN`, and its limits."""
 
 LEAVE = "+"
-"""Before the name of a limit: how often a person gave leave to use as much again."""
+"""Before the name of a limit: number of times that a person allowed as much again."""
 
 
 class Loss(TypedDict):
-    """What a step spent that wrote no position."""
+    """The spending of a step that wrote no position."""
 
     spent: Counts
     begun: list[str]
@@ -63,12 +63,12 @@ class Loss(TypedDict):
 
 
 class Ledger:
-    """What a turn has spent, in memory.
+    """The spending of a turn, in memory.
 
     Attributes:
         limits: The limits of the run.
         is_full: Whether more than transfers is counted: if more is limited, or a person may be asked.
-        denied: The limits, each with whose it is, for which a person gave no leave.
+        denied: The limits, each with its owner, for which a person denied leave.
     """
 
     def __init__(self, tree: Tree, limits: Limits) -> None:
@@ -165,7 +165,7 @@ class Ledger:
                     began.pop()
 
     def saved(self) -> Counts:
-        """Return what the turn has spent, as plain data."""
+        """Return the spending of the turn, as plain data."""
         with self._lock:
             return {name: dict(each) for name, each in self._spent.items()}
 
@@ -227,7 +227,7 @@ def added(counts: Counts, more: Counts) -> Counts:
 async def losses_in_step(
     saver: Saver, tree: Tree, thread_id: str, around: str, began: str
 ) -> list[Loss]:
-    """Return what was spent in a step of the root that has not ended.
+    """Return the spending in a step of the root that has not ended.
 
     Args:
         saver: The saver of the thread.
@@ -254,7 +254,7 @@ async def losses_in_step(
 
 
 def spent_until(saved: CheckpointTuple) -> Counts:
-    """Return what the last position of a lane has: also of a step that ended, but whose end was cut."""
+    """Return the spending in the last position of a lane, also where its end was cut."""
     ended = (value for _, channel, value in saved.pending_writes or () if channel == "position")
     position = next(ended, None) or saved.checkpoint["channel_values"].get("position") or {}
     spent: Counts = position.get("spent", {})
@@ -262,7 +262,7 @@ def spent_until(saved: CheckpointTuple) -> Counts:
 
 
 def _pending_losses(saved: CheckpointTuple) -> Iterator[Loss]:
-    """Yield what the pending writes of a checkpoint say was spent in the step after it."""
+    """Yield the spending in the step after a checkpoint, from its pending writes."""
     for _, channel, value in saved.pending_writes or ():
         if channel == CHANNEL:
             yield value
@@ -277,6 +277,6 @@ def save_loss(saver: Saver, at: RunnableConfig, loss: Loss) -> Call:
     Args:
         saver: The saver.
         at: The config of the checkpoint from which the step runs.
-        loss: What was spent.
+        loss: The spending.
     """
     return Call(saver.put_writes, saver.aput_writes, (at, [(CHANNEL, loss)], str(uuid4())))

@@ -8,13 +8,13 @@ which is LangGraph's `RunControl`, treats the three things that may be running d
 - A coroutine is cancelled where it awaits, and its step counts as not done. Once it has returned, what
   encloses it in the step is not cancelled: LangChain may still be telling tracers of its result.
 - A function in a thread is waited for, and its result is saved. Coroutines that enclose it are not
-  cancelled meanwhile, or the result would have no way out. A generator whose work is thrown away,
-  whatever it gives, is closed where it yields.
+  cancelled meanwhile, or the result would have no way out. A generator whose work is discarded,
+  whatever it yields, is closed where it yields.
 
 Stops are nested like lanes: a stop reaches everything inside. An example: under `on_error="fail"` the
 branch `a` fails while `b` waits for a model in a coroutine and `c` sends a mail in a thread. `b` is
-cancelled, `c` ends and is saved; a resume runs `a` and `b` again. Only what must come to its end
-whatever fails beside it, such as the undo of a step, is stopped by the end of the run alone.
+cancelled, `c` ends and is saved; a resume runs `a` and `b` again. Only work that must come to its end
+whatever else fails, such as the undo of a step, is stopped by the end of the run alone.
 """
 
 import asyncio
@@ -80,13 +80,13 @@ class Stop(RunControl):
         self._call(self._cancels)
 
     def throw_away(self, reason: str) -> None:
-        """Stop what nobody will see: also generators, where they yield."""
+        """Stop work whose result is no longer needed; generators stop at their next yield."""
         self._is_unwanted = True
         self.stop(reason)
 
     @property
     def is_discarded(self) -> bool:
-        """Whether what runs inside is thrown away, whatever it gives."""
+        """Whether the work inside is discarded, whatever it returns."""
         return any(stop._is_unwanted for stop in self.chain())
 
     def abandon(self, reason: str) -> None:
@@ -249,7 +249,7 @@ def inner_stop(*, is_owed: bool = False) -> Stop:
 
 
 _STOPS: WeakKeyDictionary[object, WeakSet[Stop]] = WeakKeyDictionary()
-"""What is running in each of LangGraph's loops."""
+"""The work that is running in each of LangGraph's loops."""
 
 
 def _stop_with_loop(stop: Stop) -> None:
@@ -273,7 +273,7 @@ def _stop_all(stops: WeakSet[Stop], _: object, error: BaseException | None, __: 
 
 
 def stop_if_discarded() -> None:
-    """Stop what is thrown away, whatever it gives.
+    """Stop work that is discarded, whatever it returns.
 
     Raises:
         GraphDrained: It is.
@@ -348,8 +348,8 @@ def wait_for_lane() -> None:
 def keep_outcome() -> None:
     """Let what encloses a function that has ended in this step end as well, up to the saved result.
 
-    LangChain tells tracers and handlers in threads what a tool gave, and awaits them. If the step were
-    cancelled there, the function would run again although its work is done.
+    LangChain passes the result of a tool to tracers and handlers in threads, and awaits them. If the
+    step were cancelled there, the function would run again although its work is done.
     """
     control, scope = get_runtime().control, _INNERMOST.get()
     while scope is not None and scope.control is control:
@@ -378,7 +378,7 @@ class _Scope:
     def is_late(self, *, is_thread: bool) -> bool:
         """Return whether the stop that was to cancel it came before it was open.
 
-        What has ended inside an enclosing scope that is held is on its way out, and goes on.
+        Work that has ended inside an enclosing scope that is held is on its way out, and continues.
         """
         if is_thread:
             return self.control.is_abandoned

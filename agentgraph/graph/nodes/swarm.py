@@ -1,7 +1,7 @@
-"""Who is active: the node of a swarm, and how a swarm or a chat agent begins at the active agent.
+"""The active agent: the node of a swarm, and how a swarm or a chat agent begins at the active agent.
 
-Who is active is a value of the run, so that the next turn knows it, and others may read and write it.
-In an inner lane it is a value of that lane alone.
+The active agent is a value of the run, so that the next turn knows it, and others may read and write
+it. In an inner lane it is a value of that lane alone.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def active_of(activation: Activation, places: Sequence[Place]) -> Place | None:
     """Return the place that is active, by the value that says so; None where there is no such value.
 
     Args:
-        activation: That of the swarm, or of the chat agent.
+        activation: The activation of the swarm, or of the chat agent.
         places: Those that may be active.
 
     Raises:
@@ -51,8 +51,8 @@ def active_of(activation: Activation, places: Sequence[Place]) -> Place | None:
     active = next((place for place in places if values[key] in place.names), None)
     if active is None:
         raise InvalidOutputError(
-            f"{activation.address}: the value {key!r} is {shown(values[key])}, which is none of its "
-            f"agents; there are: {', '.join(shown(place.given_name) for place in places)}"
+            f"{activation.address}: the value {key!r} is {shown(values[key])}, which is not one of its "
+            f"agents; choose one of: {', '.join(shown(place.given_name) for place in places)}"
         )
     return active
 

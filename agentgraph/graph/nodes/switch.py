@@ -62,9 +62,9 @@ class SwitchNode(TalkNode):
             target = self._otherwise
         if target is None:
             of_value = isinstance(self.agent.choose, str)
-            gave = f"the value {shown(self.agent.choose)} is" if of_value else "choose returned"
+            chosen = f"the value {shown(self.agent.choose)} is" if of_value else "choose returned"
             raise InvalidOutputError(
-                f"{activation.address}: {gave} {shown(key)}, for which there is no case; there are: "
+                f"{activation.address}: {chosen} {shown(key)}, for which there is no case; available: "
                 f"{', '.join(map(shown, self._targets))}; add one, or otherwise="
             )
         return target

@@ -27,7 +27,7 @@ def tasks_call(
     schedule: Schedule,
     start: Callable[[Mode, int, TaskCall], object],
 ) -> Call:
-    """Return the call that runs tasks, and gives their results by number.
+    """Return the call that runs tasks, and returns their results by number.
 
     Args:
         schedule: Decides when each may begin.
@@ -77,7 +77,7 @@ class _Calls:
         return None if tasks is None else LeafPool(self._schedule, tasks)
 
     def steps(self) -> Steps:
-        """Return the steps of the schedule; while it runs, the node gives its place to the tasks."""
+        """Return the steps of the schedule; while it runs, the node lends its place to the tasks."""
         if self.places is not None:
             self.places.leave()
         return self._schedule.steps(self.room, self.depth)
@@ -123,7 +123,7 @@ def run_tasks(start: Start, schedule: Schedule, first: int = 0) -> dict[int, Any
         calls.take_back()
         raise
     finally:
-        schedule.control.request_drain("nobody waits any more")
+        schedule.control.request_drain("the waiting call has ended")
         schedule.close()
     if calls.places is not None:
         calls.places.back(calls.depth)

@@ -1,9 +1,9 @@
 """The tasks that transfers carry: what a target sees in the place of the history, and for how long.
 
 A transfer may say what the other agent has to do: `Command(goto=Send("bob", {...}))`, or the arguments
-of a handoff tool. LangGraph gives such a payload to one run of one node. Here the target may take many
-steps, pause, hand over to agents inside it, and get the run back. So the task is in the position of the
-lane, and holds for the visit: as long as what runs next is the target or inside it.
+of a handoff tool. LangGraph passes such a payload to one run of one node. Here the target may take many
+steps, pause, transfer to agents inside it, and get the run back. So the task is in the position of the
+lane, and holds for the visit: as long as the next agent is the target or inside it.
 
 The history itself does not change: other agents never see a task. Messages of the history that a task
 names are saved as their ids, and values that the visit writes are written to the run, and to the task.
@@ -48,9 +48,9 @@ def task_of(
     """Return the task of a transfer: without the values, and the messages, that the state has.
 
     Args:
-        messages: What the target sees in the place of the history; None if it sees that.
+        messages: The messages that the target sees in the place of the history; None if it sees that.
         values: The values that it sees.
-        seen: The state of the agent that hands over.
+        seen: The state of the agent that transfers.
         is_added: Whether the target sees the history before the messages.
     """
     known = {message.id: message for message in seen.messages if message.id}
@@ -76,7 +76,7 @@ def new_task(task: Task, place: Place, target: Place, seen: RunState) -> Task:
 
     Args:
         task: The task.
-        place: The place that hands over.
+        place: The place that transfers.
         target: The place to which it does.
         seen: The state before the visit, with what this step says.
     """
@@ -93,7 +93,7 @@ def lasting(
     writes: Sequence[Write],
     reducers: Reducers,
 ) -> list[Task]:
-    """Return the tasks whose visits go on at a position.
+    """Return the tasks whose visits continue at a position.
 
     Args:
         tree: The tree.
@@ -112,7 +112,7 @@ def lasting(
 
 
 def _lasts(task: Task, place: Place, before: Cursor, cursor: Cursor) -> bool:
-    """Return whether a visit goes on at a place: that of the target, or inside it.
+    """Return whether a visit continues at a place: that of the target, or inside it.
 
     Counters of transfers only grow in it, or are cut back where a check sends the target back.
     """

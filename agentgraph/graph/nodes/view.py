@@ -1,4 +1,4 @@
-"""What an activation sees: its place, its address, and the state that its agent may read.
+"""The view of an activation: its place, its address, and the state that its agent may read.
 
 The messages and values are those at the start of the step: what the activation itself says and writes
 is in its `Output`, and is visible after its node has ended.
@@ -33,17 +33,17 @@ from agentgraph.tree.addresses import (
 
 
 class View:
-    """What an activation sees.
+    """The view of an activation.
 
     Attributes:
         node_context: Its place.
         position: The position of its lane.
         cursor: The counters at the place.
         address: Its address.
-        home_address: The address of its agent: for a node of a graph that is laid flat, the graph's.
+        home_address: The address of its agent: for a node of a flattened graph, the graph's.
         progress: The progress of a chat agent.
         state: The messages and values at the start of the step.
-        tasks: What transfers asked of the agents around it, the innermost last.
+        tasks: The tasks of the agents around it by transfers, the innermost last.
         seen: The messages and values as its agent sees them: with its tasks.
         lane_messages: The messages of its lane.
         received: Number of messages that it has just taken from the mailbox; they are in the state.
@@ -199,7 +199,7 @@ class View:
         return count
 
     def identity(self) -> list[object]:
-        """Return what tells the activation from all others of the thread, in all its attempts."""
+        """Return the identity of the activation on the thread, in all its attempts."""
         return [self.state.clock.turn, without_attempts(self.address)]
 
     def caller(self) -> Caller:

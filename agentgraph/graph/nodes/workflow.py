@@ -85,8 +85,8 @@ class WorkflowNode(LanesNode):
     async def not_run(self, activation: Activation, job: Job, results: Results) -> LaneResult | None:
         """Return the result of a step whose `when` is not true; it is not asked of one that has begun.
 
-        After another one has failed for good, of one too that had not begun, or that nothing undoes and
-        that had not ended.
+        After another one has failed permanently, also of one that had not begun, or that nothing undoes
+        and that had not ended.
         """
         step = self.agent.steps[job.lane] if job.lane < len(self.agent.steps) else None
         if job.if_begun and step is not None:
@@ -159,7 +159,7 @@ class WorkflowNode(LanesNode):
         return lane if has_graph else in_its_task(lane)
 
     def keeps_graphs(self, activation: Activation) -> bool:
-        """Return whether steps run in their graphs, as somebody sees these."""
+        """Return whether steps run in their graphs, because a consumer sees these."""
         return shows_graphs(activation, self.lanes)
 
     def _jobs(self, activation: Activation) -> list[Job]:
