@@ -46,8 +46,6 @@ GONE = {
 """Patterns of words, and what to write in their place."""
 PARTS = (
     "agentgraph/*.py",
-    "agentgraph/cli/",
-    "agentgraph/skills/",
     *(f"agentgraph/{path.parent.name}/" for path in sorted(ROOT.glob("agentgraph/*/__init__.py"))),
     "examples/",
     "notebooks/",
@@ -56,6 +54,7 @@ PARTS = (
 LEFT = {*PARTS} - {
     "agentgraph/*.py",
     "agentgraph/cli/",
+    "agentgraph/events/",
     "agentgraph/skills/",
 }
 """Parts that still have such words."""

@@ -1,1 +1,1 @@
-"""What agents do, as events, translated from what a LangGraph graph streams."""
+"""Agent events, and their translation from the stream of a LangGraph graph."""

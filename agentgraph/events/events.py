@@ -1,8 +1,8 @@
-"""Agent events: what agents do, as frozen values with a JSON and a server-sent form.
+"""Agent events: frozen values with a JSON form and a server-sent form.
 
-An event has exactly one of `output`, `action` and `error`; `kind` says what happened. An event that is
-replayed from a saver equals the one that was streamed, so it may hold any value that LangGraph's savers
-can store.
+An event has exactly one of `output`, `action` and `error`; `kind` names the kind. An event that is
+replayed from a checkpointer equals the one that was streamed, so it may hold any value that LangGraph's
+savers can store.
 
 The JSON form of an event as types, from which pydantic and FastAPI take its schema.
 """
@@ -36,7 +36,7 @@ class MessageData(TypedDict):
 
 @_keeps_further_keys
 class OutputData(TypedDict):
-    """What an agent said; see `Output`."""
+    """The output of an agent; see `Output`."""
 
     message: MessageData | None
     custom: Any
@@ -56,7 +56,7 @@ class InterruptData(TypedDict):
 
 @_keeps_further_keys
 class ActionData(TypedDict):
-    """What an agent did; see `Action`."""
+    """An action of an agent; see `Action`."""
 
     exit: bool
     break_loop: bool
@@ -70,7 +70,7 @@ class ActionData(TypedDict):
 
 @_keeps_further_keys
 class AgentEventData(TypedDict):
-    """An event as `AgentEvent.to_dict` returns it; the run path has `[agent_name, iteration]`s."""
+    """The form of `AgentEvent.to_dict`; the run path is a list of `[agent_name, iteration]`."""
 
     agent_name: str
     run_path: list[list[str | int | None]]
@@ -105,15 +105,15 @@ Kind = Literal[
 class Interrupt:
     """A question that waits for an answer.
 
-    It is LangGraph's `Interrupt` plus the agent that asks. Answer it with
+    It is LangGraph's `Interrupt` and the agent that asks. Answer it with
     `runner.resume(thread_id, {question.id: answer})`.
 
     Attributes:
-        id: The id to answer it by; the same across processes and resumes.
-        address: The activation that asks, such as `report/boss`; also a key to answer it by.
+        id: The id by which it is answered; the same across processes and resumes.
+        address: The activation that asks, such as `report/boss`; answers may use it as a key too.
         agent_name: The agent that asks.
-        value: The question, as plain data. For a tool call that needs approval it has the shape that
-            LangChain's human-in-the-loop middleware uses.
+        value: The question, as plain data. For a tool call that needs approval it has the form of
+            LangChain's human-in-the-loop middleware.
         response_schema: The JSON schema that an answer must fit, if there is one.
     """
 
@@ -126,14 +126,14 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What an agent said: a message, or custom data.
+    """The output of an agent: a message, or custom data.
 
     `output.message.text` is `event.text`, `output.partial` is `event.partial`.
 
     Attributes:
         message: The LangChain message; a chunk of one where `partial` is true.
         custom: The data of `Custom(data)`, if there is no message.
-        partial: Whether this is a streamed chunk; the whole message follows under the same id.
+        partial: Whether this is a streamed chunk; the complete message follows under the same id.
     """
 
     message: BaseMessage | None = None
@@ -143,20 +143,20 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What an agent did other than speak; exactly one attribute is set, and `event.kind` names it.
+    """An action of an agent; exactly one attribute is set, and `event.kind` names it.
 
     Attributes:
-        exit: It ended the run.
-        break_loop: It ended the nearest loop.
-        transfer_to: The agent that it handed over to.
-        chosen: What a switch chose: the name of an agent, or "skip", "break_loop" or "exit".
-        values: The values of the run that its function, tool or graph wrote, by name, as they were
-            written: before reducers, a deletion as `DELETE`, an `Overwrite` in its plain form. Names
-            that begin with "_" and those declared `LOCAL` are left out.
-        interrupted: The question that it asked.
-        discarded: The ids, or the `step`s, of earlier events that are void: thrown away by a retry, a
-            fallback or a correction, emitted by a step that did not finish or by the loser of a
-            race, or a question that need not be answered any more.
+        exit: The agent ended the run.
+        break_loop: The agent ended the nearest loop.
+        transfer_to: The name of the agent that continues after a transfer.
+        chosen: The choice of a switch: the name of an agent, or "skip", "break_loop" or "exit".
+        values: The values of the run that the agent's function, tool or graph wrote, by name, before
+            reducers: a deletion is `DELETE`, an `Overwrite` has its plain form. Names that start with
+            "_" and names declared `LOCAL` are left out.
+        interrupted: The question that the agent asked.
+        discarded: The `id` or `step` values of earlier events that no longer count: output dropped by a
+            retry, a fallback or a correction, events of a step that did not finish or of a losing
+            branch, or a question that no longer needs an answer.
         custom: Data of a custom action.
     """
 
@@ -173,7 +173,7 @@ class Action:
 @hints_names("AgentEvent")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEvent:
-    """Something that one agent did in a run: exactly one of `output`, `action` and `error` is set.
+    """An event of one agent in a run: exactly one of `output`, `action` and `error` is set.
 
     >>> writer = function_agent("writer", lambda ctx: "A draft.")
     >>> (event,) = Runner(loop("refine", [writer], max_iterations=1)).query("Go.")
@@ -182,29 +182,29 @@ class AgentEvent:
     >>> event.address, event.run_path
     ('refine[0]/writer', RunPath('refine/writer'))
 
-    It can be a field of a pydantic model, or what a FastAPI endpoint takes and returns: its JSON form
-    is that of `to_dict`, and has a schema.
+    It can be a field of a pydantic model, or the argument and result of a FastAPI endpoint: its JSON
+    form is that of `to_dict`, and has a schema.
 
     Attributes:
         agent_name: The agent.
-        run_path: How the run got there, including finished siblings and earlier iterations.
+        run_path: The path of the run to the agent, with finished siblings and earlier iterations.
         address: The activation, unique in a run: `report/refine[1]/critic` is the agent `critic` in
             the second iteration of the loop `refine`.
-        output: What the agent said, if it spoke.
-        action: What the agent did, if it acted.
+        output: The message or custom data, if the event is an output.
+        action: The action, if the event is one.
         error: The `repr` of the exception, if the agent failed.
-        id: The id of the message or question if there is one, else the event's own.
+        id: The id of the message or question, or else the event's own id.
         thread_id: The thread, if the run has one.
         turn: The turn of the thread, from 0.
         step: The step of the graph that emitted the event: the id of the LangGraph checkpoint that the
             step started from, a colon, and the name of the node. A `discarded` event may name a
-            step, which voids all of its events.
-        cursor: Where it is in the stream of its thread: a text that is greater, as texts compare, than
-            the cursors of all earlier events, those of other runs on the thread included. An event that
-            is replayed has the cursor that it had. Ids cannot tell this: chunks share their message's,
-            and the id of a question comes again.
-        time: When it happened, in seconds since 1970, like `time.time()`. It is the same when the event
-            is replayed, and later than the times of all earlier events of the thread.
+            step, which discards all events of that step.
+        cursor: The position in the stream of the thread: a text that is greater, as texts compare, than
+            the cursors of all earlier events, including those of other runs on the thread. A replayed
+            event has its original cursor. Ids cannot order events: chunks share the id of their
+            message, and a question that is asked again keeps its id.
+        time: The time of the event, in seconds since 1970, like `time.time()`. A replayed event has its
+            original time, which is later than the times of all earlier events of the thread.
     """
 
     agent_name: str
@@ -222,7 +222,7 @@ class AgentEvent:
 
     @property
     def message(self) -> BaseMessage | None:
-        """The message, if the agent said one."""
+        """The message of the output, if it has one."""
         return self.output.message if self.output else None
 
     @property
@@ -232,7 +232,7 @@ class AgentEvent:
 
     @property
     def usage(self) -> UsageMetadata | None:
-        """The tokens that the model used for the message, as LangChain has them; None without any."""
+        """LangChain's token usage of the message; None if the model reported none."""
         return getattr(self.message, "usage_metadata", None)
 
     @property
@@ -242,11 +242,11 @@ class AgentEvent:
 
     @property
     def kind(self) -> Kind:
-        """What happened, as one of `Kind`.
+        """The kind of the event, one of `Kind`.
 
-        For an output "message" or "custom"; for an action "exit", "break_loop", "transfer_to",
-        "chosen", "values", "interrupted", "discarded", or "action" if it is a custom one; for a
-        failure "error".
+        An output is a "message" or "custom". An action is an "exit", "break_loop", "transfer_to",
+        "chosen", "values", "interrupted", "discarded", or "action" if it is a custom one. A failure
+        is an "error".
         """
         if self.error is not None:
             return "error"
@@ -269,7 +269,7 @@ class AgentEvent:
         """Return the event as JSON data, which `from_dict` converts back.
 
         The keys are the event's attributes. The run path is a list of `[agent_name, iteration]`, and a
-        message has LangChain's form `{"type": ..., "data": ...}`. Types that JSON lacks are encoded
+        message has LangChain's form `{"type": ..., "data": ...}`. Types unknown to JSON are encoded
         under the key "$agentgraph": bytes as `{"$agentgraph": ["bytes", "<base64>"]}`, a tuple as
         `{"$agentgraph": ["tuple", [...]]}`, a dict with keys that are not strings as
         `{"$agentgraph": ["items", [[key, value], ...]]}`; likewise sets, dates and times, UUIDs,
@@ -289,15 +289,15 @@ class AgentEvent:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "AgentEvent":
-        """Return the event that `to_dict` encoded.
+        """Return the event of the data of `to_dict`.
 
         >>> (event,) = Runner(function_agent("writer", lambda ctx: "A draft.")).query("Go.")
         >>> AgentEvent.from_dict(json.loads(json.dumps(event.to_dict()))) == event
         True
 
         Args:
-            data: The result of `to_dict`, possibly after a round trip through JSON. No classes of your
-                own are instantiated from it.
+            data: The result of `to_dict`, possibly after a round trip through JSON. It never creates
+                objects of users' classes.
         """
         output, action = data.get("output"), from_json(data.get("action"))
         made = from_json({**data, "run_path": None, "output": None, "action": None})
@@ -314,8 +314,8 @@ class AgentEvent:
     def to_sse(self) -> str:
         r"""Return the event as a server-sent event: `event: message\nid: ...\ndata: {...}\n\n`.
 
-        The event field is `kind`, or "partial" for a chunk; the id is `cursor`, so that a browser that
-        connects again says where it was; the data is the result of `to_dict`.
+        The event field is `kind`, or "partial" for a chunk. The id is `cursor`, so that a browser that
+        reconnects names its position. The data is the result of `to_dict`.
         """
         kind = "partial" if self.partial else self.kind
         at = cut(" ".join((self.cursor or "").splitlines()), len(self.cursor or ""))
@@ -324,18 +324,20 @@ class AgentEvent:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return how pydantic validates and serializes events: as `from_dict` and `to_dict` do."""
+        """Have pydantic validate events by `from_dict` and serialize them by `to_dict`."""
         data = handler.generate_schema(AgentEventData)
         to_dict = core_schema.plain_serializer_function_ser_schema(cls.to_dict, return_schema=data)
         return core_schema.no_info_wrap_validator_function(_validated, data, serialization=to_dict)
 
 
 def _validated(value: object, validate: ValidatorFunctionWrapHandler) -> AgentEvent:
-    """Return an event, or that of its JSON form; raise a `ValueError` where it does not fit."""
+    """Return an event from itself or its JSON form; raise a `ValueError` if it does not fit."""
     if isinstance(value, AgentEvent):
         return value
     data = validate(value)
     try:
         return AgentEvent.from_dict(data)
     except Exception as error:
-        raise ValueError(f"this is not the form of AgentEvent.to_dict: {reason(error)}") from error
+        raise ValueError(
+            f"the data is not an AgentEvent: {reason(error)}; pass the result of AgentEvent.to_dict"
+        ) from error

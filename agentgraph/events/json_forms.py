@@ -1,9 +1,9 @@
-"""Any value as JSON data, and back: what JSON lacks is under a key of ours.
+"""Converts any value to JSON data and back: types unknown to JSON are tagged with `$agentgraph`.
 
-An event may contain any value that LangGraph's savers can save. LangGraph's own serializer does not
-fit: it writes class names, and imports the classes when it reads; events also come from other programs.
-So JSON is only read back as the types in this file. A pydantic model or a dataclass becomes an object
-of its fields, an `Enum` its value, and everything else a text.
+An event may contain any value that LangGraph's savers can save. LangGraph's own serializer is
+unsuitable, because it writes class names and imports the classes when it reads, while events also come
+from other programs. Therefore JSON is only converted back to the types in this file. A pydantic model
+or a dataclass becomes an object of its fields, an `Enum` its value, and any other value a text.
 """
 
 import ipaddress
@@ -29,14 +29,14 @@ from agentgraph.safe_repr import shown
 JsonObject = dict[str, Any]
 
 OURS = "$agentgraph"
-"""The only key of an object that represents a value which JSON lacks."""
+"""The only key of an object that represents a value of a type unknown to JSON."""
 _MESSAGES = "langchain_core.messages"
 _DEEPEST = 100
-"""How deep lists and dicts may be nested; deeper values become text."""
+"""Maximum depth of nested lists and dicts; deeper values become text."""
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-"""Two half characters, which JSON would join to one."""
+"""Matches a surrogate pair, which JSON would join to one character."""
 _AT = re.compile(r" at 0x[0-9a-fA-F]+")
-"""The memory address in the `repr` of an object."""
+"""Matches the memory address in the `repr` of an object."""
 
 _TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], object]]] = {
     "float": (float, repr, float),
@@ -77,7 +77,7 @@ _LISTS: dict[str, type] = {"tuple": tuple, "set": set, "frozenset": frozenset, "
 
 
 def as_json(value: object) -> Any:
-    """Return a value as JSON data, from which `from_json` makes it again; it never fails.
+    """Convert a value to JSON data for `from_json`; it never fails.
 
     >>> as_json({"when": date(2026, 11, 1), "sizes": (1, 2)})
     {'when': {'$agentgraph': ['date', '2026-11-01']}, 'sizes': {'$agentgraph': ['tuple', [1, 2]]}}
@@ -86,13 +86,13 @@ def as_json(value: object) -> Any:
 
 
 def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[str, object]:
-    """Return a message in LangChain's form, `{"type": ..., "data": ...}`, with its fields as JSON.
+    """Convert a message to LangChain's form, `{"type": ..., "data": ...}`, with its fields as JSON.
 
-    A message of a user's subclass becomes one of LangChain's class.
+    A message of a user's subclass becomes a message of LangChain's class.
 
     Args:
         message: The message.
-        around: The `id`s of the values that it lies in.
+        around: The `id` of each value that contains it.
     """
     ours = (kind for kind in type(message).__mro__ if kind.__module__.startswith(_MESSAGES))
     default = next(ours).model_fields["type"].default  # type: ignore[attr-defined]
@@ -101,12 +101,12 @@ def message_as_json(message: BaseMessage, around: tuple[int, ...] = ()) -> dict[
 
 
 def message_from_json(data: Mapping[str, object]) -> BaseMessage:
-    """Return the message from the form of `message_as_json`."""
+    """Make a message from the form of `message_as_json`."""
     return messages_from_dict([{"type": data["type"], "data": from_json(data["data"])}])[0]
 
 
 def from_json(value: object) -> Any:
-    """Return the value from the form of `as_json`; an object that only looks like ours is unchanged."""
+    """Make a value from the form of `as_json`; objects with an unknown tag stay unchanged."""
     match value:
         case dict():
             if value.keys() == {OURS} and isinstance(value[OURS], list) and len(value[OURS]) == 2:
@@ -133,7 +133,7 @@ def _restored(value: dict[str, object], tag: object, content: Any) -> object:
 
 
 def _form(value: object, around: tuple[int, ...]) -> Any:
-    """Return the form of a value; `around` has the `id` of each enclosing value."""
+    """Convert a value; `around` has the `id` of each enclosing value, because of cycles."""
     if value is None or isinstance(value, bool | int | float | str):
         return _scalar(value)
     if id(value) in around or len(around) >= _DEEPEST:
@@ -145,7 +145,7 @@ def _form(value: object, around: tuple[int, ...]) -> Any:
 
 
 def _scalar(value: float | str | None) -> object:
-    """Return the form of a text or number; one of a subclass, such as an `Enum`, as its base."""
+    """Convert a text or number; one of a subclass, such as an `Enum`, becomes its base type."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -194,7 +194,7 @@ def _object(value: Mapping[Any, object], around: tuple[int, ...]) -> dict[str, o
 
 
 def _text(value: object) -> object:
-    """Return a text for a value that has no form, the same one in each process."""
+    """Return a text for a value without a form, the same in each process."""
     try:
         text = shown(value) if isinstance(value, BaseException | dict | list) else str(value)
     except Exception:

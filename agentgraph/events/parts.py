@@ -1,4 +1,4 @@
-"""Reads the parts of a LangGraph stream, from this process or, as JSON, from a server.
+"""Reads the parts of a LangGraph stream, from this process or as JSON from a server.
 
 Reads the parts of LangGraph's v3 streams, which are in beta.
 
@@ -28,17 +28,17 @@ _WITHOUT_CHUNK = (
     "message-error",
     "usage",
 )
-"""Events that carry nothing new, or nothing that is said."""
+"""Kinds of events without new content."""
 
 
 class BlockReader:
-    """Reads the parts of one stream; the id of a message is only in its first event."""
+    """Reads the content block events of one stream; only the first event of a message has its id."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
 
     def chunk(self, event: Mapping[str, Any], metadata: Mapping[str, object]) -> AIMessageChunk | None:
-        """Return the chunk of a content block event; None if it has none.
+        """Return the chunk of a content block event, or None if it adds no content.
 
         Raises:
             AgentGraphError: LangGraph's protocol has changed.
@@ -60,12 +60,12 @@ class BlockReader:
                 thought = {"type": "reasoning", "reasoning": block["reasoning"]}
                 return self._chunk(run, [{**thought, "index": event["index"]}])
             case {"event": "content-block-start" | "content-block-delta"}:
-                return None  # of a block that no text or call comes from
+                return None  # the block has no text or call
             case {"event": kind} if kind in _WITHOUT_CHUNK:
                 return None
         raise AgentGraphError(
-            f"{shown(event, 80)} is not a message event of LangGraph's v3 protocol that is known here; "
-            'it is in beta and may have changed: use stream(..., version="v2") with STREAM_MODES'
+            f"{shown(event, 80)} is not a known message event of LangGraph's v3 protocol, which is in "
+            'beta; use stream(..., version="v2") with STREAM_MODES'
         )
 
     def _chunk(
@@ -85,7 +85,7 @@ class OpenedPart(NamedTuple):
 
     Attributes:
         kind: The stream mode.
-        data: Its content, as LangGraph defines it for the mode.
+        data: Its content, in LangGraph's form for the mode.
         namespace: `node:task` for each enclosing graph, outermost first.
     """
 
@@ -105,8 +105,8 @@ class Question(NamedTuple):
 class PartReader:
     """Reads the parts of one stream.
 
-    In mode "messages" a server sends the whole message each time that it has grown; the new piece
-    becomes a chunk. In mode "messages-tuple" it sends the chunks themselves.
+    In mode "messages" a server sends the message so far after each new piece; the new piece becomes
+    a chunk. In mode "messages-tuple" a server sends the chunks themselves.
     """
 
     def __init__(self) -> None:
@@ -115,11 +115,11 @@ class PartReader:
         self._protocol = BlockReader()
 
     def open(self, part: object) -> Sequence[OpenedPart]:
-        """Return the parts that a part contains, with chunks and messages as LangChain messages.
+        """Split a part into its parts, with chunks and messages as LangChain messages.
 
         Raises:
-            RemoteRunError: The part says that a run on a server failed.
-            AgentGraphError: The part does not say its stream mode.
+            RemoteRunError: The part reports a failed run on a server.
+            AgentGraphError: The part does not name its stream mode.
         """
         opened = _opened(part)
         match opened.kind:
@@ -152,14 +152,14 @@ class PartReader:
 
 
 def as_message(message: Any) -> BaseMessage:
-    """Return a message, also if it came as JSON."""
+    """Return a message from itself or its JSON form."""
     if isinstance(message, BaseMessage):
         return message
     return messages_from_dict([{"type": message["type"], "data": dict(message)}])[0]
 
 
 def as_question(question: object) -> Any:
-    """Return an interrupt, also if it came as JSON."""
+    """Return an interrupt from itself or its JSON form."""
     if not isinstance(question, Mapping):
         return question
     return Question(question["id"], question["value"], question.get("response_schema"))
@@ -177,7 +177,7 @@ def _opened(part: Any) -> OpenedPart:
     if isinstance(part, tuple) and len(part) in (2, 3) and isinstance(part[-2], str):
         return OpenedPart(part[-2], part[-1], part[0] if len(part) == 3 else ())
     raise AgentGraphError(
-        f"{shown(part, 80)} is not a part of a LangGraph stream with a mode; ask for a list of "
+        f"{shown(part, 80)} is not a part of a LangGraph stream with a mode; pass a list of "
         "modes: stream(..., stream_mode=STREAM_MODES, subgraphs=True)"
     )
 
@@ -185,7 +185,7 @@ def _opened(part: Any) -> OpenedPart:
 def _chunk(
     message: BaseMessage, metadata: Mapping[str, object], namespace: Sequence[str] = ()
 ) -> OpenedPart:
-    """Return the part of a chunk; servers send its namespace only in the metadata."""
+    """Make the part of a chunk; servers send its namespace only in the metadata."""
     around = str(metadata.get("langgraph_checkpoint_ns", "")).split("|")[:-1]
     return OpenedPart("messages", (message, metadata), namespace or around)
 

@@ -1,15 +1,15 @@
-"""Translates the parts of a LangGraph stream into agent events. It does no input or output itself.
+"""Translates the parts of a LangGraph stream into agent events, without any input or output.
 
-These parts matter:
+The translator reads these parts:
 
-- `custom`: a message or note that a node emits at once, under the key "agentgraph". Custom data is in
-  the part before it, unchanged. Concurrent branches and several tool calls emit everything this way.
+- `custom`: a message or note that a node emits at once, under the key "agentgraph". The part before it
+  has the custom data, unchanged. Concurrent branches and tool calls emit everything in such parts.
 - `updates` of the root's nodes: messages and notes that were not emitted before the node ended. Servers
   leave the position out of updates, so notes are in `custom` parts, too.
 - `messages`: chunks of a model's reply, with a stamp in the metadata.
 
-If a reply is thrown away after its chunks were streamed, the chunks are voided: when another reply
-starts at their address, when another message is emitted there, or when the node fails.
+A reply may be dropped after its chunks were streamed. A `discarded` event then names the chunks: when
+another reply starts at their address, when another message is emitted there, or when the node fails.
 """
 
 from collections.abc import (
@@ -69,7 +69,7 @@ from agentgraph.tree.validation import validate
 
 STREAM_MODES: list[Literal["updates", "custom", "messages"]] = ["updates", "custom", "messages"]
 """The stream modes from which `translate` yields all events: `graph.stream(stream_mode=STREAM_MODES)`.
-LangGraph takes several modes only as a list. Without "messages" there are no chunks."""
+LangGraph accepts several modes only as a list. Without "messages" there are no chunks."""
 
 
 def translate(
@@ -89,24 +89,24 @@ def translate(
     ```
 
     Args:
-        agent: The root of the tree that the graph was compiled from.
-        parts: The parts that `graph.stream(..., subgraphs=True)` yields with a list of stream modes:
-            those of `version="v2"`, or tuples of version "v1". Or the parts of a server's stream, from
-            `RemoteGraph` or the SDK's `runs.stream(..., stream_subgraphs=True)`. Ask the SDK for
-            "messages-tuple" instead of "messages", whose chunks lack the arguments of tool calls.
-            Or, in beta, those of `graph.stream_events(..., version="v3", transformers=[
+        agent: The root of the compiled tree.
+        parts: The parts that `graph.stream(..., subgraphs=True)` yields with a list of stream modes,
+            in `version="v2"` or as tuples of version "v1". Alternatively the parts of a server's
+            stream, from `RemoteGraph` or the SDK's `runs.stream(..., stream_subgraphs=True)`. Pass the
+            SDK "messages-tuple" instead of "messages", whose chunks have no arguments of tool calls.
+            Alternatively, in beta, the parts of `graph.stream_events(..., version="v3", transformers=[
             UpdatesTransformer, CustomTransformer])`, which are in `langgraph.stream.transformers`.
         thread_id: The `thread_id` of the events.
         node: The name of the tree's node, if the tree is only a node of the streamed graph.
         middleware: The `middleware` that was passed to `compile_agent`.
 
     Yields:
-        The events, each when its part arrives. An exception of the stream is reported as an
-        event and then raised.
+        Each event when its part arrives. An exception of the stream becomes an event and is then
+        raised.
 
     Raises:
         InvalidAgentError: The tree has faults.
-        AgentGraphError: A part does not say its stream mode.
+        AgentGraphError: A part does not name its stream mode.
         RemoteRunError: The run failed on a server.
     """
     yield from Translator(validate(agent, None, middleware), thread_id, node).translated(parts)
@@ -128,11 +128,11 @@ async def atranslate(
 
 
 class Translator:
-    """Turns parts of one run into events.
+    """Converts the parts of one run to events.
 
     Attributes:
         last: The order of the last event.
-        failures: Notes of how the run failed, and of questions asked at the same time.
+        failures: The notes of the run's failures, and of questions asked at the same time.
     """
 
     def __init__(
@@ -155,9 +155,9 @@ class Translator:
             node: The name of the tree's node, if the tree is only a node of the streamed graph.
             begin: The order of the last event before the run.
             waiting: The pending questions of the step that continues, by their ids.
-            paths: The run paths of the tree, if earlier runs have computed some.
-            typed: Gives values that an agent wrote their declared types, if a saver has them.
-            former: Returns the run paths at an order, if other trees have run on the thread.
+            paths: The run paths of the tree that earlier runs have computed.
+            typed: Converts values that an agent wrote to their declared types, if a saver knows them.
+            former_paths: Returns the run paths at an order, if other trees have run on the thread.
         """
         self._tree, self._thread_id, self._node, self._typed = tree, thread_id, node, typed
         self._paths = paths or RunPaths(tree)
@@ -196,19 +196,18 @@ class Translator:
         """Yield the events of one part.
 
         Raises:
-            RemoteRunError: The run failed on a server, as the part says.
+            RemoteRunError: The part reports a failed run on a server.
         """
         if type(part) is dict and part.get("type") == "updates" and not (part.get("ns") or self._node):
-            return self._updates(part["data"])  # as most parts are
+            return self._updates(part["data"])  # the most frequent parts
         return self._any(part)
 
     @cached_property
     def _parts(self) -> PartReader:
-        """Reads parts of other forms than most have."""
+        """The reader of parts in other forms."""
         return PartReader()
 
     def _any(self, part: object) -> Iterator[AgentEvent]:
-        """Yield the events of a part of any form."""
         for kind, data, namespace in self._parts.open(part):
             if self._node is not None:
                 if not namespace or namespace[0].partition(":")[0] != self._node:
@@ -229,12 +228,12 @@ class Translator:
                 yield from self._custom(data)
 
     def fail(self, error: BaseException) -> Iterator[AgentEvent]:
-        """Yield the events of an exception that ended the run; the root's, if no agent raised it.
+        """Yield the events of an exception that ended the run, at the root if no agent raised it.
 
-        Questions that were asked at the same time are reported, too: they are pending.
+        Questions that were asked at the same time are pending, so they are emitted too.
         """
         asked = concurrent_questions(error)
-        add_concurrent_questions(error, ())  # the same exception may be raised again, by another run
+        add_concurrent_questions(error, ())  # another run may raise the same exception again
         for note in map(question_note, asked):
             if note.order is None:
                 note = self._last_of(note, "")
@@ -247,12 +246,11 @@ class Translator:
             yield self.event(self._ended(failure))
 
     def learn(self, turn: int, place: Place, cursor: Cursor) -> None:
-        """Learn where the transfers led that led to an activation, before its first event."""
+        """Record the targets of the transfers before an activation, before its first event."""
         if self._chains is not None:
             self._chains.completed(turn, place, cursor)
 
     def _learn_names(self, at: str, turn: int, *names: Sequence[str], tree: Tree | None = None) -> None:
-        """Learn the last names of the transfers that led to an address."""
         if activation := parse_address(tree or self._tree, at):
             self.learn(turn, activation[0], with_names(*activation, names))
 
@@ -261,7 +259,6 @@ class Translator:
         return self._event_of(entry, event_order(entry))
 
     def _event_of(self, entry: Entry, order: EventOrder | None) -> AgentEvent:
-        """Return the event of a message or note and its order."""
         if isinstance(entry, Note):
             if entry.kind == "values":
                 entry = entry._replace(data=self._typed(entry.data))
@@ -275,12 +272,11 @@ class Translator:
         return self._event(at or root_address(self._tree), entry.id or "", order, cursor, **what)
 
     def _ended(self, failure: Failure) -> Note:
-        """Return the note of a failure that ends the run."""
         at, text, step = failure
         return self._last_of(Note(str(uuid4()), "error", cut(text, LONGEST_ERROR), at), step)
 
     def _last_of(self, note: Note, step: str) -> Note:
-        """Return a note of the end of the run, numbered after all earlier ones."""
+        """Number a note of the end of the run after all earlier ones."""
         number = max(self.last.number + 1, now())
         self.last = EventOrder(self.last.turn, number, step)
         self.failures.append(note._replace(order=self.last))
@@ -293,7 +289,7 @@ class Translator:
             if node == INTERRUPT:
                 yield from self._questions(update)
             elif (place := self._tree.by_node.get(node)) and isinstance(update, Mapping | None):
-                if self._failed:  # what has ended since has not failed
+                if self._failed:  # a node that has ended since then has not failed
                     rest = self._failed.items()
                     self._failed = {at: why for at, why in rest if speaker_at(at) != place.name}
                 emitted = emitted_in(update) if update else []
@@ -331,9 +327,9 @@ class Translator:
             yield from self._events_of(message, event_order(message))
 
     def _events_of(self, entry: Entry, order: EventOrder | None) -> Iterator[AgentEvent]:
-        """Yield the event of an entry, after a `discarded` event for what it voids.
+        """Yield the event of an entry, after a `discarded` event for the chunks that it replaces.
 
-        A question that is asked again under its id has the place of the last time.
+        A question that is asked again under its id discards its earlier event.
         """
         event = self._event_of(entry, order)
         if isinstance(entry, Note) and entry.kind == "interrupted":
@@ -355,11 +351,10 @@ class Translator:
         yield event
 
     def unfinished(self) -> Iterator[AgentEvent]:
-        """Void all chunks that no whole message followed: the run ends."""
+        """Discard all chunks without a complete message, at the end of the run."""
         yield from self._unfinished(list(self._begun))
 
     def _unfinished(self, addresses: Iterable[str]) -> Iterator[AgentEvent]:
-        """Void the chunks at some addresses that no whole message followed."""
         for at in addresses:
             yield from self._discarded(at, [*self._begun.pop(at, ())])
 
@@ -367,32 +362,31 @@ class Translator:
         if not (at and isinstance(chunk, AIMessageChunk) and _has_content(chunk)):
             return
         if self._is_chat(at) and (chunk.id or "") not in self._begun.get(at, ()):
-            yield from self._unfinished([at])  # its models are asked one at a time
+            yield from self._unfinished([at])  # an agent calls one model at a time
         cursor = self._next_cursor(before.number)
         order = before._replace(number=now())
         output = Output(message=chunk, partial=True)
         event = self._event(at, chunk.id or "", order, cursor, output=output)
-        if event.agent_name in self._voiding:
+        if event.agent_name in self._discarding:
             self._begun.setdefault(at, {})[event.id] = None
         yield event
 
     @cached_property
     def _chats(self) -> set[str]:
-        """The names of the chat agents."""
         return {place.name for place in self._tree.places if place.chat}
 
     def _is_chat(self, at: str) -> bool:
-        """Return whether a chat agent is at an address; a node of a graph may have the name of one."""
+        """Return whether a chat agent is at an address; a node of a graph may share its name."""
         return speaker_at(home_at(at, self._tree.inner_names)) in self._chats
 
     @cached_property
-    def _voiding(self) -> set[str]:
-        """The names of the agents whose chunks are voided if no whole message follows."""
+    def _discarding(self) -> set[str]:
+        """The names of the agents whose chunks are discarded unless a complete message follows."""
         kinds = ChatAgent, FunctionAgent, GraphAgent, InnerNode
         return {place.name for place in self._tree.places if isinstance(place.agent, kinds)}
 
     def _lost(self, at: str, ids: Sequence[str]) -> Iterator[AgentEvent]:
-        """Void the chunks of replies that become no message, as far as they were told."""
+        """Discard the streamed chunks of replies that do not become messages."""
         begun = self._begun.get(at, {})
         emitted = [each for each in ids if each in begun]
         for each in emitted:
@@ -405,12 +399,12 @@ class Translator:
             yield self._event(at, str(uuid4()), self.last, self._next_cursor(), action=action)
 
     def _next_cursor(self, after: int = 0) -> str:
-        """Return a cursor for an event that is only streamed, greater than that of the last event.
+        """Make a cursor for an event that is only streamed, greater than that of the last event.
 
-        Its last part counts microseconds, so that it is another if the run is killed and resumed.
+        Its last part counts microseconds, so that it differs if the run is killed and resumed.
 
         Args:
-            after: The number of an earlier event of the thread, of which the stream need not tell.
+            after: The number of an earlier event of the thread, which may be missing in the stream.
         """
         last, part = self._passing
         number = max(self.last.number, last, after)
@@ -441,14 +435,14 @@ class Translator:
 
 
 def question_note(asked: Any) -> Note:
-    """Return the note of a LangGraph interrupt; without an address if the interrupt names no agent."""
+    """Make the note of a LangGraph interrupt, without an address if the interrupt names no agent."""
     asker = asker_of(asked.response_schema)
     data = Question(value=asked.value, response_schema=asker.schema)
     return Note(asked.id, "interrupted", data, asker.address or "", asker.order)
 
 
 def emitted_in(written: Mapping[str, Any]) -> list[tuple[EventOrder, Entry]]:
-    """Return the messages and notes in what a node wrote, or in a task's result, with their orders."""
+    """List the messages and notes in a node's update or a task's result, with their orders."""
     emitted: list[tuple[EventOrder, Entry]] = []
     messages = written.get("messages")
     for each in messages if isinstance(messages, list) else ():
@@ -463,13 +457,13 @@ def emitted_in(written: Mapping[str, Any]) -> list[tuple[EventOrder, Entry]]:
 
 
 def is_of_an_agent(error: BaseException) -> bool:
-    """Return whether an exception is reported; not the saver's, or if the caller closes the stream."""
+    """Return whether an exception becomes an event: not the saver's, and not a closed stream."""
     is_of_saver = isinstance(error, SaverError)
     return bool(failures(error)) or (isinstance(error, Exception) and not is_of_saver)
 
 
 def _note_field(tree: Tree, note: Note) -> dict[str, object]:
-    """Return the field of an event that a note fills."""
+    """Return the field of an event with the content of a note."""
     match note.kind:
         case "custom":
             return {"output": Output(custom=note.data)}
@@ -489,7 +483,7 @@ def _note_field(tree: Tree, note: Note) -> dict[str, object]:
 
 
 def question_of(tree: Tree, note: Note) -> Interrupt:
-    """Return the question of a note, of the root if the note names no agent."""
+    """Make the question of a note, asked by the root if the note names no agent."""
     asked: Question = note.data
     at = note.address or root_address(tree)
     return Interrupt(
@@ -501,6 +495,6 @@ def question_of(tree: Tree, note: Note) -> Interrupt:
 
 
 def _has_content(chunk: AIMessageChunk) -> bool:
-    """Return whether a chunk adds anything: text, a piece of a call, or reasoning."""
+    """Return whether a chunk adds text, a piece of a call, or reasoning."""
     reasons = "reasoning_content" in chunk.additional_kwargs
     return bool(chunk.content or chunk.tool_call_chunks or reasons)

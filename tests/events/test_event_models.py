@@ -55,7 +55,7 @@ def test_the_json_schema_describes_what_is_dumped(mode: Any) -> None:
     ("change", "fault"),
     [
         ({"agent_name": 1}, "Input should be a valid string"),
-        ({"run_path": [["report"]]}, "this is not the form of AgentEvent.to_dict"),
+        ({"run_path": [["report"]]}, "the data is not an AgentEvent"),
         ({"output": {"message": {"type": "?", "data": {}}, "custom": 1, "partial": False}}, "type: ?"),
     ],
     ids=["a field of another type", "a step without an iteration", "an unknown message"],

@@ -103,6 +103,6 @@ def test_a_part_that_does_not_say_its_mode_is_refused(part: Any) -> None:
     with pytest.raises(ag.AgentGraphError) as caught:
         opened(part)
     assert str(caught.value) == (
-        f"{part!r} is not a part of a LangGraph stream with a mode; ask for a list of modes: "
+        f"{part!r} is not a part of a LangGraph stream with a mode; pass a list of modes: "
         "stream(..., stream_mode=STREAM_MODES, subgraphs=True)"
     )

@@ -69,9 +69,8 @@ def test_a_changed_protocol_is_refused_with_a_word() -> None:
     with pytest.raises(ag.AgentGraphError) as caught:
         list(ag.translate(tree(), [part]))
     assert str(caught.value) == (
-        "{'event': 'new-kind-of-event'} is not a message event of LangGraph's v3 protocol "
-        'that is known here; it is in beta and may have changed: use stream(..., version="v2") '
-        "with STREAM_MODES"
+        "{'event': 'new-kind-of-event'} is not a known message event of LangGraph's v3 protocol, which "
+        'is in beta; use stream(..., version="v2") with STREAM_MODES'
     )
 
 
