@@ -30,7 +30,7 @@ pytest_plugins = ["pytester"]
 DRIFT = """writer: model call 0 of turn 0 is not what {path} has: message 0 differs:
   recorded: human: Go.
   asked:    human: Went.
-Ask anew where it differs, by recorded(path, mode="auto"), or always, by mode="record\""""
+record what differs with recorded(path, mode="auto"), or everything with mode="record\""""
 
 
 def test_played_a_difference_ends_the_run_at_its_address(drive: Drive, path: Path) -> None:
@@ -225,7 +225,7 @@ def test_two_processes_keep_what_each_other_wrote(path: Path) -> None:
 
 def test_outside_of_a_tree_it_is_refused(path: Path) -> None:
     agent: Any = create_agent(scripted("Hum."), middleware=[recorded(path)])
-    with pytest.raises(ag.CassetteError, match="works on the chat agents of a tree"):
+    with pytest.raises(ag.CassetteError, match="needs the chat agents of a tree"):
         agent.invoke({"messages": ["Go."]})
 
 

@@ -117,7 +117,10 @@ def test_a_script_that_runs_out_says_how_long_it_was_and_what_came_last() -> Non
     assert model.left_over == ["three"]
     with pytest.raises(ScriptError) as caught:
         model.assert_finished()
-    assert str(caught.value) == "1 of 3 responses are left over, the first is 'three'; calls so far: 2"
+    assert str(caught.value) == (
+        "1 of 3 responses are left over, the first is 'three', after 2 calls; remove them, or call the "
+        "model more often"
+    )
     model.invoke("hello")
     model.assert_finished()
     for asked in (model.invoke, lambda text: list(model.stream(text))):

@@ -56,6 +56,7 @@ LEFT = {*PARTS} - {
     "agentgraph/cli/",
     "agentgraph/events/",
     "agentgraph/skills/",
+    "agentgraph/testing/",
 }
 """Parts that still have such words."""
 

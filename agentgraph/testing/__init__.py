@@ -1,4 +1,4 @@
-"""Helps to test agents: a chat model that follows a script, transcripts, and cassettes."""
+"""Test helpers: a chat model that follows a script, transcripts, and cassettes."""
 
 import json
 import re
@@ -57,7 +57,7 @@ _LOADED_WHEN_USED = {
 
 
 def __getattr__(name: str) -> object:
-    """Import when used: cassettes need LangChain's agents, and the fixture needs pytest."""
+    """Import on first use: cassettes need LangChain's agents, and the fixture needs pytest."""
     if name not in _LOADED_WHEN_USED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_LOADED_WHEN_USED[name]), name)
@@ -65,13 +65,13 @@ def __getattr__(name: str) -> object:
 
 Reply = str | AIMessage | BaseException
 Response = Reply | Callable[[list[BaseMessage]], Reply]
-"""A text, a message, an exception that is raised, or a function from the input to one of these."""
+"""A text, a message, an exception to raise, or a function from the input to one of these."""
 
 
 class ScriptError(AgentGraphError, AssertionError):
     """A scripted model was called too often, too rarely, or with messages that no provider accepts.
 
-    It is an `AssertionError` too, so that a test fails with it.
+    It is also an `AssertionError`, so that a test fails with it.
     """
 
 
@@ -80,9 +80,9 @@ class ScriptedChatModel(BaseChatModel):
 
     A single function as the script is called for every response, without end. A response is streamed in
     chunks: word by word, tool calls in two pieces. Threads may share the model. Like the providers, it
-    refuses messages in which tool calls and results do not match: it raises `ScriptError` with the
+    rejects messages in which tool calls and results do not match: it raises `ScriptError` with the
     `pairing_faults`. With `profile={"structured_output": True}` it acts like a provider that enforces
-    an `output_schema`: its script has the answer as JSON. Without, the script has a call of the tool
+    an `output_schema`: its script has the answer as JSON. By default the script has a call of the tool
     with the schema's name.
 
     >>> model = ScriptedChatModel(responses=["hello", lambda messages: messages[-1].text])
@@ -102,48 +102,48 @@ class ScriptedChatModel(BaseChatModel):
 
     @property
     def inputs(self) -> list[list[BaseMessage]]:
-        """The messages that the model was sent, call by call."""
+        """The messages of each call of the model."""
         return self._inputs
 
     @property
     def tools(self) -> list[dict[str, Any]]:
-        """The tools that were bound last, as OpenAI describes them: `{"type": "function", ...}`."""
+        """The tools of the last `bind_tools`, in OpenAI's form: `{"type": "function", ...}`."""
         return self._tools
 
     @property
     def settings(self) -> list[dict[str, Any]]:
-        """The settings that were bound besides tools, call by call: `tool_choice`, ..."""
+        """The bound settings of each call, such as `tool_choice`, without the tools."""
         return self._bound_settings
 
     @property
     def left_over(self) -> list[Any]:
-        """The responses that no call has used; none if a function is the script."""
+        """The responses that no call has used; empty if the script is a function."""
         return [] if callable(self.responses) else self.responses[len(self._inputs) :]
 
     def assert_finished(self) -> None:
         """Check that no response is left over.
 
         Raises:
-            ScriptError: Some are; it says how many, and shows the first.
+            ScriptError: Some are left; the error has their number, and shows the first.
         """
         if left := self.left_over:
             asked = len(self._inputs)
             raise ScriptError(
                 f"{len(left)} of {asked + len(left)} responses are left over, the first is "
-                f"{left[0]!r}; calls so far: {asked}"
+                f"{left[0]!r}, after {asked} calls; remove them, or call the model more often"
             )
 
     def bind_tools(
         self, tools: Sequence[Any], **kwargs: object
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Bind tools as every chat model does; the script alone decides whether they are called.
+        """Bind tools as every chat model does; only the script decides on calls.
 
         Args:
-            tools: LangChain tools, functions, or dicts as OpenAI describes tools.
+            tools: LangChain tools, functions, or dicts in OpenAI's form.
             **kwargs: Passed on to `bind`.
 
         Returns:
-            The model with the tools; it shares script and records with this one.
+            The model with the tools; it shares its script and records with this one.
         """
         self._tools = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=self._tools, **kwargs)
@@ -219,10 +219,10 @@ def _usage(messages: Sequence[BaseMessage], reply: AIMessage) -> UsageMetadata:
 
 
 def pairing_faults(messages: Sequence[BaseMessage]) -> list[str]:
-    """Return which tool calls and results in `messages` do not match; an empty list if all do.
+    """Return the mismatches of tool calls and results in `messages`; an empty list if all match.
 
-    Each call of a message, an invalid one too, must be answered exactly once by the tool messages
-    that directly follow it, and each tool message must answer a call.
+    The tool messages directly after a message must answer each of its calls, including invalid ones,
+    exactly once. Each tool message must answer a call.
 
     >>> pairing_faults([ToolMessage("3 hits", name="search", tool_call_id="1")])
     ["a result of 'search' answers call '1', which the message before does not make"]
@@ -259,14 +259,14 @@ def call(name: str, id: str | None = None, /, **args: object) -> ToolCall:
 
     Args:
         name: The name of the tool.
-        id: The id of the call; without one `calls` gives it one.
+        id: The id of the call; by default `calls` assigns one.
         **args: The arguments of the tool.
     """
     return ToolCall(name=name, args=args, id=id, type="tool_call")
 
 
 def calls(*made: ToolCall, text: str = "") -> AIMessage:
-    """Return a response that calls tools; calls without an id get one, by their place.
+    """Return a response that calls tools; calls without an id are numbered.
 
     >>> calls(call("search", topic="bees")).tool_calls[0]["id"]
     '1'
@@ -280,9 +280,9 @@ def calls(*made: ToolCall, text: str = "") -> AIMessage:
 
 
 def transcript(events: Iterable[AgentEvent]) -> list[str]:
-    """Return events as lines, one for each event; chunks are left out.
+    """Return one line of text per event, without chunks.
 
-    Texts are not cleaned for a terminal; `print_event` does that.
+    The texts may have control characters of a terminal, which `print_event` removes.
 
     ```
     transcript(runner.query("bees"))

@@ -1,6 +1,6 @@
-"""The file of a cassette: JSON that can be read and compared, sorted, and written as a whole.
+"""The file of a cassette: sorted JSON for review in diffs, always written as a whole.
 
-Only places and parts are sorted: the arguments of a call keep the order that the model gave them.
+Only places and parts are sorted: the arguments of a call keep the order of the model's reply.
 
 ```
 {"agentgraph_cassette": 1,
@@ -10,7 +10,7 @@ Only places and parts are sorted: the arguments of a call keep the order that th
  "parts": {"5f0c...": {"content": "Go.", "type": "human"}, "99ab...": {}}}
 ```
 
-A conversation is sent again with each call, so messages are kept once, in `parts`, by their hash.
+Each call sends the conversation again, so each message is stored once, in `parts`, by its hash.
 """
 
 import hashlib
@@ -27,23 +27,23 @@ from agentgraph.safe_repr import reason
 
 _VERSION = "agentgraph_cassette"
 OUTCOMES = ("reply", "returned", "raised", "called")
-"""The keys of the outcome of an entry; that of a tool that waits for a person has none yet.
+"""The keys of an entry's outcome; the entry of a tool that waits for a person has none yet.
 
-"called": it changes messages of the run, so it is called also when it is played."""
+A "called" tool changes messages of the run, so it is called even in playback."""
 
 Entry = dict[str, Any]
-"""One answer: what was asked, its hash (`mark`), and the outcome."""
+"""One answer: its question, the hash of the question (`mark`), and the outcome."""
 Form = Mapping[str, Any]
 """A JSON object."""
 
 
 class Question(NamedTuple):
-    """What a model or a tool is asked.
+    """The input of a call of a model or a tool.
 
     Attributes:
-        asked: What is kept of it in an entry.
-        parts: What `asked` refers to, by hash.
-        mark: The hash of all of it.
+        asked: The form of the input in an entry.
+        parts: The messages and tools to which `asked` refers, by hash.
+        mark: The hash of the whole input.
     """
 
     asked: Form
@@ -52,13 +52,13 @@ class Question(NamedTuple):
 
 
 def mark_of(data: object) -> str:
-    """Return a hash of JSON data, the same in each process."""
+    """Return the hash of JSON data, the same in each process."""
     text = json.dumps(data, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class CassetteFile:
-    """The answers in a file, by where they were asked.
+    """The answers in a file, by the places of their calls.
 
     Attributes:
         path: The file.
@@ -67,10 +67,10 @@ class CassetteFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Read a file; one that does not exist is empty.
+        """Read a file; a missing file counts as empty.
 
         Raises:
-            CassetteError: It cannot be read, or is not a cassette.
+            CassetteError: The file cannot be read, or is not a cassette.
         """
         self.path = Path(path)
         self.answers: dict[str, list[Entry]] = {}
@@ -83,7 +83,7 @@ class CassetteFile:
         """Replace the entries of one place, and write the file.
 
         Raises:
-            CassetteError: It cannot be written.
+            CassetteError: The file cannot be written.
         """
         if self._version() != self._seen:
             self._merge()  # another process has written
@@ -93,7 +93,7 @@ class CassetteFile:
         self._write()
 
     def _merge(self) -> None:
-        """Add what the file has, except where this process has recorded."""
+        """Add the file's entries for places that this process has not recorded."""
         self._seen = self._version()
         if self._seen is None:
             return
@@ -125,7 +125,7 @@ class CassetteFile:
         )
 
     def _write(self) -> None:
-        """Write the whole file in the place of the old one, so that no reader finds half of it."""
+        """Replace the file atomically, so that no other process reads a part of it."""
         marks = {mark for each in self.answers.values() for entry in each for mark in _parts_of(entry)}
         parts = {mark: self.parts[mark] for mark in sorted(marks & self.parts.keys())}
         data = {_VERSION: 1, "answers": dict(sorted(self.answers.items())), "parts": parts}
@@ -147,7 +147,7 @@ class CassetteFile:
 
     def _error(self, what: str, error: Exception) -> CassetteError:
         return CassetteError(
-            f"the cassette {self.path} {what} ({reason(error)}); mend or delete it, or change the path",
+            f"the cassette {self.path} {what} ({reason(error)}); fix or delete it, or change the path",
             str(self.path),
         )
 

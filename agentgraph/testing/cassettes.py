@@ -1,7 +1,7 @@
-"""Which recorded answer a question gets, and which ones a new answer replaces.
+"""Finds the recorded answer to a question, and replaces answers with new ones.
 
-Several answers to one question at one place are of calls that were tried again. They are played in
-their order, once each, and the last one again and again: so a rewound thread gets what counted.
+Several answers to one question at one place come from retried calls. They are played in order, once
+each, and then the last one every time: a rewound thread gets the answer that counted.
 """
 
 import threading
@@ -17,13 +17,13 @@ Mode = Literal["auto", "play", "record"]
 
 
 class Place(NamedTuple):
-    """Where something is asked.
+    """The place of a call.
 
     Attributes:
-        thread: The id of the thread; it tells apart runs in one process, and is not kept.
+        thread: The id of the thread; it distinguishes runs in one process, and is not stored.
         turn: The turn.
         address: The address of the agent.
-        call: Which call it is, such as "model call 0".
+        call: The kind and number of the call, such as "model call 0".
     """
 
     thread: object
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 class Cassette:
-    """Finds and keeps answers; threads and runs may share it.
+    """Finds and stores answers; threads and runs may share it.
 
     Attributes:
         path: Its file.
@@ -52,15 +52,15 @@ class Cassette:
         self._used: dict[tuple[Place, str], int] = {}
 
     def find(self, place: Place, question: Question, *, is_retry: bool = False) -> Entry | None:
-        """Return the recorded answer; None if it must be asked for.
+        """Return the recorded answer, or None if a real call is needed.
 
         Args:
-            place: Where it is asked.
-            question: What is asked.
-            is_retry: Whether an exception that is recorded last has failed the run, which is resumed.
+            place: The place of the call.
+            question: The input of the call.
+            is_retry: Whether the last recorded exception failed the run, which is now resumed.
 
         Raises:
-            CassetteError: There is none, and nothing may be asked.
+            CassetteError: The answer is missing, and the mode allows no real call.
         """
         if self._mode == "record":
             return None
@@ -80,13 +80,13 @@ class Cassette:
             raise self.missing(place, known, question)
 
     def use(self, place: Place, question: Question) -> None:
-        """Note that an answer was played: another try gets the next one."""
+        """Record that an answer was played: a retry gets the next one."""
         with self._lock:
             key = place, question.mark
             self._used[key] = self._used.get(key, 0) + 1
 
     def keep(self, place: Place, question: Question, outcome: Mapping[str, object]) -> None:
-        """Keep an answer, after earlier ones to the same question.
+        """Store an answer, after earlier ones to the same question.
 
         Raises:
             CassetteError: The file cannot be written.
@@ -101,14 +101,14 @@ class Cassette:
             self._used[place, question.mark] = len(_complete(entries, question))
 
     def keep_ask(self, place: Place, question: Question, number: int, asked: object) -> None:
-        """Keep what a tool asks a person, by the number of its questions before this one."""
+        """Store a tool's question to a person, by the number of its earlier questions."""
         with self._lock:
             pending = _pending(self._file.answers.get(place.key, []), question)
         before = pending.get("asks", [])[:number] if pending else []
         self.keep(place, question, {"asks": [*before, asked]})
 
     def _before(self, place: Place, question: Question) -> list[Entry]:
-        """Return the entries that stay; "record" drops those that it has not recorded itself."""
+        """Return the entries that stay; mode "record" drops entries of earlier processes."""
         entries = list(self._file.answers.get(place.key, []))
         if self._mode != "record":
             return entries
@@ -120,7 +120,7 @@ class Cassette:
         return [each for each in entries if each["mark"] != question.mark or not is_complete(each)]
 
     def missing(self, place: Place, known: Sequence[Entry], question: Question) -> CassetteError:
-        """Return the error for a question without an answer, of which others are known there."""
+        """Make the error for a question without an answer; `known` are the entries of its place."""
         path = self.path
         where = f"{place.address}: {place.call} of turn {place.turn}"
         if known:
@@ -128,7 +128,7 @@ class Cassette:
             text = f"{where} is not what {path} has: {difference(known, parts, question)}\n"
         else:
             text = f"{where} is not in {path}; "
-        text += 'Ask anew where it differs, by recorded(path, mode="auto"), or always, by mode="record"'
+        text += 'record what differs with recorded(path, mode="auto"), or everything with mode="record"'
         return CassetteError(text, path, place.address)
 
 
@@ -142,6 +142,5 @@ def _complete(entries: Iterable[Entry], question: Question) -> list[Entry]:
 
 
 def _pending(entries: Iterable[Entry], question: Question) -> Entry | None:
-    """Return the entry of a tool that asked a person, and has not returned yet."""
     same = (each for each in entries if each["mark"] == question.mark and not is_complete(each))
     return next(same, None)

@@ -10,12 +10,12 @@ from agentgraph.testing.cassettes import Mode
 from agentgraph.testing.recording import Recorded, recorded
 
 MODE = "AGENTGRAPH_CASSETTES"
-"""The variable of the environment that has the mode."""
+"""The environment variable of the mode."""
 
 
 @pytest.fixture
 def cassette(request: pytest.FixtureRequest) -> Recorded:
-    """A cassette for one test: `cassettes/test_flow-test_it.json` beside the file of the test.
+    """A cassette for one test: `cassettes/test_flow-test_it.json` next to the file of the test.
 
     Import it in `conftest.py`, and pass it to a runner:
 
@@ -27,9 +27,9 @@ def cassette(request: pytest.FixtureRequest) -> Recorded:
         assert len(result.text) < 500
     ```
 
-    The mode is that in the variable `AGENTGRAPH_CASSETTES`: "auto", "play" or "record". Without it,
-    "play" where the variable `CI` is set, so that no build server asks a model, and else "auto".
-    Models need a key to be made, also to be played: any text, such as `OPENAI_API_KEY=none`.
+    The environment variable `AGENTGRAPH_CASSETTES` sets the mode: "auto", "play" or "record". The
+    default is "play" if the variable `CI` is set, so that no build server calls a model, or else
+    "auto". Models need a key even if they are only played: any text, such as `OPENAI_API_KEY=none`.
 
     Args:
         request: pytest's request.
@@ -38,7 +38,7 @@ def cassette(request: pytest.FixtureRequest) -> Recorded:
         The middleware, as `recorded` makes it.
 
     Raises:
-        CassetteError: The file is not a cassette, or there is no such mode.
+        CassetteError: The file is not a cassette, or the mode is unknown.
     """
     mode = os.environ.get(MODE) or ("play" if os.environ.get("CI") else "auto")
     name = re.sub(r"[^\w.-]+", "-", f"{request.path.stem}-{_name_of(request)}").strip("-")
@@ -46,5 +46,4 @@ def cassette(request: pytest.FixtureRequest) -> Recorded:
 
 
 def _name_of(request: pytest.FixtureRequest) -> str:
-    """Return the name of the test in its file, with its class and its parameters."""
     return str(request.node.nodeid).partition("::")[2]

@@ -1,7 +1,7 @@
-"""What a model or a tool is asked, as JSON data with a hash, and how two questions differ.
+"""The input of a call of a model or a tool, as JSON data with a hash, and the diff of two inputs.
 
-Nothing of it differs from run to run: ids of messages and of tool calls are left out, and so are the
-settings of a model other than its tools, `tool_choice` and the schema of its answer.
+The data is the same in each run: it contains no ids of messages or tool calls, and no settings of a
+model other than its tools, `tool_choice` and the schema of its answer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +23,13 @@ from agentgraph.testing.cassette_files import Entry, Form, Question, mark_of
 _IDS = ("id", "call_id", "tool_use_id", "index")
 """The keys of content blocks that differ from run to run."""
 _CONTEXT = 40
-"""How many characters are shown before the first that differs."""
+"""Number of characters shown before the first difference."""
 _SETTINGS = ("tool_choice", "response_format")
 _HEADERS = ("default_headers", "default_query", "extra_headers", "extra_query", "headers")
 
 
 def model_question(model: object, messages: Sequence[BaseMessage]) -> Question:
-    """Return what a model is asked: the messages, and what is bound to it."""
+    """Make the question of a model call: its messages, and the tools and settings bound to it."""
     sent = [_message(each) for each in messages]
     offered = _offered(model)
     marks, tools = [mark_of(each) for each in sent], mark_of(offered)
@@ -38,13 +38,13 @@ def model_question(model: object, messages: Sequence[BaseMessage]) -> Question:
 
 
 def tool_question(name: str, arguments: Mapping[str, object]) -> Question:
-    """Return what a tool is asked."""
+    """Make the question of a tool call."""
     asked = {"tool": name, "arguments": as_json(dict(arguments))}
     return Question(asked, {}, mark_of(asked))
 
 
 def secrets_of(model: object) -> Iterator[str]:
-    """Yield the keys and headers that a model was made with, or that are bound to it."""
+    """Yield the keys and headers of a model, or those bound to it."""
     if isinstance(model, RunnableWithFallbacks):
         for each in model.runnables:
             yield from secrets_of(each)
@@ -63,7 +63,7 @@ def secrets_of(model: object) -> Iterator[str]:
 
 
 def difference(entries: Sequence[Entry], parts: Form, question: Question) -> str:
-    """Return what differs between a question and the recorded one that is most like it."""
+    """Describe the difference between a question and the most similar recorded one."""
     recorded = max((each["asked"] for each in entries), key=lambda each: _alike(each, question.asked))
     if "tool" in question.asked:
         return _shown("the call", recorded, question.asked)
@@ -74,7 +74,7 @@ def difference(entries: Sequence[Entry], parts: Form, question: Question) -> str
     old, new = parts.get(recorded.get("offered"), {}), question.parts[question.asked["offered"]]
     names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     if not names:
-        return "the kept hash differs, as if the file had been edited"
+        return "the stored hash differs, as if the file had been edited"
     if names != ["tools"]:
         return _shown(names[0], old.get(names[0]), new.get(names[0]))
     old, new = old.get("tools", {}), new.get("tools", {})
@@ -87,12 +87,10 @@ def _alike(recorded: Form, asked: Form) -> int:
 
 
 def _shared(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return how many items at the start of two sequences are the same."""
     return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 
 def _shown(what: str, recorded: object, asked: object) -> str:
-    """Return two texts from shortly before the first character that differs."""
     old, new = _as_text(recorded), _as_text(asked)
     start = max(_shared(old, new) - _CONTEXT, 0)
     ahead = "…" if start else ""
@@ -132,7 +130,6 @@ def _block(block: Mapping[str, object]) -> dict[str, object]:
 
 
 def _offered(model: object) -> dict[str, object]:
-    """Return the tools that a model is offered, by name, and the settings that steer its answer."""
     settings: dict[str, Any] = {}
     while isinstance(model, RunnableBinding | RunnableWithFallbacks):
         if isinstance(model, RunnableBinding):
@@ -152,7 +149,7 @@ def _schema(setting: object) -> object:
 def _tool(tool: Any) -> tuple[str, object]:
     try:
         form = convert_to_openai_tool(tool)
-    except Exception:  # a tool of the provider's own
+    except Exception:  # a provider's own tool
         form = tool
     function = form.get("function", form) if isinstance(form, Mapping) else {}
     return str(function.get("name") or function.get("type") or tool), function

@@ -1,4 +1,4 @@
-"""A model that plays a recorded reply in its chunks; the handler that hears those of a real model."""
+"""A model that plays a recorded reply in chunks, and the handler that collects real chunks."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
@@ -11,13 +11,13 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from agentgraph.events.json_forms import from_json, message_as_json, message_from_json
 
 _OWN_IDS = ("lc_run-", "run-")
-"""The beginnings of the ids that LangChain gives: they differ from run to run."""
+"""Prefixes of LangChain's generated ids, which differ from run to run."""
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _PARSED = ("tool_calls", "invalid_tool_calls")
 
 
 class ReplayedModel(BaseChatModel):
-    """A chat model with one reply, or one exception after perhaps some chunks."""
+    """A chat model with one reply, or with one exception after any chunks before it."""
 
     reply: Any = None
     chunks: Sequence[Any] = ()
@@ -66,7 +66,7 @@ class ReceivedChunks(BaseCallbackHandler):
         self.chunks: list[AIMessageChunk] = []
 
     def on_chat_model_start(self, *_: object, **__: object) -> None:
-        """Begin anew: of several models that are asked, the last one replies."""
+        """Start from scratch: if several models are called, the last one replies."""
         self.chunks = []
 
     def on_llm_new_token(self, token: object, *, chunk: object = None, **_: object) -> None:
@@ -85,7 +85,7 @@ class ReceivedChunks(BaseCallbackHandler):
 
 
 def compact(message: BaseMessage) -> dict[str, object]:
-    """Return a message as JSON, without empty fields and without the headers of a provider's answer."""
+    """Convert a message to JSON, without empty fields and without a provider's headers."""
     data: Any = message_as_json(message)["data"]
     metadata = {key: each for key, each in data["response_metadata"].items() if key != "headers"}
     kept = {**data, "response_metadata": metadata}
@@ -95,12 +95,12 @@ def compact(message: BaseMessage) -> dict[str, object]:
 
 
 def reply_from_json(data: Mapping[str, object]) -> BaseMessage:
-    """Return the reply from the form of `compact`."""
+    """Make a reply from the form of `compact`."""
     return message_from_json({"type": data["type"], "data": dict(data)})
 
 
 def chunk_as_json(chunk: AIMessageChunk) -> object:
-    """Return a chunk as JSON; one that is only a text as this text."""
+    """Convert a chunk to JSON, or to its text if it has nothing else."""
     data = compact(chunk)
     if "tool_call_chunks" in data:  # the calls are parsed from them
         data = {key: each for key, each in data.items() if key not in _PARSED}
@@ -109,7 +109,7 @@ def chunk_as_json(chunk: AIMessageChunk) -> object:
 
 
 def chunk_from_json(data: str | Mapping[str, object]) -> AIMessageChunk:
-    """Return the chunk from the form of `chunk_as_json`."""
+    """Make a chunk from the form of `chunk_as_json`."""
     if isinstance(data, str):
         return AIMessageChunk(content=data)
     fields = from_json({key: each for key, each in data.items() if key != "type"})

@@ -1,13 +1,13 @@
-"""Records what models and tools answer in a run, and plays it in later ones.
+"""Records the answers of models and tools in a run, and plays them in later runs.
 
-The problem: an answer must be found again whatever runs beside it and in whichever process, so the
-order of arrival says nothing. And middleware must run as it did: it may choose another model, try
-again, or change the request.
+The problem: an answer must be found again in any process and among any concurrent calls, so the order
+of arrival has no meaning. Middleware must run as before: it may choose another model, retry, or change
+the request.
 
-The rule: an answer is kept where it was asked (turn, address, and the number of the model call or
-tool call in that activation, which the thread's state knows), under a hash of what was asked. The
-wraps of the middleware only say who records; what is recorded is the model and the tool themselves,
-inside all middleware.
+The rule: an answer is stored under the place of its call (turn, address, and the number of the model
+call or tool call in that activation, which is in the thread's state), with a hash of the input. The
+wraps of the middleware only select the recorder. The recorder records the model and the tool
+themselves, inside all middleware.
 """
 
 import asyncio
@@ -60,11 +60,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _SHORTEST_SECRET = 12
-"""How many characters a secret has at least; shorter ones could be words of a reply."""
+"""Minimum number of characters of a secret; shorter ones could be words of a reply."""
 
 
 class Recorded(AgentMiddleware[Any, Any, Any]):
-    """LangChain middleware that records what models and tools answer, or plays it; see `recorded`."""
+    """LangChain middleware that records or plays the answers of models and tools; see `recorded`."""
 
     def __init__(self, path: str | PathLike[str], mode: Mode) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Recorded(AgentMiddleware[Any, Any, Any]):
 
     @property
     def name(self) -> str:
-        """A name that no other middleware has."""
+        """The name, different from that of any other middleware."""
         return "agentgraph.recorded"
 
     def wrap_model_call(self, request: T, handler: Callable[[T], R]) -> R:
@@ -96,10 +96,10 @@ class Recorded(AgentMiddleware[Any, Any, Any]):
         return await handler(request)
 
     def _current(self, call: T | None) -> T:
-        """Return the call around; an agent outside of trees has no address to record it under."""
+        """Return the current call; agents outside of trees have no address for a record."""
         if call is None:
             raise CassetteError(
-                "recorded() works on the chat agents of a tree; pass it to Runner(middleware=[...]) or "
+                "recorded() needs the chat agents of a tree; pass it to Runner(middleware=[...]) or "
                 "compile_agent(middleware=[...])",
                 self._recorder.cassette.path,
             )
@@ -107,16 +107,16 @@ class Recorded(AgentMiddleware[Any, Any, Any]):
 
 
 def place_of(activation: Activation, call: str) -> Place:
-    """Return where an activation asks."""
+    """Return the place of a call of an activation."""
     thread = activation.config["configurable"].get("thread_id")
     return Place(thread, activation.view.state.clock.turn, activation.address, call)
 
 
 class Recorder:
-    """Asks models and calls tools, and keeps what they answer; or plays what is kept.
+    """Calls models and tools and stores their answers, or plays stored answers.
 
     Attributes:
-        cassette: What is kept.
+        cassette: The stored answers.
     """
 
     def __init__(self, cassette: Cassette) -> None:
@@ -125,7 +125,7 @@ class Recorder:
     async def model(
         self, asking: Asking, model: object, messages: Sequence[BaseMessage], config: RunnableConfig
     ) -> object:
-        """Ask a model, or return or raise what it replied before."""
+        """Call a model, or return its recorded reply or raise its recorded exception."""
         number = asking.activation.view.progress.get("model_calls", 0) + asking.replies
         place = place_of(asking.activation, f"model call {number}")
         question, received = model_question(model, messages), ReceivedChunks()
@@ -157,7 +157,7 @@ class Recorder:
     async def tool(
         self, running: RunningCall, tool: BaseTool, call: Any, config: RunnableConfig
     ) -> object:
-        """Call a tool, or return or raise what it gave before."""
+        """Call a tool, or return its recorded result or raise its recorded exception."""
         place = place_of(running.activation, f"tool call {running.opened.number}")
         question = tool_question(running.tool, running.arguments)
         with _fatal_in(running):
@@ -195,7 +195,7 @@ class Recorder:
         except UnrecordableError as error:
             raise CassetteError(
                 f"{place.address}: the tool {running.tool!r} returned {error}, which a cassette cannot "
-                "keep; return plain data, such as model_dump() gives",
+                "store; return plain data, for example from model_dump()",
                 self.cassette.path,
                 place.address,
             ) from None
@@ -209,7 +209,7 @@ class Recorder:
         question: Question,
         entry: Entry,
     ) -> object:
-        """Return or raise what a tool gave, after it has asked what it asked."""
+        """Return or raise a tool's outcome, after its questions to a person."""
         with _fatal_in(running), self._reading(place):
             asks = [{**each, "value": from_json(each["value"])} for each in entry.get("asks", ())]
         for asked in asks:
@@ -225,7 +225,7 @@ class Recorder:
 
     @contextmanager
     def _reading(self, place: Place) -> Iterator[None]:
-        """Turn what an entry in a damaged file raises into an error that says so."""
+        """Convert the exceptions of an entry in a damaged file to an error that names the entry."""
         try:
             yield
         except CassetteError:
@@ -233,28 +233,28 @@ class Recorder:
         except Exception as error:
             raise CassetteError(
                 f"{place.address}: {self.cassette.path} is damaged at {place.key!r} ({reason(error)}); "
-                "mend or delete that entry",
+                "fix or delete that entry",
                 self.cassette.path,
                 place.address,
             ) from error
 
 
 def recorded(path: str | PathLike[str], mode: Mode = "auto") -> Recorded:
-    """Return middleware that keeps what models and tools answer in a file, and plays it in later runs.
+    """Return middleware that records the answers of models and tools, and plays them in later runs.
 
-    It is for all chat agents of a tree. Played, no model and no tool is called: the run takes no time,
-    costs nothing, and gives the same each time. An answer is kept under its turn, the address of its
-    agent and the number of the model call or tool call there, with a hash of what was asked. So calls
-    side by side do not change places, a thread may be resumed in another process, and a rewound thread
-    or an edited tree plays what did not change. Kept are replies with their chunks, what tools return
-    (signals and `Command`s too), what they ask a person, and exceptions. An exception is raised again
-    as often as it was recorded; if the call is tried again after that, "auto" asks.
+    It works on all chat agents of a tree. In playback no model and no tool is called: the run takes no
+    time, costs nothing, and yields the same events each time. An answer is stored under its turn, the
+    address of its agent and the number of the model call or tool call there, with a hash of the input.
+    Therefore concurrent calls are not confused, another process may resume a thread, and a rewound
+    thread or an edited tree plays every call that did not change. The file has replies with their
+    chunks, results of tools (including signals and `Command` objects), their questions to a person, and
+    exceptions. An exception is raised as often as it was recorded; on a further retry, "auto" calls.
 
-    A question is the messages (without ids), the tools and the schema of the answer. Agents as tools
-    are not recorded: what they ask is. Nor are models that functions, hooks of middleware or summaries
-    call. A tool is called though it is played if it hands over by a `Command`, or changes messages of
-    the run. Models are made as ever: where they are only played, their key may be any text. Keys,
-    headers and settings of models are not written; what messages say is.
+    The input of a model consists of the messages (without ids), the tools and the schema of the answer.
+    Agents as tools are not recorded, but the calls inside them are. Models that functions, middleware
+    hooks or summaries call are not recorded. Playback still calls a tool that transfers with a
+    `Command` or changes messages of the run. Models must be created as usual, but in playback their key
+    may be any text. The file has no keys, headers or settings of models, but it has all messages.
 
     >>> import tempfile
     >>> from agentgraph.testing import ScriptedChatModel
@@ -267,27 +267,28 @@ def recorded(path: str | PathLike[str], mode: Mode = "auto") -> Recorded:
     ('Bees hum.', 1)
 
     Args:
-        path: The file, JSON for a repository; its folder is made. Runs and threads may share it.
-        mode: "auto" asks where nothing is recorded or something else is asked, and keeps the answer.
-            "play" never asks: there the run ends with a `CassetteError`, which names the address and
-            shows the message that differs. "record" asks always, and replaces what is kept.
+        path: The file, JSON for a repository; its folder is created. Runs and threads may share it.
+        mode: "auto" makes a real call if the file has no answer to this input, and stores the answer.
+            "play" makes no real calls: the run ends with a `CassetteError`, which names the address
+            and shows the message that differs. "record" makes all calls, and replaces all answers.
 
     Returns:
         The middleware: for `Runner(tree, middleware=[...])` or `compile_agent(tree, middleware=[...])`.
 
     Raises:
-        CassetteError: The file cannot be read or is not a cassette, or there is no such mode.
+        CassetteError: The file cannot be read or is not a cassette, or the mode is unknown.
     """
     if mode not in get_args(Mode):
         raise CassetteError(
-            f"mode={shown(mode)} is not a mode of a cassette; use 'auto', 'play' or 'record'", str(path)
+            f"mode={shown(mode)} is not a mode of a cassette; choose one of: 'auto', 'play', 'record'",
+            str(path),
         )
     return Recorded(path, mode)
 
 
 @contextmanager
 def _fatal_in(call: Asking | RunningCall) -> Iterator[None]:
-    """Make an error of the cassette that of the run: nobody retries it, collects it or reads it."""
+    """Make an error of the cassette end the run: no agent retries it, collects it or reads it."""
     try:
         yield
     except CassetteError as error:
@@ -297,12 +298,11 @@ def _fatal_in(call: Asking | RunningCall) -> Iterator[None]:
 
 
 def _in_thread(function: Callable[..., None], *arguments: object) -> Call:
-    """Return the call of a function that writes a file: not on the event loop."""
+    """Run a function that writes a file in a thread, because it would block the event loop."""
     return Call(function, partial(asyncio.to_thread, function), arguments)
 
 
 def _outcome_or_raise(outcome: object) -> object:
-    """Return what was answered, or raise the exception that it is."""
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
@@ -316,7 +316,6 @@ def _replayed(entry: Entry) -> ReplayedModel:
 
 
 def _outcome(entry: Entry, call_id: str) -> object:
-    """Return what a tool returned, or the exception that it raised."""
     if "returned" in entry:
         return returned_from_json(_with_call(entry, call_id))
     return from_data(from_json(entry["raised"]))
@@ -327,7 +326,7 @@ def _raised_as_json(error: Exception) -> object:
 
 
 def _without(outcome: dict[str, object], secrets: Iterable[str]) -> dict[str, object]:
-    """Return an outcome without secrets, which texts of errors may repeat."""
+    """Remove secrets from an outcome, because texts of errors may repeat them."""
     text = json.dumps(outcome)
     for secret in secrets:
         if len(secret) >= _SHORTEST_SECRET:
@@ -337,7 +336,6 @@ def _without(outcome: dict[str, object], secrets: Iterable[str]) -> dict[str, ob
 
 
 def _number_of_ask() -> int:
-    """Return how many questions of the task around have been answered."""
     return len(get_config()["configurable"][SCRATCHPAD].resume)
 
 
@@ -348,14 +346,14 @@ def _ask(question: Interrupt) -> dict[str, object]:
 
 
 def _with_call(entry: Entry, call_id: str) -> object:
-    """Return what a tool returned, for a call with another id: it is random if models give none."""
+    """Return a recorded result for a call with another id, because models may leave ids random."""
     if entry["call"] == call_id:
         return entry["returned"]
     return _answering(entry["returned"], entry["call"], call_id)
 
 
 def _answering(form: Any, was: object, call_id: str) -> Any:
-    """Return the form of what a tool returned, in which results name another call."""
+    """Replace the call id in the form of a tool's result."""
     if isinstance(form, list):
         return [_answering(each, was, call_id) for each in form]
     if not isinstance(form, dict):

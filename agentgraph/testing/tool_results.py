@@ -1,4 +1,4 @@
-"""What a tool returned, as JSON: messages, `Command`s and signals, alone or in a list."""
+"""The result of a tool as JSON: messages, `Command` objects and signals, alone or in a list."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,19 +21,19 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     Exit: (),
     TransferTo: ("agent_name",),
 }
-"""What tools return besides messages, with the fields that are kept."""
+"""The types of results other than messages, with their stored fields."""
 _KINDS: dict[str, Callable[..., object]] = {kind.__name__: kind for kind in (*_FIELDS, SetValues)}
 
 
 class UnrecordableError(Exception):
-    """Something has no exact form as JSON; the text shows it."""
+    """A value has no exact form as JSON; the text shows the value."""
 
 
 def returned_as_json(returned: object) -> object:
-    """Return what a tool returned as JSON.
+    """Convert the result of a tool to JSON.
 
     Raises:
-        UnrecordableError: It would not be the same when it is played.
+        UnrecordableError: The result would differ in playback.
     """
     if isinstance(returned, list):
         return [*map(_item_as_json, returned)]
@@ -41,13 +41,13 @@ def returned_as_json(returned: object) -> object:
 
 
 def is_of_run(returned: object, state: Callable[[], Mapping[str, Any]]) -> bool:
-    """Return whether a tool returned what has meaning in this run only.
+    """Return whether the result of a tool has meaning only in this run.
 
-    Handoff tools give the whole history on, and others replace or remove messages by their ids.
+    Handoff tools pass on the whole history, and others replace or remove messages by their ids.
 
     Args:
-        returned: What it returned.
-        state: Returns the state that it saw.
+        returned: The result.
+        state: Returns the state that the tool saw.
     """
     commands = [each for each in _several(returned) if isinstance(each, Command)]
     if any(each.graph == Command.PARENT for each in commands):
@@ -63,7 +63,7 @@ def _several(value: object) -> list[Any]:
 
 
 def returned_from_json(form: Any) -> object:
-    """Return what a tool returned from the form of `returned_as_json`."""
+    """Make a tool's result from the form of `returned_as_json`."""
     return [*map(_item_from_json, form)] if isinstance(form, list) else _item_from_json(form)
 
 
