@@ -25,7 +25,7 @@ browser: .venv/ready  # the tests of pages in a Chromium, and in JupyterLab; Deb
 
 docs: .venv/ready  # builds the pages of docs/ into docs/_build; warnings are errors
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --group docs
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
+	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 web: .venv/ready  # serves examples/web at http://127.0.0.1:8000

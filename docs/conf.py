@@ -9,19 +9,22 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 project = "agentgraph"
 author = "the agentgraph authors"
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "extensions.docstrings",
     "extensions.code_links",
     "extensions.command_line",
+    "extensions.tutorials",
+    "extensions.llms",
 ]
 exclude_patterns = ["_build", "extensions"]
 templates_path: list[str] = []
 
 html_theme = "furo"
 html_title = "agentgraph"
+pygments_dark_style = "one-dark"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
@@ -29,6 +32,10 @@ html_copy_source = False
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+nb_execution_mode = "off"  # `make notebooks` keeps the outputs
+nb_ipywidgets_js: dict[str, object] = {}  # no scripts from elsewhere
+nb_mime_priority_overrides = [("html", "text/html", 5)]
+suppress_warnings = ["mystnb.unknown_mime_type"]  # Mermaid beside the HTML of a drawing
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # expanded aliases fill screens; `Args:` says the types

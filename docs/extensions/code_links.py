@@ -14,6 +14,10 @@ from agentgraph import Runner
 NAME = re.compile(r"(?P<prefix>ag\.|[Rr]unner\.|await runner\.)?(?P<name>\w+)(?P<call>\(.*)?", re.S)
 
 
+OURS = ("ag.", "runner.", "await runner.")
+"""How our names begin on the pages that also have those of other libraries."""
+
+
 def target_of(code: str) -> str | None:
     """Return the full name of what code names; a plain lower-case word may be any word."""
     found = NAME.fullmatch(code)
@@ -38,8 +42,10 @@ class CodeLinks(SphinxTransform):
 
     def apply(self, **_: Any) -> None:
         for literal in [*self.document.findall(nodes.literal)]:
-            target = target_of(literal.astext())
-            if target is None or _is_linked(literal, target):
+            code = literal.astext()
+            target = target_of(code)
+            is_other = self.env.docname.startswith("migrate/") and not code.startswith(OURS)
+            if target is None or is_other or _is_linked(literal, target):
                 continue
             link = addnodes.pending_xref(
                 "",

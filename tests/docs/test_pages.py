@@ -11,7 +11,11 @@ from helpers.openai_server import OpenAIServer
 from helpers.pages import BLOCK, NOT_RUN, follow, forgetting, run_line
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = {str(path.relative_to(DOCS)): path.read_text() for path in sorted(DOCS.rglob("*.md"))}
+PAGES = {
+    str(path.relative_to(DOCS)): path.read_text()
+    for path in sorted(DOCS.rglob("*.md"))
+    if "_build" not in path.parts
+}
 SERVER = "127.0.0.1"
 """In the pages that need servers, which `tests/server/test_guides.py` runs."""
 REAL = re.compile(r"chat_agent\([^)]*\"openai:")
