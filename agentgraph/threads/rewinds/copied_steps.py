@@ -425,6 +425,8 @@ class CopiedStep:
         is_changed = position is not None and position["tree"] != self._line.tree.fingerprint
         if is_changed and agent_step.saved is self._saved and agent_step.task is None:
             return found  # all of it runs again, and the tree may have no such lane any more
+        if not any(self._is_own(task) for task in ids - found.keys()):
+            return found
         raise LangGraphChangedError(version("langgraph"), self._node)
 
     def _is_task(self, task: str, writes: Mapping[str, object]) -> bool:
@@ -432,6 +434,14 @@ class CopiedStep:
         is_users = RETURN in writes and not ours(writes[RETURN])
         is_beside = writes.keys() <= _BESIDE or _is_unended(writes.get(RETURN))
         return task not in (self._own, NO_TASK) and not (is_beside or is_users)
+
+    def _is_own(self, task: str) -> bool:
+        """Return whether the node has called a task for sure.
+
+        Others that stopped may be tasks of a user's function. Edits of the state save writes too, under
+        an id that no task has.
+        """
+        return task in self._lanes or RETURN in self._by_task.get(task, {})
 
     def _about(self, task: str) -> tuple[str, Place | None, int, int | None]:
         """Return the address and the place of a task's lane, when it began, and its likely number."""
