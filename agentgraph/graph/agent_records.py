@@ -36,7 +36,7 @@ _KEPT = "kept"
 
 
 def kept_for(records: AgentRecords, node: str) -> Mapping[str, object]:
-    """Return what is kept for the derived agent at a node, by key."""
+    """Return the records of the derived agent at a node, by key."""
     return records.get(node, {}).get(_KEPT, {})
 
 

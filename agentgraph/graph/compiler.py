@@ -87,7 +87,7 @@ def compile_agent(
         store: LangGraph's store, for `ctx.store`.
         context_schema: The type of LangGraph's runtime context, for `ctx.context`: a dataclass, a
             `TypedDict` or a pydantic model. Studio and servers show a form for it.
-        limits: What a turn may spend; what is None there has the default of `Limits`.
+        limits: The limits of a turn; None in a field means the default of `Limits`.
         values: Declares values as LangGraph users declare state: a `TypedDict` or a pydantic model,
             with `Annotated[list, operator.add]`, or another reducer, for values that are merged. These
             begin as in LangGraph, here with an empty list; other values are written over. A field

@@ -432,7 +432,7 @@ def _written_dict(value: OwnDict, memo: dict[int, Any]) -> Any:
 
 
 def _copied(value: Any, copies: Copies, memo: dict[int, Any]) -> Any:
-    """Return a copy of an object that is no list or dict, with copies inside it."""
+    """Return a copy of an object that is not a list or dict, with copies inside it."""
     if (made := memo.get(id(value))) is not None:
         return made[1]
     try:

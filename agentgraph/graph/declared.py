@@ -53,13 +53,13 @@ class Declared:
         return None
 
     def union_fault(self) -> str | None:
-        """Return which members of a union are not told apart when a saver is read, or None."""
+        """Return the members of a union that a reader of a saver cannot distinguish, or None."""
         if (two := alike(self.hint)) is None:
             return None
         one, other = (f"`{each.__name__ if type(each) is type else each}`" for each in two)
         return (
             f"the field {self.name!r} is declared as a union of {one} and {other}, which a saver "
-            "stores alike, so that they are not told apart when it is read; declare one of them"
+            "stores alike, so that a reader cannot distinguish them; declare one of them"
         )
 
     def fault(self, value: object) -> str | None:
@@ -92,7 +92,7 @@ class Declared:
         return self._typed_hint.typed(value)
 
     def typed_operand(self, value: object) -> object:
-        """Return what a reducer takes with its type: the declared one, or that of its parameter.
+        """Return the argument type of a reducer: the declared one, or that of its parameter.
 
         Raises:
             ValueError: It is neither.
@@ -142,7 +142,7 @@ def differ(one: object, other: object) -> bool:
 
 
 def declared_fields(schema: object) -> dict[str, Declared]:
-    """Return what a schema that LangGraph takes as a state declares of each field."""
+    """Return the declarations of the fields of a schema that LangGraph takes as a state."""
     if isinstance(schema, type) and issubclass(schema, BaseModel):
         of_model = [_of_model(name, info) for name, info in schema.model_fields.items()]
         return {each.name: _localized(each) for each in of_model}

@@ -63,15 +63,16 @@ class LaneWrites(SnapshotList):
 class History(SnapshotList):
     """The channel `messages`. It handles `REMOVE_ALL_MESSAGES`, which a reducer of deltas cannot.
 
-    In the root the reducer is LangGraph's own, which makes LangGraph give each message an id. A reducer
-    makes an index of all ids at each write, so that a run of n steps would cost n squared: messages
-    that are all new are appended without it, by an index that the channel keeps beside its list.
+    In the root the reducer is LangGraph's own, which makes LangGraph assign an id to each message. A
+    reducer makes an index of all ids at each write, so that a run of n steps would cost n squared:
+    messages that are all new are appended without it, by an index that the channel keeps next to its
+    list.
     """
 
     _ids: set[str | None]
     """The ids of the messages in `_indexed`."""
     _indexed: object = None
-    """The list that was indexed: another list in its place is indexed anew."""
+    """The list that was indexed: another list in its place is indexed from scratch."""
 
     def update(self, values: Sequence[object]) -> bool:
         """Apply the writes of a step; a removal of all empties the list first."""

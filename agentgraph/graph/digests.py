@@ -1,4 +1,4 @@
-"""What a function or a graph is made of: the part of a cache's key that tells it from others.
+"""Digests of functions and graphs: the part of a cache's key that distinguishes one from another.
 
 Names do not: functions that one function makes have one name, and so have the nodes of two graphs. So
 this looks inside, and only at what is the same in another process:
@@ -29,9 +29,9 @@ from agentgraph.agents.agents import Agent
 
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), type(...))
 _CODE = (FunctionType, MethodType, partial, Runnable, Pregel)
-"""What counts of a container that may change."""
+"""The digest of a container that may change."""
 _KNOWN = (*_PLAIN, FunctionType, partial)
-"""What counts of an object of which nothing else is known."""
+"""The digest of an object of which nothing else is known."""
 _VARYING = ("id", "response_metadata", "usage_metadata")
 """The fields of a message that differ although it says the same."""
 
@@ -49,7 +49,7 @@ class _Contents:
         self._kept: list[object] = []
 
     def of(self, thing: Any, *, is_fixed: bool = False) -> object:
-        """Return what a thing is made of; `is_fixed`: containers in it do not change."""
+        """Return the counted parts of a thing; `is_fixed`: containers in it do not change."""
         if isinstance(thing, Enum):
             return [_name(type(thing)), thing.name]
         if isinstance(thing, _PLAIN):
@@ -111,7 +111,7 @@ class _Contents:
 
 
 def _configured(thing: Any) -> dict[str, Any] | None:
-    """Return what tells an object from others of its class, if all of that is configuration."""
+    """Return the state that distinguishes an object of its class, if all of it is configuration."""
     match thing:
         case BaseMessage():
             return {name: value for name, value in thing if name not in _VARYING}
@@ -152,7 +152,7 @@ def _in_cell(cell: Any) -> object:
 
 
 def _of_server(graph: Any) -> dict[str, Any]:
-    """Return which graph of a server this is, and where the server is, as far as its client tells."""
+    """Return the name of a server's graph, and the server's address if its client has it."""
     client = getattr(graph.sync_client or graph.client, "http", None)
     address = str(getattr(getattr(client, "client", None), "base_url", ""))
     return {"at": address, "id": graph.assistant_id, "config": graph.config}

@@ -1,19 +1,20 @@
-"""What becomes of a message that a function, a tool, a hook or a foreign graph gives under an id.
+"""The effects of a message that a function, a tool, a hook or a LangGraph graph writes under an id.
 
-The history is what was said and what ran, and all agents share it. Middleware edits messages for
-another purpose: so that one model sees the right ones. So most of its edits change only what its agent
-sees, the agent's *context*. The history follows where somebody corrects or takes back their own words,
-or redacts the user's. The table says which, by who gives the message and whose message has its id.
+The history is the log of messages and finished work, and all agents share it. Middleware edits messages
+for another purpose: so that one model sees the right ones. So most of its edits change only the
+messages that its agent sees, the agent's *context*. The history follows where an agent corrects or
+takes back its own words, or redacts the user's. The table has the effect, by the giver of the message
+and the owner of the message with its id.
 
-Some rules hold in all rows, for they look at the messages themselves:
+Some rules hold in all rows, because they look at the messages themselves:
 
-- Only words can be taken back: messages of the user, and of a model without calls. What ran stays.
+- Only words can be taken back: messages of the user, and of a model without calls. Finished work stays.
 - Only a human message rewrites one of the user.
 - A message that differs from the one that is there only by our stamps changes nothing.
-- A message takes the place of one of its own type only, a result that of the same call, and none takes
-  that of a message whose calls have results that would lose their call. A reply of a model takes no
-  place at all: its id is a label. Such messages are what they would be without an id, and if they are
-  said, they get one of their own.
+- A message replaces one of the same type only, a result that of the same call, and none replaces a
+  message whose calls have results that would lose their call. A reply of a model replaces nothing at
+  all: its id is a label. Such messages are handled as if they had no id, and get a new one if they are
+  emitted.
 
 Pure: only messages go in and out.
 """
@@ -36,26 +37,26 @@ from agentgraph.graph.stamps import PROVIDER_ID, address_of, stamped
 from agentgraph.graph.values import is_same
 
 Effect = Literal["said", "replaced", "rewritten", "taken back", "context", "nothing"]
-"""What becomes of a message:
+"""The effects:
 
 - "said": it is new in the history, and emitted; under another id if another message has its own
-- "replaced": the message that is there is voided, and this one emitted in its place
+- "replaced": the message that is there is discarded, and this one emitted in its place
 - "rewritten": it replaces the user's message for all agents, and is not emitted
-- "taken back": the message that is there is voided, and leaves the history
+- "taken back": the message that is there is discarded, and leaves the history
 - "context": at most what the agent sees changes
 - "nothing": the history is so already
 """
 Giver = Literal["function", "tool", "hook"]
-"""Who gives a message:
+"""The givers of a message:
 
 - "function": a function agent, or the `output` of a graph; these see the history, and have no context
 - "tool": a tool of a chat agent
-- "hook": middleware of a chat agent, or a foreign graph
+- "hook": middleware of a chat agent, or a LangGraph graph
 """
-Owner = Literal["nobody", "user", "here", "earlier", "other"]
-"""Whose message has the id of the one that is given:
+Owner = Literal["none", "user", "here", "earlier", "other"]
+"""The owners of the message that has the id:
 
-- "nobody": there is none
+- "none": there is none
 - "user": a human message of the user, in this lane
 - "here": the agent's own, said in this activation
 - "earlier": the agent's own, said in an earlier activation
@@ -64,7 +65,7 @@ Owner = Literal["nobody", "user", "here", "earlier", "other"]
 
 _INSIDE: Mapping[Owner, tuple[Effect, Effect, Effect]] = {
     # its owner: of a removal, of a human or system message, of any other message
-    "nobody": ("nothing", "context", "said"),
+    "none": ("nothing", "context", "said"),
     "user": ("context", "rewritten", "context"),
     "here": ("taken back", "replaced", "replaced"),
     "earlier": ("context", "replaced", "replaced"),
@@ -72,9 +73,9 @@ _INSIDE: Mapping[Owner, tuple[Effect, Effect, Effect]] = {
 }
 TABLE: Mapping[Giver, Mapping[Owner, tuple[Effect, Effect, Effect]]] = {
     "hook": _INSIDE,
-    "tool": {**_INSIDE, "nobody": ("nothing", "said", "said")},
+    "tool": {**_INSIDE, "none": ("nothing", "said", "said")},
     "function": {
-        "nobody": ("nothing", "said", "said"),
+        "none": ("nothing", "said", "said"),
         "user": ("taken back", "rewritten", "said"),
         "here": ("taken back", "replaced", "replaced"),
         "earlier": ("taken back", "replaced", "replaced"),
@@ -89,9 +90,9 @@ class MessageChange(NamedTuple):
 
     Attributes:
         effect: The effect of the message.
-        messages: What is written: messages that are said, with a stamp; rewritten messages of the user,
+        messages: The messages to write: emitted messages, with a stamp; rewritten messages of the user,
             without one; and removals.
-        discarded: The ids of the messages that become void.
+        discarded: The ids of the messages that are discarded.
     """
 
     effect: Effect
@@ -108,13 +109,13 @@ def effect_of(
     is_reply: bool = False,
     answered: Collection[str] = (),
 ) -> Effect:
-    """Return what becomes of a message.
+    """Return the effect of a message.
 
     Args:
         message: The message.
         was: The message of the history that has its id.
-        owner: Whose that is.
-        giver: Who gives the message.
+        owner: The owner of that message.
+        giver: The source of the message.
         is_reply: Whether it is a new reply of a model.
         answered: The ids of the calls of `was` that have results.
     """
@@ -123,7 +124,7 @@ def effect_of(
     if was is None:
         return effect if column else "nothing"
     if column and (is_reply or (effect == "replaced" and must_not_replace(message, was, answered))):
-        return TABLE[giver]["nobody"][column]
+        return TABLE[giver]["none"][column]
     match effect:
         case "taken back" if address_of(was) is not None and not _is_word(was):
             return "context"
@@ -176,8 +177,8 @@ def change_by(
     Args:
         message: The message.
         was: The message of the history that has its id.
-        owner: Whose that is.
-        giver: Who gives the message.
+        owner: The owner of that message.
+        giver: The source of the message.
         address: The address of the activation; an own message that is replaced keeps its address.
         name: The name of the agent.
         is_taken: Whether another message may have its id that is not known here.

@@ -22,7 +22,7 @@ _AT_BOUNDARY = "agentgraph_at_border"
 _OF_RUN = "agentgraph_of_run"
 _ANSWERS = "agentgraph_answers"
 _AFTER_NAME = "/#[{("
-"""What may follow a name in an address."""
+"""The characters that may follow a name in an address."""
 
 
 class Failure(NamedTuple):
@@ -110,14 +110,14 @@ def failures(error: BaseException) -> list[Failure]:
 def is_fatal(error: BaseException) -> bool:
     """Return whether a failure ends the run whatever `on_error` says, retries and handlers included.
 
-    It is not an `Exception`, or it is the run's, and so nobody's failure; or it is that of an agent
-    around who could handle it.
+    It is not an `Exception`, or it belongs to the run and is not attributed to an agent; or it is that
+    of an agent around who could handle it.
     """
     return not isinstance(error, Exception) or bool(_attributes_dict(error).get(_OF_RUN))
 
 
 def mark_of_limited(error: BaseException, inside: frozenset[str] | None) -> None:
-    """Write on `error` whose failure it is that a limit is reached: nobody's if it is the run's.
+    """Write on `error` which agent has reached its limit: none if it is a limit of the run.
 
     Args:
         error: The error.
@@ -132,7 +132,7 @@ def attach_answer(error: BaseException, asked: object, *, answer: bool) -> None:
 
 
 def take_answer(error: BaseException, asked: object) -> bool | None:
-    """Return what was answered about `error`, once; None if nothing was."""
+    """Return the answer about `error`, once; None if there is none."""
     answers: dict[int, bool] = _attributes_dict(error).get(_ANSWERS, {})
     answer = answers.pop(id(asked), None)
     if not answers:

@@ -44,7 +44,7 @@ class LaneNode(NamedTuple):
 
     Attributes:
         node: The runnable.
-        capabilities: What its agent may do if it ends there; None if it cannot end there.
+        capabilities: The actions that its agent may take if it ends there; None if it cannot end there.
         others: The other nodes that may be next.
         is_free: Whether it may also go where no edge is drawn.
         may_leave: Whether the run may leave the tree there, which no edge shows.
@@ -129,7 +129,7 @@ class OwnedGraph(Graph):
 
 
 class RootGraph(OwnedGraph):
-    """The graph of a tree: a LangGraph `CompiledStateGraph` whose input cannot speak as an agent.
+    """The graph of a tree: a LangGraph `CompiledStateGraph` whose input cannot impersonate an agent.
 
     All ways to run it lead through `stream` or `astream`. In Jupyter it is shown like its tree, and
     not sent to a web service to be drawn.
@@ -170,7 +170,7 @@ class RootGraph(OwnedGraph):
             **options: LangGraph's other options.
 
         Returns:
-            What LangGraph's own method returns.
+            The result of LangGraph's own method.
         """
         if fault := self.tree.mode_faults["sync"]:
             raise AgentGraphError(fault)
@@ -188,7 +188,7 @@ class RootGraph(OwnedGraph):
             **options: LangGraph's other options.
 
         Returns:
-            What LangGraph's own method returns.
+            The result of LangGraph's own method.
         """
         graph_input, config, saver, read_first = self._started(input, config)
         run: Any = self._prepared_astream if read_first else super().astream
@@ -268,7 +268,7 @@ class RootGraph(OwnedGraph):
         return LEDGER in ((config or {}).get("configurable") or {})
 
     def _is_outermost(self, config: RunnableConfig | None) -> bool:
-        """Return whether a run has a thread of its own, and is not part of another graph's."""
+        """Return whether a run has its own thread, and is not part of another graph's."""
         configurable = ensure_config(self.config, config)["configurable"]
         saver = None if self.checkpointer is False else configurable.get(SAVER, self.checkpointer)
         return (
@@ -292,7 +292,7 @@ class RootGraph(OwnedGraph):
         """Return the config of a run; a user's `max_concurrency` counts lanes and calls alone."""
         given = (config or {}).get("max_concurrency") or (self.config or {}).get("max_concurrency")
         if isinstance(given, Room) or not isinstance(given, int) or given < 1:
-            return config  # it has room, or LangGraph refuses it
+            return config  # it has room, or LangGraph rejects it
         room = Room(given, held=self.at_once, is_given=True)
         return {**(config or {}), "max_concurrency": room}
 
@@ -321,8 +321,8 @@ class RootGraph(OwnedGraph):
     def _counting(self, config: RunnableConfig | None) -> RunnableConfig | None:
         """Return a config with a new ledger of what the run spends, if anything is counted.
 
-        A tree inside another one has its own, by default with the limits of that: what it spends counts
-        for the agent that runs it too, which hears of the calls of models.
+        A tree inside another one has its own, by default with the limits of that: its spending counts
+        for the agent that runs it too, which receives the calls of models.
         """
         configurable = (config or {}).get("configurable") or {}
         given: Limits | None = configurable.get(LIMITS)
@@ -333,7 +333,7 @@ class RootGraph(OwnedGraph):
             given = around.limits
         is_saved = isinstance(self.checkpointer, BaseCheckpointSaver)
         if is_saved and not ensure_config(self.config, config)["configurable"]:
-            return config  # it names no thread, which LangGraph refuses
+            return config  # it names no thread, which LangGraph rejects
         ledger = Ledger(self.tree, given.over(self.limits) if given else self.limits)
         return {**(config or {}), "configurable": {**configurable, LEDGER: ledger}}
 
@@ -350,7 +350,7 @@ class RootGraph(OwnedGraph):
         return type(values)(several) if isinstance(values, list | tuple) else several[0]
 
     def _checked(self, graph_input: object, values: object) -> object:
-        """Return input, or refuse its values before LangGraph saves it; what it adds to is not known.
+        """Return input, or reject its values before LangGraph saves it.
 
         Raises:
             AgentGraphError: The values are not a mapping, or one does not fit its declared type.

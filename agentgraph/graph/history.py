@@ -1,7 +1,7 @@
-"""What an agent sees of the history: the messages that its model is sent.
+"""The part of the history that an agent sees: the messages that its model is sent.
 
 The problem: all agents of a lane write one list of messages, while a model expects a talk between a
-user and itself. Another agent's words would look like its own, and providers refuse calls without
+user and itself. Another agent's words would look like its own, and providers reject calls without
 results, which parallel calls, kills, cut histories and chosen messages leave. The rules:
 
 - A policy (`history=`) chooses messages. The agent's own stay as they are; those of others become user
@@ -59,7 +59,7 @@ def visible(
     inner_names: Mapping[str, Collection[str]] = MappingProxyType({}),
     shorten: Callable[[list[Entry]], list[Entry]] | None = None,
 ) -> list[BaseMessage]:
-    """Return what the agent `me` sees of `messages`, as the top of this file says.
+    """Return the part of `messages` that the agent `me` sees, as the top of this file says.
 
     Args:
         messages: The history.
@@ -71,7 +71,7 @@ def visible(
         own_count: How many messages at the end are of this activation: its calls and results so far,
             which the agent sees whatever the policy chooses.
         is_open: Whether calls of this activation may have no results yet.
-        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+        inner_names: For each agent that is a flattened graph: the names of its nodes.
         shorten: Returns the entries without what others than those who said it do not see.
     """
     if isinstance(policy, Trimmed | Summarized):
@@ -112,7 +112,8 @@ def last_of_workers(tree: Tree, place: Place) -> Callable[[list[Entry]], list[En
     """Return the `shorten` of `visible` for the agent at a place; None where others see all.
 
     It leaves of each visit to a worker that only the last message is seen of (`output_mode`), except
-    for agents in that worker. What its own workers say belongs to the visit.
+    for agents in that worker. Messages of its
+    workers belong to the visit.
     """
     terse = tree.terse.difference(places_to(place))
     if not terse:
@@ -167,7 +168,7 @@ class PathReader:
         chains, turn = Chains(), 0
         for message in self._messages:
             stamp = stamp_in(message.response_metadata)
-            if stamp and stamp.turn is not None:  # an unfinished call has none of its own
+            if stamp and stamp.turn is not None:  # an unfinished call has none
                 turn = stamp.turn
             self._turns[message.id] = turn
             if stamp and (names := stamp.transfers):
@@ -292,7 +293,7 @@ def _on_run_path_to(
 def _input_indexes(entries: list[Entry]) -> list[int]:
     """Return the indexes of the user's last input: the last messages that no agent said.
 
-    What was sent to a run under way is added to the input of its turn.
+    Messages that were sent to a running run are added to the input of its turn.
     """
     steered = [i for i, each in enumerate(entries) if is_steered(each.message)]
     is_input = [each.agent_name is None and not is_steered(each.message) for each in entries]

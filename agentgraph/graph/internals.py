@@ -1,6 +1,6 @@
 """The private names of LangGraph and LangChain that this library imports, each with why.
 
-What a library keeps private may change with each version, so no other file imports it; only the base
+A library's private names may change with each version, so no other file imports them; only the base
 class of `Context` is in `agents/`, which knows nothing of this folder. If a name is gone, importing
 this file fails, and says which versions are known. The attributes of LangChain's tool nodes that are
 called are listed, and checked, in `chat/flattened.py`.
@@ -81,7 +81,7 @@ DURABILITY = CONFIG_KEY_DURABILITY
 READ, SEND = CONFIG_KEY_READ, CONFIG_KEY_SEND
 """The functions with which a task reads channels and writes to them."""
 RUNTIME = CONFIG_KEY_RUNTIME
-"""The runtime, which is made anew with another stream writer; `get_runtime` needs a context for it."""
+"""The runtime, which is made for each stream writer; `get_runtime` needs a context for it."""
 STREAM = CONFIG_KEY_STREAM
 """The stream of the graph around, to which a remote graph passes on what it streams."""
 CACHE = CONFIG_KEY_CACHE
@@ -102,7 +102,7 @@ REPLAY = CONFIG_KEY_REPLAY_STATE
 READ_STATE = CONFIG_KEY_READ_STATE
 """The function with which the mapper of a node reads the state; a task that a node calls has none."""
 NODE_FINISHED = CONFIG_KEY_NODE_FINISHED
-"""A function of LangGraph's servers that hears of each node and task that has ended."""
+"""A function of LangGraph's servers that is called for each node and task that has ended."""
 
 # Names of channels and of triggers, as savers keep them: what has run is read from them.
 TRIGGER = "branch:to:"
@@ -115,17 +115,17 @@ ROOT = "__root__"
 #   LangGraph does at its entrance with config, context and state; ours does it before it reads them.
 # - `PregelNode`, `RunnableSeq`: a node of a compiled graph, and what LangGraph runs for it.
 #   `RunnableCallable`: the function of a node; a function that has returned is not dropped by a stop.
-# - `ChannelWrite`, `ChannelRead`: the write that begins a turn, and the read behind a node.
-# - `MISSING`, `overwrite_in`, `delta_reducer`, `DeltaSnapshot`: of its channels. LangGraph gives an id
-#   to each message of a channel with that reducer.
-# - `PregelTaskWrites`, `local_read`: how a node reads what it has just written, for graphs laid flat.
+# - `ChannelWrite`, `ChannelRead`: the write that begins a turn, and the read after a node.
+# - `MISSING`, `overwrite_in`, `delta_reducer`, `DeltaSnapshot`: of its channels. LangGraph assigns
+#   an id to each message of a channel with that reducer.
+# - `PregelTaskWrites`, `local_read`: how a node reads what it has just written, for flattened graphs.
 # - `id_from`, `task_path_str`: how LangGraph makes the id of a task, under which its result is saved.
 # - `PULL`, `PUSH`: how a task was started, a node or a call: it says in which graph its models stream.
 # - `default_cache_key`: the key of a cached node. `recast_checkpoint_ns`: a namespace without task ids.
 # - `StreamMessagesHandler`: who streams chunks. `StreamingHandler`: who only streams; it needs no path.
 # - `tool_call_writer`: the writer of the tool call around; an inner run must not write to it.
 # - `PregelScratchpad`, `get_runnable_for_task`: what a task that a node calls has, and what runs in it.
-#   `map_output_updates`: how LangGraph streams what it gave. `namespace_around`: where a command for
+#   `map_output_updates`: how LangGraph streams its result. `namespace_around`: where a command for
 #   the graph around it goes. `call_task`, `call_async_task`: who calls it.
 # - `SAFE_MSGPACK_TYPES`: the classes that LangGraph reads without question: dates, messages and others.
 

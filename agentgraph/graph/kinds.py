@@ -30,7 +30,7 @@ NodesOf: TypeAlias = Callable[[NodeContext, Capabilities, Sequence[Lane]], Itera
 
 
 def nodes_of(kind: PlaceKind) -> NodesOf:
-    """Return what makes the nodes of a kind of agents; see `agents.kinds` for the words."""
+    """Return the maker of the nodes of a kind of agents; see `agents.kinds` for the words."""
     match kind:
         case "chat":
             return _chat

@@ -62,8 +62,8 @@ def without_overwrite(update: Any) -> Any:
 def owned_update(update: Any, there: Iterable[BaseMessage]) -> Any:
     """Return an update in which each message under the id of another one may have that.
 
-    It is a new version of a message of the same type, said by the same agent. One of another type gets
-    an id of its own: it would take the place of a call that a result answers, or of another's words.
+    It is a new version of a message of the same type, by the same agent. One of another type gets a new
+    id: it would replace a call that a result answers, or another's words.
     """
     if not has_ids(update):
         return update

@@ -37,21 +37,21 @@ class Progress(TypedDict, total=False):
     ending: "ChatEnding"
     """How it ends after the last hooks."""
     steps: int
-    """In a graph that is laid flat: how many of its nodes have run."""
+    """In a flattened graph: number of its nodes that have run."""
     visits: dict[str, int]
     """How often each of them has run, or is next."""
     packets: list[object]
-    """The inputs that `Send` gave to the next node."""
+    """The inputs of `Send` to the next node."""
     ended: bool
     """Whether the graph has ended, and only its output is still to be said."""
 
 
 class Task(TypedDict, total=False):
-    """What a transfer asks of its target; it holds for one visit, also of what is inside the target."""
+    """The task of a transfer for its target; it holds for one visit, also inside the target."""
 
     messages: list[BaseMessage | str]
-    """What the target sees in the place of the history; a text is the id of a message of the history.
-    Missing where it sees the history."""
+    """The messages that the target sees in the place of the history; a text is the id of a message of
+    the history. Missing where it sees the history."""
     is_added: bool
     """Whether it sees the history before them."""
     values: dict[str, object]
@@ -70,9 +70,9 @@ class Leaving(TypedDict):
     goto: str
     """The node."""
     sent: NotRequired[list[object]]
-    """The input that `Send` gave to it, as the only item."""
+    """The input of `Send` to it, as the only item."""
     update: dict[str, object]
-    """What is written there besides what the tree said."""
+    """The writes there in addition to those of the tree."""
 
 
 class ChatEnding(TypedDict, total=False):
@@ -83,7 +83,7 @@ class ChatEnding(TypedDict, total=False):
     target: str
     """The agent to which it transfers."""
     task: Task
-    """What it asks of that agent."""
+    """The task of that agent."""
     granted: bool
     """Whether the limits allow the transfer: it is counted."""
     leaving: Leaving
@@ -102,7 +102,7 @@ class SavedAnswer(TypedDict):
 
 
 class GivenAnswer(TypedDict):
-    """A structured answer, and who gave it."""
+    """A structured answer, and its source."""
 
     at: str
     """The address."""
@@ -120,7 +120,7 @@ class Boundary(TypedDict):
     target: NotRequired[str]
     """The agent to which it transfers."""
     task: NotRequired[Task]
-    """What it asks of that agent."""
+    """The task of that agent."""
     granted: NotRequired[bool]
     """Whether the limits allow the transfer: it is counted."""
     leaving: NotRequired[Leaving]
@@ -128,7 +128,7 @@ class Boundary(TypedDict):
     given: list[bool]
     """The answers so far, in order: whether the loop ends, whether the agent runs again."""
     failed: NotRequired[bool]
-    """Whether the next check has refused the last attempt allowed; one more is granted now."""
+    """Whether the next check has rejected the last attempt allowed; one more is granted now."""
 
 
 class Position(TypedDict):
@@ -143,8 +143,9 @@ class Position(TypedDict):
     at: NotRequired[str]
     """The address of the activation that wrote this."""
     began: NotRequired[int]
-    """When its step began, in microseconds, if a run resumed it; else it did as the step before ended.
-    What runs others goes on, and who asks a person waits meanwhile: they begin once."""
+    """Time when its step began, in microseconds, if a run resumed it; else it did as the step before
+    ended. An agent that runs others continues, and one that asks a person waits meanwhile: they begin
+    once."""
     told: NotRequired[list[list[object]]]
     """Its `Note`s, as plain data."""
     clock: NotRequired[list[int]]
@@ -164,18 +165,18 @@ class Position(TypedDict):
     border: NotRequired[Boundary]
     """How the activation of the next node ended; that node asks only what is still to be asked."""
     tasks: NotRequired[list[Task]]
-    """What transfers asked of the agents around the next node, the innermost last."""
+    """The tasks of the agents around the next node by transfers, the innermost last."""
     spent: NotRequired[dict[str, dict[str, float]]]
-    """What agents have spent of limits, by their names: in the root in this turn, in another lane there
-    alone; missing if nothing is counted."""
+    """The spending of agents under limits, by their names: in the root in this turn, in another lane
+    there alone; missing if nothing is counted."""
     outline: NotRequired[Outline]
     """The outline of the tree; written at the start of a turn."""
     text: NotRequired[str]
-    """What the activation says as the result of its lane, if that is not its last message."""
+    """The result of the lane, if that is not the last message of the activation."""
     answered: NotRequired[GivenAnswer]
     """The structured answer of the activation at the boundary before."""
     request: NotRequired[str]
-    """What a function asks of the agent whose lane begins here."""
+    """The request of a function to the agent whose lane begins here."""
     after: NotRequired[list[int]]
     """Which calls it had the outcomes of: how many first ones, and `made` of more; added later."""
     settled: NotRequired[dict[str, object]]
@@ -198,7 +199,7 @@ def clock_in(position: Position | None) -> tuple[int, int]:
 def reduced_position(position: Position, new: Position) -> Position:
     """Reduce a position and a new one: the new one, with the number of its turn.
 
-    A new position with an `outline` begins a turn. One without `next` only adds settled values.
+    A new position with an `outline` begins a turn. One without `next` only adds resolved values.
     """
     if "next" not in new:
         return {**position, "settled": {**position.get("settled", {}), **new["settled"]}}

@@ -2,10 +2,10 @@
 
 LangGraph looks for the state of a node's inner graph in the namespace of the node's task. A node that
 runs lanes saves nothing there: each lane is the graph of a task that the node calls, in a namespace
-inside that one. Which tasks there are is seen from what is saved with the step of the node: results,
-questions and failures, by the ids of the tasks. LangGraph makes these ids of the step, and of the name
-and the number of each call (`task_ids.py`), so the names and numbers that fit are looked for. A lane
-that runs, or was killed, has saved nothing with the step, but checkpoints of its own.
+inside that one. The tasks are found by the saved results, questions and failures of the node's step,
+which have the ids of the tasks. LangGraph makes these ids of the step, and of the name and the number
+of each call (`task_ids.py`), so the names and numbers that fit are looked for. A lane that runs, or was
+killed, has saved nothing with the step, but its own checkpoints.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ from agentgraph.graph.task_results import TAG, ours
 _MORE = 64
 """How far numbers of calls are looked for, beyond those that are known."""
 _STATE = ("messages", "values", "position")
-"""What of the result of a lane without checkpoints is its state."""
+"""The part of the result of a lane without checkpoints that is its state."""
 
 
 class _CalledTask(NamedTuple):
@@ -39,7 +39,7 @@ class _CalledTask(NamedTuple):
         id: Its id.
         name: Its name: the first node of its lane, or what runs tool calls.
         number: The number of its call.
-        writes: What it has saved, by channel.
+        writes: Its saved writes, by channel.
     """
 
     id: str
@@ -192,7 +192,7 @@ async def _state_of(graph: Graph, found: _CalledTask, at: dict[str, Any]) -> Sta
     result = ours(found.writes.get(RETURN))
     if state.created_at is not None or not result:
         return state
-    if "failed" in result:  # a leaf: the message that tells its failure is that of the lanes' node
+    if "failed" in result:  # a leaf: the message with its failure is that of the lanes' node
         return state._replace(values={"messages": []}, next=(found.name,))
     return state._replace(values={key: result[key] for key in _STATE if key in result})
 

@@ -20,8 +20,8 @@ def as_late(
         name: The name of the tool.
         own_id: The id of the call that no other one of the thread has.
         label: The provider's id of the call.
-        args: The arguments of the call, by which a model tells it from others with that label; None if
-            there are none.
+        args: The arguments of the call, by which a model distinguishes it from others with that label;
+            None if there are none.
     """
     about = own_id if args is None else [own_id, as_json(args)]
     marked = {**message.additional_kwargs, _LATE: about}

@@ -1,9 +1,9 @@
 """A person's leave to spend more than a limit: the answers to the questions about limits.
 
-Such a question stands where the limit was reached, in the middle of any code, beside other questions of
-that code. LangGraph would give its answer to whatever asks first when the step runs again. So these
-answers are taken out of the input before LangGraph sees it, and saved beside the step: the run that
-resumes it counts them when it begins (`nodes/spending.py`), and reaches the limit no more.
+Such a question is asked where the limit was reached, in the middle of any code, in addition to other
+questions of that code. LangGraph would pass its answer to the first question of the step that runs
+again. So these answers are taken out of the input before LangGraph sees it, and saved next to the step:
+the run that resumes it counts them when it begins (`nodes/spending.py`), and reaches the limit no more.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ KEY = "limit"
 
 
 class LimitQuestion(NamedTuple):
-    """What a question about a limit is about.
+    """The subject of a question about a limit.
 
     Attributes:
         name: The name of the agent whose limit it is; "" for the run.
@@ -54,7 +54,7 @@ async def take_limit_answers(
         saver: The saver of the thread.
         config: The config of the run.
         command: The input of the run.
-        ledger: What the run spends; it is told where leave is denied.
+        ledger: The spending of the run; it records where leave is denied.
 
     Returns:
         The rest of the command; None if nothing is left.

@@ -1,8 +1,8 @@
 """Runs inside other runs: a `Runner` in a tool, a node, or anything else that LangGraph runs.
 
 LangGraph finds in a context variable the node in which code runs, and takes each graph that is run
-there for a subgraph of the node, with its saver, stream, limits and callbacks. A run of a `Runner` is
-a run of its own. So all calls of LangGraph are made in a copy of the caller's context in which that
+there for a subgraph of the node, with its saver, stream, limits and callbacks. A run of a `Runner` is a
+separate run. So all calls of LangGraph are made in a copy of the caller's context in which that
 variable is not set. All other variables stay: a tenant, a request id, and those by which LangSmith and
 OpenTelemetry nest their traces.
 

@@ -29,7 +29,7 @@ class Picture(Graph):
     Its state is that of the lanes, which are tasks of the node.
 
     Attributes:
-        title: What a drawing says of a node whose one lane runs several times.
+        title: The title of a node whose one lane runs several times.
         lanes: Reads the states of the lanes.
     """
 
@@ -77,7 +77,7 @@ def picture_of(
         others: The names of the other tasks.
         predecessors: The nodes before a lane's node; without any it is drawn after the start.
         undoing: The task that undoes a lane's node, drawn with a dotted edge.
-        title: What the drawing says of the node, if its one lane runs several times.
+        title: The title of the node, if its one lane runs several times.
         skipped: The nodes that may be skipped, drawn after dotted edges.
     """
     builder = StateGraph(LaneState)
@@ -103,7 +103,7 @@ def _nothing(state: LaneState) -> object:
 
 
 def _drawn_condition(name: str) -> Callable[[LaneState], object]:
-    """Return a condition that is only drawn, of its own name: those of one node must differ in it."""
+    """Return a condition that is only drawn, with a new name: those of one node must differ in it."""
 
     def condition(state: LaneState) -> object:
         return None

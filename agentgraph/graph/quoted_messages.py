@@ -39,7 +39,7 @@ def _is_of_provider(block: object) -> bool:
 
 
 def _plain(block: str | dict[str, object]) -> str | dict[str, object]:
-    """Return a text block without ids and citations: providers refuse them in words of a user."""
+    """Return a text block without ids and citations, which providers reject in user messages."""
     if isinstance(block, dict) and block.get("type") == "text":
         return {"type": "text", "text": block.get("text")}
     return block
@@ -48,7 +48,7 @@ def _plain(block: str | dict[str, object]) -> str | dict[str, object]:
 def quoted(message: BaseMessage, speaker: str | None) -> BaseMessage:
     """Return a user message that quotes a message, calls included, as in `[critic] said: No`.
 
-    That of a late result names its call, whose result was another message.
+    The message of a late result names its call, whose result was another message.
     """
     prefix = f"[{speaker}] " if speaker else ""
     is_result = isinstance(message, ToolMessage) and not is_answer(message)

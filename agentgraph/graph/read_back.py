@@ -1,4 +1,4 @@
-"""Makes of a value, where it is written, what its saver will give back, or refuses it.
+"""Returns the value that a saver will return for a written one, or rejects it.
 
 The problem: within a run LangGraph passes on the object that a node wrote. After a pause, a crash or in
 the next turn it passes on what the saver made of it: a list in the place of a tuple, an object without
@@ -7,7 +7,7 @@ its private fields. So an agent that works before a question fails after it. The
 - What a saver would give back is made at the write, by its own serializer, and takes the place of the
   value. A declared type is restored (`type_hints.py`).
 - Containers may become plain: a tuple a list, a Counter a dict, an Enum that is a key its value.
-- An object must come back as an equal one of its class; else the write is refused.
+- An object must come back as an equal one of its class; else the write is rejected.
 - Small plain data is returned as it is: each step writes some.
 """
 
@@ -59,7 +59,7 @@ def read_back(
     Args:
         serializer: The serializer of the saver.
         value: The value.
-        typed: Gives what the serializer gives back its declared type.
+        typed: Returns a value of the serializer in its declared type.
 
     Raises:
         UnsavableError: It cannot be saved, or would not come back as it is.
@@ -153,7 +153,7 @@ def _form_of(value: object) -> str:
 
 
 def _lost(value: Any, read: Any) -> str | None:
-    """Return what is lost if `read` takes the place of a value; None if only containers differ."""
+    """Return the loss if `read` replaces a value; None if only containers differ."""
     if value is read or (isinstance(value, BaseMessage) and type(read) is type(value)):
         return None
     is_kept = True
@@ -184,7 +184,7 @@ def _first_lost(values: Iterable[object], several: Iterable[object]) -> str | No
 
 
 def _lost_inside(value: Any, read: Any) -> str | None:
-    """Return what is lost of an object that has come back as one of its class."""
+    """Return the loss of an object that has come back as one of its class."""
     for parts, others in zip(_parts(value), _parts(read), strict=True):
         for name, part in parts.items():
             if name not in others:

@@ -165,10 +165,10 @@ def saved_results(
 ) -> tuple[Mapping[str, object], Callable[[str, int], str]]:
     """Return the saved results of tasks that a node calls, by id, and the function of `called_tasks`.
 
-    LangGraph gives the result to who calls the task again, but then makes all that a call needs first,
-    and looks through all writes: 3 to 5 ms. This reads what LangGraph has loaded, under the ids that
-    LangGraph computes. With another LangGraph a result may not be there; the task must be called then,
-    and LangGraph knows whether it has ended.
+    LangGraph returns the result to a caller of the task, but then makes all that a call needs first,
+    and looks through all writes: 3 to 5 ms. This reads the writes that LangGraph has loaded, under the
+    ids that LangGraph computes. With another LangGraph a result may not be there; the task must be
+    called then, and LangGraph knows whether it has ended.
 
     Args:
         config: LangGraph's config of the node.
@@ -183,7 +183,7 @@ def saved_results(
 
 
 def loop_around(config: RunnableConfig) -> tuple[Any, Callable[[], Any]]:
-    """Return LangGraph's loop around a node, and what gives the node's task; None where it is unknown.
+    """Return LangGraph's loop around a node, and its way to the node's task; None where it is unknown.
 
     Args:
         config: LangGraph's config of the node.
@@ -210,7 +210,7 @@ def save_fault(serializer: Serializer, value: object) -> str | None:
 
 
 def name_fault(name: object) -> str | None:
-    """Return what is wrong with the name of a value, and what to do, or None."""
+    """Return the fault of the name of a value, and what to do, or None."""
     if not isinstance(name, str):
         return "must be a text, such as 'topic'"
     if cannot_be_encoded(name):
@@ -225,13 +225,13 @@ def as_saved(
     value: object,
     typed: Callable[[object], object] | None = None,
 ) -> Any:
-    """Return what an agent writes as its saver will give it back; without a saver as it is.
+    """Return an agent's value as its saver will return it; without a saver as it is.
 
     Args:
         config: LangGraph's config of the run.
         where: The address of the agent.
         named: The name of the value for the error message.
-        value: What it writes.
+        value: The value that it writes.
         typed: Gives a value its declared type.
 
     Raises:

@@ -27,7 +27,7 @@ _A_SECOND = 1_000_000
 STAMP = "agentgraph"
 """The key of a stamp in metadata, and of our parts of LangGraph's `custom` stream."""
 STEERED = "steered"
-"""The key that marks a user's message that a run under way has read: it is an event, with a stamp."""
+"""The key that marks a user's message that a running run has read: it is an event, with a stamp."""
 PROVIDER_ID = "provider_message_id"
 """The key in a message's `response_metadata` of the id that it came with, where it got another one."""
 ANSWERED = "answered"
@@ -79,12 +79,12 @@ class EventOrder(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """What the stamp of a message says.
+    """The stamp of a message.
 
     Attributes:
         address: The address at which it was said.
         turn: The turn of the thread; None as long as it is queued.
-        number: That of its order.
+        number: The number of its order.
         step: The step that emitted it.
         streamed: Whether it was written to the stream at once.
         transfers: The names of the agents that were transferred to since the last message before it.
@@ -153,7 +153,7 @@ class Note(NamedTuple):
 
 
 Entry = BaseMessage | Note
-"""What events are made of."""
+"""The parts of events."""
 
 
 def note_of(plain: Sequence[Any]) -> Note:
@@ -254,7 +254,7 @@ def speaker_of(message: BaseMessage) -> str | None:
 
 
 def is_steered(message: BaseMessage) -> bool:
-    """Return whether a message is the user's, and was sent to a run under way."""
+    """Return whether a message is the user's, and was sent to a running run."""
     return STEERED in message.additional_kwargs
 
 
@@ -263,7 +263,7 @@ def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -
 
     Args:
         message: The message.
-        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+        inner_names: For each agent that is a flattened graph: the names of its nodes.
     """
     address = address_of(message)
     if address is None or is_steered(message):
@@ -272,14 +272,14 @@ def agent_of(message: BaseMessage, inner_names: Mapping[str, Collection[str]]) -
 
 
 def home_at(address: str, inner_names: Mapping[str, Collection[str]]) -> str:
-    """Return the address of the agent at an address: of the graph, at that of a node laid flat.
+    """Return the address of the agent at an address: of the graph, at that of a flattened node.
 
     >>> home_at("loop[0]/job/planner[1]", {"job": {"planner"}})
     'loop[0]/job'
 
     Args:
         address: The address.
-        inner_names: For each agent that is a graph laid flat: the names of its nodes.
+        inner_names: For each agent that is a flattened graph: the names of its nodes.
     """
     if not inner_names:
         return address
@@ -294,7 +294,7 @@ def cursor_of(number: int, part: int | None = None) -> str:
     True
 
     Args:
-        number: That of its order: 16 digits until the year 2286.
+        number: The number of its order: 16 digits until the year 2286.
         part: For what is only streamed, after that order: a number that grows until the next one.
     """
     return f"{number:016d}" if part is None else f"{number:016d}-{part:016d}"
@@ -308,7 +308,7 @@ def number_in(cursor: str) -> int:
     """
     number, *part = cursor.split("-")
     if not all(each.isascii() and each.isdigit() for each in (number, *part)) or len(part) > 1:
-        raise ValueError(f"{cursor!r} is no cursor")
+        raise ValueError(f"{cursor!r} is not a cursor")
     return int(number)
 
 
@@ -331,7 +331,7 @@ _MARK = "agentgraph "
 
 
 class Asker(NamedTuple):
-    """Who asks a question, and when, as its JSON schema says.
+    """The asker of a question, and when, as its JSON schema says.
 
     Attributes:
         address: The address of the agent; None if the schema names none.
@@ -370,7 +370,7 @@ def addressed(
 
 
 def asker_of(schema: object) -> Asker:
-    """Return who asks, as `addressed` wrote it into a schema."""
+    """Return the asker, as `addressed` wrote it into a schema."""
     own = {**schema} if isinstance(schema, dict) else {}
     text = own.get(_COMMENT)
     if isinstance(text, str) and text.startswith(_MARK):

@@ -26,7 +26,7 @@ from agentgraph.graph.values import Reducers, Write
 class TurnInput(EphemeralValue[object]):
     """The input of a compiled tree, to which it adds the position at which the turn begins.
 
-    LangGraph saves the input before any node has run. So a thread that stopped there tells which tree
+    LangGraph saves the input before any node has run. So a thread that stopped there shows which tree
     begins a turn on it, and where.
     """
 
@@ -126,7 +126,7 @@ def reading(state: type, channels: Collection[str], *, is_root: bool) -> type:
 
 
 class Update(TypedDict, total=False):
-    """What a node writes."""
+    """The update of a node."""
 
     messages: list[BaseMessage]
     values: dict[str, object] | Sequence[dict[str, object]] | list[Write]

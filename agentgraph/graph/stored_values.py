@@ -5,8 +5,8 @@ that much in every later step, and a list that grows makes a thread grow with th
 In a `DeltaChannel` a step stores its own writes alone. But to read one, LangGraph applies them again,
 and a user's reducer may return something else then: a new id, the time. The rules:
 
-- A write is saved in a form that gives the same each time: `Reducers.stored`. What a user's reducer has
-  returned overwrites the value; reducers that are known to be pure are applied again.
+- A write is saved in a form that yields the same each time: `Reducers.stored`. The result of a user's
+  reducer overwrites the value; reducers that are known to be pure are applied again.
 - A write gets that form where it enters, and the values before it are known: in the update of a node
   (`Activation`), in LangGraph's writers for the input and `update_state` (`StoringWrite`), and, before
   LangGraph saves it, in a run's input (`RootGraph`). A command that gets here without it is applied
@@ -61,7 +61,7 @@ _SERIALIZER = JsonPlusSerializer()
 
 
 def without_copies(notes: Sequence[list[Any]], written: object) -> list[list[object]]:
-    """Return notes for the saver, those of values without what is saved beside them.
+    """Return notes for the saver: those of values, without the data that is saved next to them.
 
     >>> without_copies([["1", "values", {"a": "x", "b": "y"}, "s/f", []]], [{"a": "x"}, {"b": "z"}])
     [['1', 'values', [['a', 0], ['b', None, 'y']], 's/f', []]]
@@ -111,11 +111,11 @@ def _with_values(note: Note, written: object) -> Note:
 class ValuesChannel(DeltaChannel[dict[str, object]]):
     """The values of the run in the root; it begins with the defaults.
 
-    What a reducer begins with is not saved before the first write, as in LangGraph.
+    The start value of a reducer is not saved before the first write, as in LangGraph.
     """
 
     reducer: Any
-    """The `Reducers`: LangGraph makes the channel anew from what is passed as its reducer."""
+    """The `Reducers`: LangGraph makes each channel from the object that is passed as its reducer."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ def counts_for_values(config: RunnableConfig, steps: int = 1) -> bool:
 
     Args:
         config: LangGraph's config of its node.
-        steps: How many steps it stands for: itself, and those before it without a node.
+        steps: Number of steps that it represents: itself, and those before it without a node.
     """
     step: int = config.get("metadata", {}).get("langgraph_step", 0)
     return step >= AGING and step % AGING < steps and has_saver(config)
@@ -271,7 +271,7 @@ class StoringWrite(ChannelWrite):
 
     Attributes:
         reducers: How values are merged.
-        begins: Whether it writes the input. That has a step of its own, in which no node runs.
+        begins: Whether it writes the input. That has a separate step, in which no node runs.
     """
 
     reducers: Reducers

@@ -40,7 +40,7 @@ def marked(value: object) -> object:
 
 
 def unmarked(value: object) -> Any:
-    """Return what `marked` was given."""
+    """Return the object that `marked` got."""
     match value:
         case list():
             return [unmarked(each) for each in value]

@@ -1,4 +1,4 @@
-"""The ids that LangGraph computes for its tasks, under which savers keep what they gave.
+"""The ids that LangGraph computes for its tasks, under which savers keep their results.
 
 An id names the checkpoint from which a step runs, and what runs in it: a node, or a task that a node
 calls. It is part of the namespace of every graph that runs in the task. So who copies a step to another
@@ -47,7 +47,7 @@ def path_of_call(calls: str, number: int) -> str:
     """Return LangGraph's path of a task that a node calls, as a text.
 
     Args:
-        calls: That of the node's task.
+        calls: The number of calls of the node's task.
         number: The call number.
     """
     return f"~{PUSH}, {calls}, {number:010}, {True:010}"

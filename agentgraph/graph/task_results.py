@@ -23,13 +23,13 @@ def ours(value: object) -> Mapping[str, Any]:
 
 
 class TaskResult(TypedDict):
-    """What the task of a tool call, or of a message of a graph agent, returns to its node.
+    """The result of the task of a tool call, or of a message of a graph agent, for its node.
 
     Its events are emitted when the task ends, like those of a node's update.
     """
 
     agentgraph: Literal["tool", "node", "message"]
-    """Of a tool call, of a node of a graph that is laid flat, or of a message of a nested graph."""
+    """Of a tool call, of a node of a flattened graph, or of a message of a nested graph."""
     messages: list[BaseMessage]
     values: list[Write]
     position: Position
@@ -43,4 +43,4 @@ class TaskResult(TypedDict):
     state: NotRequired[list[dict[str, object]]]
     """The call's updates of the state of the agent's middleware."""
     writes: NotRequired[list[Any]]
-    """What a node of a graph that is laid flat wrote: names of channels, and values."""
+    """The writes of a node of a flattened graph: names of channels, and values."""

@@ -40,7 +40,7 @@ class TracedNode(Runnable[LaneState, object]):
 
     @cached_property
     def _traced(self) -> RunnableSeq:
-        """What LangGraph makes of the node; made when first needed, as LangGraph does."""
+        """LangGraph's form of the node; made when first needed, as LangGraph does."""
         node = self._node
         return RunnableSeq(self._bound, *node.flat_writers, trace_policy=node.trace_policy)
 

@@ -6,9 +6,9 @@ a saver has changed (the text "3" to a number), run the validators of a user onc
 fields of a dataclass as they are. The rules:
 
 - A value that fits strictly stays as it is. So restoring twice changes nothing.
-- Else containers and keys get their types, without a validator of an annotation. What is in them stays
-  as it is: a saver keeps objects, and plain data that was written for one is read as plain data.
-- The fields of a dataclass are restored by the hints of its own class, in the object.
+- Else containers and keys get their types, without a validator of an annotation. Their contents stay as
+  they are: a saver keeps objects, and plain data that was written for one is read as plain data.
+- The fields of a dataclass are restored by the hints of its class, in the object.
 """
 
 import sys
@@ -105,7 +105,7 @@ class TypedHint:
         return value
 
     def fits(self, value: object) -> bool:
-        """Return whether a value has the type, or the form that JSON gives to it."""
+        """Return whether a value has the type, or its form in JSON."""
         with suppress(Exception):
             self.adapter.validate_python(value, strict=True)
             return True
@@ -172,7 +172,7 @@ def _is_nameless(hint: Any) -> bool:
 def _adapter(hint: Any) -> TypeAdapter[object]:
     try:
         return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
-    except PydanticUserError:  # it has a config of its own
+    except PydanticUserError:  # it has its own config
         return TypeAdapter(hint)
 
 

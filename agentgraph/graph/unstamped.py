@@ -1,9 +1,9 @@
 """Removes stamps from input of graphs.
 
-Each message of an agent carries a stamp, the address at which it was said. What agents see, and all
-events, depend on these stamps, so a client that sends one could say "approved" as the boss. Stamps are
-removed at every entrance: the runner's input, and the input of a compiled graph, wherever that runs.
-Only `StampedInput` input keeps them: an object of this process, which no JSON of a client becomes.
+Each message of an agent carries a stamp, the address of the agent. The visible history, and all events,
+depend on these stamps, so a client that sends one could say "approved" as the boss. Stamps are removed
+at every entrance: the runner's input, and the input of a compiled graph, wherever that runs. Only
+`StampedInput` input keeps them: an object of this process, which no JSON of a client becomes.
 """
 
 from collections.abc import Mapping

@@ -20,7 +20,7 @@ _PURE = (operator.add, operator.or_, delta_reducer)
 
 
 def first_values(channels: Mapping[str, Channel]) -> dict[str, object]:
-    """Return anew what channels begin with, by name: for most types with a reducer their empty value.
+    """Return new start values of channels, by name: for most types with a reducer their empty value.
 
     A type without one, such as `int | None`, has no value until the first write.
     """

@@ -10,7 +10,7 @@ to one first, a reducer that deletes or replaces would be wrong. The rules:
   under one such name, neither is right: that is a conflict (`conflicts.py`), and the join reports it.
   So it is where two overwrite what a reducer has merged.
 - LangGraph reads the declaration of reducers (`values_schema.py`), and its channels apply the writes,
-  one by one. Channels whose values end with a step are refused: a step is one of LangGraph, and not of
+  one by one. Channels whose values end with a step are rejected: a step is one of LangGraph, and not of
   agents.
 - A declared type is checked where a value is written, after its reducer. Containers get the declared
   type there, and where a saver that made plain data of them is read (`typed`), not at each step. An
@@ -129,7 +129,7 @@ class Reducers:
     def emitted(self, values: Mapping[str, object]) -> dict[str, object]:
         """Return the values that an event shows of those that were written, as plain as they can be.
 
-        Lists, dicts and sets are copies: the agent may go on to change its own.
+        Lists, dicts and sets are copies: the agent may continue to change the originals.
         """
         return {
             name: _plain_write(value)
@@ -155,7 +155,7 @@ class Reducers:
         return {name: each.default() for name, each in self.fields.items() if each.default}
 
     def begun(self) -> dict[str, object]:
-        """Return anew what LangGraph's reducers begin with, by name."""
+        """Return new start values of LangGraph's reducers, by name."""
         return first_values(self.channels) if self.channels else {}
 
     def fault(self, values: dict[str, object], names: Iterable[str]) -> str | None:
@@ -176,7 +176,7 @@ class Reducers:
     def typed(self, name: str, value: object) -> object:
         """Return a written value with its declared type; as it is if it has none or does not fit.
 
-        What a reducer takes may be of another type than what it returns.
+        The argument of a reducer may be of another type than its result.
         """
         if name not in self.fields or is_deletion(value):
             return value
@@ -193,7 +193,7 @@ class Reducers:
             return value
 
     def converter(self, name: str) -> Callable[[object], object] | None:
-        """Return what gives a value its declared type; None if it has none."""
+        """Return the function that restores the declared type of a value; None if it has none."""
         return partial(self.typed, name) if name in self.fields else None
 
     def saves_result(self, name: str) -> bool:
@@ -261,8 +261,8 @@ class Reducers:
     ) -> object:
         """Return an update of the root in the form in which it is saved.
 
-        Applied again, it has the same effect, and no reducer of a user runs. What has this form already
-        is returned as it is.
+        Applied again, it has the same effect, and no reducer of a user runs. A value in this form is
+        returned as it is.
 
         Args:
             values: The values before the update.

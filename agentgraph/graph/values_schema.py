@@ -25,7 +25,7 @@ _INSTEAD = {
     UntrackedValue: "pass what is not saved to the run as context=",
     Topic: "use Annotated[list, operator.add], or Topic(type, accumulate=True)",
 }
-"""What to use in place of channels whose values last for a step of LangGraph, or are not saved."""
+"""The replacements for channels whose values last for a step of LangGraph, or are not saved."""
 
 
 def declared(schema: object) -> Reducers:

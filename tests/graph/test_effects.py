@@ -11,7 +11,7 @@ from agentgraph.graph.stamps import address_of, stamped
 from agentgraph.testing import call, calls
 
 THERE: dict[Owner, BaseMessage | None] = {
-    "nobody": None,
+    "none": None,
     "user": HumanMessage("Go.", id="1"),
     "here": stamped(AIMessage("Hm.", id="1"), "loop[1]/w"),
     "earlier": stamped(AIMessage("Hm.", id="1"), "loop[0]/w"),
@@ -21,7 +21,7 @@ GIVEN = [removal("1"), HumanMessage("*", id="1"), AIMessage("*", id="1")]
 GIVERS: list[Giver] = ["hook", "tool", "function"]
 TABLE = """
          hook                            tool                            function
-nobody   nothing    context   said      | nothing    said      said     | nothing    said      said
+none     nothing    context   said      | nothing    said      said     | nothing    said      said
 user     context    rewritten context   | context    rewritten context  | taken back rewritten said
 here     taken back context   replaced  | taken back said      replaced | taken back said      replaced
 earlier  context    context   replaced  | context    said      replaced | taken back said      replaced
@@ -70,7 +70,7 @@ def test_a_message_that_is_there_already_changes_nothing(giver: Giver, owner: Ow
 
 @every_giver
 def test_a_new_answer_of_a_person_is_said(giver: Giver) -> None:
-    assert effect_of(stamped(HumanMessage("Yes."), "boss"), None, "nobody", giver) == "said"
+    assert effect_of(stamped(HumanMessage("Yes."), "boss"), None, "none", giver) == "said"
 
 
 @pytest.mark.parametrize(("owner", "address"), [("here", "loop[1]/w"), ("earlier", "loop[0]/w")])

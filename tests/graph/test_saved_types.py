@@ -271,5 +271,5 @@ def test_members_of_a_union_that_a_saver_stores_alike_are_a_fault_before_the_run
         ag.compile_agent(gives("w"), values=Alike)
     assert str(refused.value) == (
         "values: the field 'it' is declared as a union of `tuple[int, ...]` and `list[int]`, which a "
-        "saver stores alike, so that they are not told apart when it is read; declare one of them"
+        "saver stores alike, so that a reader cannot distinguish them; declare one of them"
     )

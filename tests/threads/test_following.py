@@ -210,12 +210,12 @@ def test_a_follower_that_reconnects_at_random_gets_each_event_once(
 @pytest.mark.parametrize("after", ["", "x", "1-2-3", "-1", "1.5", 7, "\u0661"])
 def test_what_is_no_cursor_is_refused_at_the_call(after: Any, kept: str, tmp_path: Path) -> None:
     async def refused(runner: ag.Runner) -> None:
-        with pytest.raises(ag.AgentGraphError, match="is no cursor"):
+        with pytest.raises(ag.AgentGraphError, match="is not a cursor"):
             await runner.afollow("t", after)
 
     with runner_of(says("a"), kept, tmp_path) as runner:
         list(runner.run("Go.", thread_id="t"))
-        with pytest.raises(ag.AgentGraphError, match="is no cursor"):
+        with pytest.raises(ag.AgentGraphError, match="is not a cursor"):
             runner.follow("t", after)
         asyncio.run(refused(runner))
 

@@ -169,7 +169,7 @@ class MessageLog:
     def _changed(self, key: str, message: BaseMessage) -> Iterator[MessageChange]:
         own = self._history_id(key)
         was = self.said.get(own) or self.rewritten.get(key) or self._inputs.get(key)
-        owner: Owner = "nobody"
+        owner: Owner = "none"
         if own in self.said or key in self._users:
             owner = "here" if own in self.said else "user"
         elif self._is_of_others(key, message):
@@ -177,7 +177,7 @@ class MessageLog:
         if own != key and not isinstance(message, RemoveMessage):
             message = message.model_copy(update={"id": own})
         answered = answered_in(was, [*self.said.values()]) if was is not None else ()
-        is_taken = owner == "nobody" and own not in self._ever and self.is_taken(own)
+        is_taken = owner == "none" and own not in self._ever and self.is_taken(own)
         change = change_by(
             message, was, owner, "hook", self._address, "", is_taken=is_taken, answered=answered
         )

@@ -181,7 +181,7 @@ class Output:
         was = None
         if key:
             was = (None if is_reply else self.own_message(key, giver)) or self.current_message(key)
-        owner: Owner = "other" if is_seen else "nobody"
+        owner: Owner = "other" if is_seen else "none"
         if was is not None:
             owner = self._owner(was, giver)
             if was.id != key:
