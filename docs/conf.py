@@ -35,7 +35,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "off"  # `make notebooks` keeps the outputs
 nb_ipywidgets_js: dict[str, object] = {}  # no scripts from elsewhere
 nb_mime_priority_overrides = [("html", "text/html", 5)]
-suppress_warnings = ["mystnb.unknown_mime_type"]  # Mermaid beside the HTML of a drawing
+suppress_warnings = ["mystnb.unknown_mime_type"]  # a drawing is HTML and Mermaid
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # expanded aliases fill screens; `Args:` says the types

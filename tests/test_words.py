@@ -44,7 +44,16 @@ GONE = {
     r", for (it|they|this|that|these|those|there|no|who|what|one)\b": "because",
 }
 """Patterns of words, and what to write in their place."""
+DOCS = (
+    "docs/*.md",
+    "docs/concepts/",
+    "docs/extensions/",
+    "docs/guides/",
+    "docs/migrate/",
+    "docs/reference/",
+)
 PARTS = (
+    *DOCS,
     "agentgraph/*.py",
     *(f"agentgraph/{path.parent.name}/" for path in sorted(ROOT.glob("agentgraph/*/__init__.py"))),
     "examples/",
@@ -52,6 +61,7 @@ PARTS = (
     "*.md",
 )
 LEFT = {*PARTS} - {
+    *DOCS,
     "agentgraph/*.py",
     "agentgraph/cli/",
     "agentgraph/events/",

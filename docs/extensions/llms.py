@@ -23,7 +23,7 @@ DIRECTIVE = re.compile(r"\.\. (?:auto\w+|currentmodule):: ([\w.]+)")
 
 
 def write_texts(app: Sphinx, error: Exception | None) -> None:
-    """Write the texts beside the pages."""
+    """Write the texts into the folder of the pages."""
     if error or app.builder.name != "html":
         return
     out, listed = Path(app.outdir), [INTRODUCTION]
@@ -49,7 +49,7 @@ def _in_order(app: Sphinx, name: str) -> list[str]:
 
 
 def as_markdown(source: Path) -> str:
-    """Return a page whose included files and docstrings stand in it."""
+    """Return a page with its included files and docstrings."""
     text = INCLUDE.sub(lambda found: _included(source.parent / found[1]), source.read_text())
     return OTHER.sub("", API.sub(lambda found: _described(found[1]), text))
 

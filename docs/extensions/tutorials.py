@@ -1,4 +1,4 @@
-"""The notebooks are the tutorials: they are copied beside the page that lists them."""
+"""The notebooks are the tutorials: they are copied to the page that lists them."""
 
 import shutil
 from typing import Any

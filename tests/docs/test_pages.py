@@ -79,3 +79,12 @@ def test_every_page_is_in_a_table_of_contents(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("guides/")])
 def test_a_guide_is_short(name: str) -> None:
     assert len(PAGES[name].splitlines()) <= 80
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_sentence_is_short(name: str) -> None:
+    text = re.sub(r"```.*?```|<!--.*?-->", "", PAGES[name], flags=re.DOTALL)
+    paragraphs = re.split(r"\n\n|\n(?=- |\| |: )", re.sub(r"`[^`]*`", "x", text))
+    plain = [" ".join(each.split()) for each in paragraphs if not each.startswith("|")]
+    sentences = [each for text in plain for each in re.split(r"(?<=[.:;!?])\s", text)]
+    assert [each for each in sentences if len(each.split()) > 25] == []

@@ -5,7 +5,7 @@ server = FastMCP("prices")
 
 @server.tool()
 def price(article: str) -> str:
-    """Say what an article costs."""
+    """Look up the price of an article."""
     return f"{article}: 4 euros"
 
 

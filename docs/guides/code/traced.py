@@ -55,7 +55,7 @@ LangChainInstrumentor().instrument(tracer_provider=provider)
 
 
 def price(article: str) -> str:
-    """Say what an article costs."""
+    """Look up the price of an article."""
     return "4 euros"
 
 
