@@ -12,6 +12,8 @@ Prose = Iterator[tuple[int, str]]
 QUOTES = re.compile(r"^[a-zA-Z]*(\"\"\"|'''|\"|')|(\"\"\"|'''|\"|')$")
 CODE = re.compile(r"`[^`]*`")
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+VOID = re.compile(r"=> void\b|\bvoid: ")
+"""The type, and the state of a bar, which is data."""
 SCRIPT = re.compile(r"(?://|^\s*/?\*+)(?P<comment>.*)|(?P<text>\"[^\"]* [^\"]*\"|`[^`]* [^`]*`)")
 
 
@@ -42,7 +44,7 @@ def _notebook(source: str) -> Prose:
 
 def _script(source: str) -> Prose:
     for line, text in enumerate(source.splitlines(), 1):
-        for found in SCRIPT.finditer(text):
+        for found in SCRIPT.finditer(VOID.sub("", text)):
             yield line, found["comment"] or found["text"] or ""
 
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {test} from "node:test";
 
 import {
-  addressParts, callOf, countAt, isAround, lastPart, pathOf, pathsOf, placesOf, standings, worstState,
+  addressParts, callOf, countAt, isAround, lastPart, pathOf, pathsOf, placesOf, placeStatuses, worstState,
 } from "../../agentgraph/window/page/activations.js";
 import {bar, node} from "./trees.js";
 
@@ -72,7 +72,7 @@ const LAPS = [
 ];
 
 test("a place stands as its last activation, and counts what all of them took", () => {
-  const found = standings(PLACES, LAPS);
+  const found = placeStatuses(PLACES, LAPS);
   const {runs, seconds, tokens, state, last} = found.get("writer");
   assert.deepEqual([runs, seconds, tokens, state, last.id], [2, 1, 7, "running", LAPS[5].id]);
   assert.equal(found.get("refine").tokens, 7);
@@ -81,30 +81,30 @@ test("a place stands as its last activation, and counts what all of them took", 
 });
 
 test("a loop tells how each of its iterations stands", () => {
-  const {counts} = standings(PLACES, LAPS).get("refine");
+  const {counts} = placeStatuses(PLACES, LAPS).get("refine");
   assert.deepEqual([...counts].map(([count, {state, own}]) => [count, state, own.id]), [
     ["0", "done", "report/refine[0]"], ["1", "running", "report/refine[1]"],
   ]);
 });
 
 test("an iteration that is picked hides what ran in others", () => {
-  const found = standings(PLACES, LAPS, {picks: new Map([["refine", "0"]])});
+  const found = placeStatuses(PLACES, LAPS, {picks: new Map([["refine", "0"]])});
   assert.deepEqual([found.get("writer").runs, found.get("critic").state], [1, "failed"]);
-  assert.equal(standings(PLACES, LAPS, {turn: 1}).get("writer").state, "idle");
+  assert.equal(placeStatuses(PLACES, LAPS, {turn: 1}).get("writer").state, "idle");
 });
 
 test("items are told apart by their keys, and stand as what is inside them", () => {
   const items = [
     bar("report/pages/page(0:home)", 0, 1), bar("report/pages/page(1:news)", 0, null, {state: "asks"}),
   ];
-  const {counts} = standings(PLACES, items).get("page");
+  const {counts} = placeStatuses(PLACES, items).get("page");
   const told = [...counts].map(([count, {state, key}]) => [count, state, key]);
   assert.deepEqual(told, [["0", "done", "home"], ["1", "asks", "news"]]);
 });
 
 test("a discarded activation counts only while there is no other", () => {
   const gone = bar("report/refine[0]/writer", 0, 9, {id: "gone", state: "void"});
-  assert.equal(standings(PLACES, [gone]).get("writer").state, "void");
-  const found = standings(PLACES, [gone, bar("report/refine[0]/writer", 9, 10)]).get("writer");
+  assert.equal(placeStatuses(PLACES, [gone]).get("writer").state, "void");
+  const found = placeStatuses(PLACES, [gone, bar("report/refine[0]/writer", 9, 10)]).get("writer");
   assert.deepEqual([found.runs, found.seconds, found.state], [1, 1, "done"]);
 });

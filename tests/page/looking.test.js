@@ -67,7 +67,7 @@ test("a step of a workflow is in the column after all that it needs", () => {
 
 test("a value that a map lacks is an error that names the key", () => {
   assert.equal(valueOf(new Map([["a", 0]]), "a"), 0);
-  assert.throws(() => valueOf(new Map(), "a"), /there is no "a"/);
+  assert.throws(() => valueOf(new Map(), "a"), /the key "a" is missing/);
 });
 
 test("the limit that was hit is read from the last bar that failed", () => {
@@ -89,7 +89,7 @@ test("a question is its text, and what else there is to it", () => {
   assert.equal(questionRest("Print it?"), undefined);
   assert.equal(questionText({pages: 3}), '{\n  "pages": 3\n}');
   const approval = {type: "tool_approval", name: "mail", args: {}};
-  assert.equal(questionText(approval), "May the agent do this?");
+  assert.equal(questionText(approval), "Approve this action?");
   assert.equal(questionRest(approval), undefined);
 });
 

@@ -86,11 +86,12 @@ test("a bar is called by its iteration, item, call or turn", () => {
 });
 
 test("a screen reader hears what a bar is, where, how it stands and what it said", () => {
-  assert.equal(optionText(bar("s/a", 1, 3, {inside: "s", text: "Hum."})), "a, s/a, done, 2.0 s, Hum.");
-  assert.equal(optionText(bar("s/a", 1, null, {inside: "s"})), "a, s/a, running");
+  assert.equal(optionText(bar("s/a", 1, 3, {inside: "s", text: "Hum."})), "a, s/a, Done, 2.0 s, Hum.");
+  assert.equal(optionText(bar("s/a", 1, null, {inside: "s"})), "a, s/a, Running");
 });
 
 test("a line is called by where it parts", () => {
-  assert.equal(lineName({is_present: true}, 0), "the present line");
-  assert.equal(lineName({is_present: false, parts_at: "s/a", turn: 1}, 2), "older line 2, parts in turn 2");
+  assert.equal(lineName({is_present: true}, 0), "current version");
+  const older = lineName({is_present: false, parts_at: "s/a", turn: 1}, 2);
+  assert.equal(older, "older version 2, branches off in turn 2");
 });

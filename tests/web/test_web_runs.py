@@ -52,7 +52,7 @@ def test_a_run_is_stopped_and_goes_on(server: Server, page: Page) -> None:
     page.click("#stop")
     server.gate(page.thread_id, 1, 2, 3)
     page.waits_for_status("stopped")
-    page.wait_for(lambda: page.text("#connection") == "at rest")
+    page.wait_for(lambda: page.text("#connection") == "idle")
     assert page.drafts == ["Draft 1 on write bees"]
     page.click("#resume")
     page.waits_for_status("done")
@@ -75,7 +75,7 @@ def test_a_reader_who_was_away_gets_each_event_once(server: Server, page: Page) 
     page.wait_for(lambda: len(page.entries) == len(before) + 4)
     server.gate(page.thread_id, 3)
     page.waits_for_status("done")
-    page.wait_for(lambda: page.text("#connection") == "at rest")
+    page.wait_for(lambda: page.text("#connection") == "idle")
     assert page.entries == server.events(page.thread_id)
     wait_for_polls(page, 2)
     assert page.entries == server.events(page.thread_id)
@@ -139,7 +139,7 @@ def test_a_server_that_was_killed_goes_on_where_it_was(own_server: Server, tab: 
     page.wait_for(lambda: page.text("#alert") == "The server does not answer.")
     own_server.start()
     page.waits_for_status("stopped")
-    page.wait_for(lambda: page.text("#connection") == "at rest")
+    page.wait_for(lambda: page.text("#connection") == "idle")
     page.script("document.querySelector('.partial').classList.add('before')")
     page.click("#resume")
     page.wait_for(lambda: not page.texts(".before"))  # the words of the attempt before are gone
@@ -147,7 +147,7 @@ def test_a_server_that_was_killed_goes_on_where_it_was(own_server: Server, tab: 
     assert len(page.texts(".partial")) == 1
     own_server.gate("killed", 2, 3)
     page.waits_for_status("done")
-    page.wait_for(lambda: page.text("#connection") == "at rest")
+    page.wait_for(lambda: page.text("#connection") == "idle")
     assert page.entries == own_server.events("killed")
     assert page.drafts == [f"Draft {number} on write bees" for number in (1, 2, 3)]
 

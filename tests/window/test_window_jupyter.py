@@ -66,7 +66,7 @@ def notebook(
 
 
 def status(page: Notebook, cell: int = 1, at: int = 0) -> str:
-    return page.window(".head .pill", cell, at).partition(" ")[2]
+    return page.window(".head .pill", cell, at).partition(" ")[2].lower()
 
 
 def answers(page: Notebook, answer: str, cell: int = 1) -> None:
@@ -150,11 +150,11 @@ def test_a_window_whose_kernel_is_new_says_so_and_a_saved_one_is_a_table(noteboo
     assert "agent" not in page.output(1).split()  # the table is hidden
     page.command("docmanager:save")
     page.kernel("restart()")
-    page.wait_for(lambda: "run the cell again" in page.window(".lost"))
-    assert page.window(".connection") == "not connected"
+    page.wait_for(lambda: "Rerun the cell" in page.window(".lost"))
+    assert page.window(".connection") == "Not connected"
     page.runs()
     page.wait_for(lambda: paused(page))
-    assert page.window(".connection") == "live"
+    assert page.window(".connection") == "Connected"
 
     page.command("docmanager:save")
     page.wait_for(lambda: "agentgraph-still" in page.path.read_text())

@@ -126,7 +126,7 @@ def shown(page: Tab) -> list[list[str]]:
     return [[str(part) for part in each] for each in page.script(code)]
 
 
-WINDOW = ["recorded", "? paused", "s,a,boss"]
+WINDOW = ["recorded", "? Paused", "s,a,boss"]
 
 
 def test_it_is_mounted_twice_on_a_page_and_leaves_the_page_alone(

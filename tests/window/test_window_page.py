@@ -22,7 +22,7 @@ def test_a_failure_says_what_failed_and_why(server: WindowServer, tab: Open) -> 
     assert page.text(".notice.bad").startswith("printer failed.")
     page.wait_for(lambda: page.boxes["printer"] == "failed")
     page.click(".notice.bad button")
-    page.wait_for(lambda: page.selected.startswith("printer, does/printer, failed"))
+    page.wait_for(lambda: page.selected.startswith("printer, does/printer, Failed"))
     assert page.tab_shown == "detail"
     page.click(".notice.bad button:last-child")
     page.wait_for(lambda: page.text(".notice.bad").startswith("printer failed again at "))
@@ -41,10 +41,10 @@ def test_a_stop_is_under_way_until_the_step_has_ended(server: WindowServer, tab:
     page.leave_fields()
     page.keys("3")
     page.click(".tab-actions .stop")
-    page.wait_for(lambda: "stopping…" in page.text(".head .pill"))
+    page.wait_for(lambda: "Stopping…" in page.text(".head .pill"))
     server.gate("stopping", "walk0")
     page.waits_for_status("stopped")
-    assert page.texts(".notice.stopped button") == ["Resume", "More in Run"]
+    assert page.texts(".notice.stopped button") == ["Resume run", "Show run options"]
     server.gate("stopping", *(f"walk{lap}" for lap in range(1, 5)), "rest")
     page.click(".notice.stopped button")
     page.waits_for_status("done")
@@ -55,7 +55,7 @@ def test_a_question_that_waits_is_shown_and_answered(server: WindowServer, tab: 
     page = tab(server, "asked")
     page.wait_for(lambda: page.tab_shown == "questions")
     assert page.text(".tab[data-tab=questions] .badge") == "1"
-    assert page.text(".notice.ask").startswith("1 question waits for an answer.")
+    assert page.text(".notice.ask").startswith("1 open question")
     page.wait_for(lambda: "Print it?" in page.text(".tab-questions"))
     page.find(".tab-questions input[type=radio]").click()
     page.click(".tab-questions button.primary")
@@ -71,10 +71,10 @@ def test_a_server_that_is_killed_and_started_again(own_server: WindowServer, tab
     page.wait_for(lambda: page.boxes["walk"] == "running")
     page.script("window.isTheSamePage = true")
     own_server.kill()
-    page.wait_for(lambda: page.text(".connection") == "not connected")
+    page.wait_for(lambda: page.text(".connection") == "Not connected")
     assert "does not answer" in page.text(".alert.lost")
     own_server.start()
-    page.wait_for(lambda: page.text(".connection") == "live")
+    page.wait_for(lambda: page.text(".connection") == "Connected")
     page.waits_for_status("stopped")
     page.wait_for(lambda: page.boxes["walk"] == "stopped")
     own_server.gate("killed", *(f"walk{lap}" for lap in range(5)), "rest")
@@ -93,12 +93,12 @@ def test_a_connection_that_is_cut_while_the_server_goes_on(
     page.wait_for(lambda: page.boxes["walk"] == "running")
     page.script("window.isTheSamePage = true")
     wire.cut()
-    page.wait_for(lambda: page.text(".connection") == "not connected")
+    page.wait_for(lambda: page.text(".connection") == "Not connected")
     own_server.gate("cut", *(f"walk{lap}" for lap in range(5)), "rest")
     own_server.waits(lambda: own_server.call("thread", thread_id="cut")["status"] == "done")
     assert page.boxes["walk"] == "running"
     wire.is_cut = False
-    page.wait_for(lambda: page.text(".connection") == "live")
+    page.wait_for(lambda: page.text(".connection") == "Connected")
     page.waits_for_status("done")
     page.wait_for(lambda: page.boxes["rest"] == "done")
     assert page.script("return window.isTheSamePage")
@@ -111,14 +111,14 @@ def test_a_server_with_another_token_is_told_apart(
     page = tab(own_server, "secret")
     page.waits_for_status("done")
     own_server.kill()
-    page.wait_for(lambda: page.text(".connection") == "not connected")
+    page.wait_for(lambda: page.text(".connection") == "Not connected")
     monkeypatch.setenv("TEST_TOKEN", "another-token")
     own_server.start()
     page.wait_for(lambda: "with another token" in page.text(".alert.lost"))
     own_server.kill()
     monkeypatch.delenv("TEST_TOKEN")
     own_server.start()
-    page.wait_for(lambda: page.text(".connection") == "live")
+    page.wait_for(lambda: page.text(".connection") == "Connected")
 
 
 def test_what_another_process_writes_is_followed(own_server: WindowServer, tab: Open) -> None:
@@ -176,7 +176,7 @@ def test_help_theme_and_tabs_by_keys(server: WindowServer, tab: Open) -> None:
     page.leave_fields()
     page.keys("?")
     page.wait_for(lambda: page.find(".help").is_displayed())
-    assert "dark or light" in page.text(".help")
+    assert "dark and light" in page.text(".help")
     page.keys(Keys.ESCAPE)
     page.wait_for(lambda: not page.find(".help").is_displayed())
     ground = "return getComputedStyle(document.querySelector('.agentgraph-window')).backgroundColor"
@@ -189,7 +189,7 @@ def test_help_theme_and_tabs_by_keys(server: WindowServer, tab: Open) -> None:
     page.leave_fields()
     page.keys("t")
     page.wait_for(lambda: page.script(ground) == before)
-    assert "into the timeline" in page.script("return document.querySelector('.help').textContent")
+    assert "enter the timeline" in page.script("return document.querySelector('.help').textContent")
     for key, name in [("1", "detail"), ("2", "questions"), ("4", "machine"), ("3", "actions")]:
         page.keys(key)
         page.wait_for(lambda name=name: page.tab_shown == name)

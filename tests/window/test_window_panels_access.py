@@ -24,7 +24,7 @@ EACH_KIND = {
 def test_each_control_has_a_name_and_is_reached_by_the_keyboard(panels: Panels) -> None:
     panels.run(f"ask {json.dumps({'schema': EACH_KIND})}", until="paused")
     panels.wait_for(lambda: panels.texts(".questions .card"))
-    for title in ("Again from", "Lines of the thread", "Compare"):
+    for title in ("Rerun from", "Thread versions", "Compare"):
         panels.unfold(title, ".machine")
     panels.select("does/ask")
     panels.wait_for(lambda: panels.texts(".again .changes") and panels.texts(".compare-form option"))
@@ -49,9 +49,9 @@ def test_each_control_has_a_name_and_is_reached_by_the_keyboard(panels: Panels) 
 def test_the_focus_and_what_is_typed_stay_while_the_thread_runs(panels: Panels) -> None:
     panels.server.call("start", text="write bees", thread_id=panels.thread_id)
     panels.waits_for_status("running")
-    panels.unfold("Again from", ".machine")
+    panels.unfold("Rerun from", ".machine")
     panels.select("does/refine[0]/writer")
-    box = panels.waits_for_label("A message of the user", ".again")
+    box = panels.waits_for_label("User message", ".again")
     box.send_keys("half a ")
     panels.server.gate(panels.thread_id, 1, 2)
     panels.wait_for(lambda: panels.script("return [...store.state.bars.keys()].length") > 6)
@@ -64,6 +64,6 @@ def test_the_focus_and_what_is_typed_stay_while_the_thread_runs(panels: Panels) 
 
 def test_refusals_and_news_are_announced(panels: Panels) -> None:
     panels.run("both", until="paused")
-    panels.wait_for(lambda: "2 questions wait" in panels.text(".questions [role=status]"))
+    panels.wait_for(lambda: "2 open questions" in panels.text(".questions [role=status]"))
     quiet = "return document.querySelectorAll('.fault:not([role=alert])').length"
     assert panels.script(quiet) == 0

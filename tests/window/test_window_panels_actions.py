@@ -18,7 +18,7 @@ def types(panels: Panels, text: str) -> None:
 def test_a_run_begins_on_a_new_thread_and_goes_on_with_the_next_turn(panels: Panels) -> None:
     panels.script("store.open(null)")
     types(panels, "count one two")
-    panels.press("Start a run", ACTIONS)
+    panels.press("Start run", ACTIONS)
     panels.wait_for(lambda: panels.thread_shown != "None" and panels.status == "done")
     thread_id = panels.thread_shown
     assert panels.last == "There are 3 words."
@@ -34,19 +34,19 @@ def test_a_run_begins_on_a_new_thread_and_goes_on_with_the_next_turn(panels: Pan
 def test_a_message_on_a_thread_can_begin_a_new_one(panels: Panels) -> None:
     panels.run("steps")
     types(panels, "count one")
-    panels.press("Send on a new thread", ACTIONS)
+    panels.press("Send on new thread", ACTIONS)
     panels.wait_for(lambda: panels.thread_shown != panels.thread_id and panels.status == "done")
 
 
 def test_a_turn_begins_with_values(panels: Panels) -> None:
     panels.unfold("Values", ACTIONS)
-    panels.fill(ACTIONS, **{"Values to set before": '{"mood": 3'})
+    panels.fill(ACTIONS, **{"Values to set first": '{"mood": 3'})
     types(panels, "post on bees")
-    panels.press("Send", ACTIONS)
+    panels.press("Send message", ACTIONS)
     panels.wait_for(lambda: "not JSON" in panels.text(".actions .fault"))
     assert panels.labelled("Message", ACTIONS).get_attribute("value") == "post on bees"
-    panels.fill(ACTIONS, **{"Values to set before": '{"mood": "sad"}'})
-    panels.press("Send", ACTIONS)
+    panels.fill(ACTIONS, **{"Values to set first": '{"mood": "sad"}'})
+    panels.press("Send message", ACTIONS)
     panels.waits_for_status("paused")
     assert panels.last == "A sad letter about post on bees"
 
@@ -55,10 +55,10 @@ def test_a_run_is_steered_and_a_message_queued(panels: Panels) -> None:
     panels.server.call("start", text="write bees", thread_id=panels.thread_id)
     panels.waits_for_status("running")
     types(panels, "wasps")
-    panels.press("Steer", ACTIONS)
-    panels.wait_for(lambda: "1 message waits to be read" in panels.text(".queued"))
+    panels.press("Steer run", ACTIONS)
+    panels.wait_for(lambda: "1 queued message" in panels.text(".queued"))
     types(panels, "count two words more")
-    panels.press("Queue", ACTIONS)
+    panels.press("Queue message", ACTIONS)
     panels.wait_for(lambda: "count two words more" in panels.text(".queued"))
     panels.server.gate(panels.thread_id, *range(1, 9))
     panels.waits_for_status("done")
@@ -72,23 +72,23 @@ def test_a_run_is_stopped_and_resumed(panels: Panels) -> None:
     panels.server.call("start", text="write bees", thread_id=panels.thread_id)
     panels.waits_for_status("running")
     panels.wait_for(lambda: panels.script("return store.state.texts.size"))
-    panels.press("Stop", ACTIONS)
+    panels.press("Stop run", ACTIONS)
     panels.wait_for(lambda: "Stopping…" in panels.texts(".actions .stop"))
-    assert "what is under way: writer" in panels.text(".actions .stops")
+    assert "steps in progress: writer" in panels.text(".actions .stops")
     panels.server.gate(panels.thread_id, 1, 2, 3)
     panels.waits_for_status("stopped")
-    assert "Goes on with the step" in panels.text(".actions .resume")
-    assert "Begin a new turn" in panels.texts(".actions form button")
-    panels.press("Resume", ACTIONS)
+    assert "Continues with the unfinished step" in panels.text(".actions .resume")
+    assert "Start new turn" in panels.texts(".actions form button")
+    panels.press("Resume run", ACTIONS)
     panels.waits_for_status("done")
-    panels.wait_for(lambda: "It goes on." not in panels.text(ACTIONS))
+    panels.wait_for(lambda: "Run resumed" not in panels.text(ACTIONS))
 
 
 def test_a_failed_run_is_resumed(panels: Panels) -> None:
     panels.run("fail", until="failed")
-    assert "It failed" in panels.text(".actions .hint")
+    assert "The run failed" in panels.text(".actions .hint")
     panels.server.gate(panels.thread_id, 1)
-    panels.press("Resume", ACTIONS)
+    panels.press("Resume run", ACTIONS)
     panels.waits_for_status("done")
     assert panels.last == "Now it works."
 
@@ -96,20 +96,20 @@ def test_a_failed_run_is_resumed(panels: Panels) -> None:
 def test_a_limit_that_was_hit_is_raised(panels: Panels) -> None:
     panels.server.call("start", text="steps", thread_id=panels.thread_id, limits={"steps": 2})
     panels.waits_for_status("failed")
-    panels.wait_for(lambda: "It reached its limit of 2 steps" in panels.text(".limit-note"))
+    panels.wait_for(lambda: "The limit of 2 steps was reached" in panels.text(".limit-note"))
     assert panels.labelled("Steps", ACTIONS).get_attribute("value") == "4"
     panels.fill(ACTIONS, Steps="3")
-    panels.press("Resume", ACTIONS)
+    panels.press("Resume run", ACTIONS)
     panels.wait_for(lambda: "limit of 3 steps" in panels.text(".limit-note"))
     panels.fill(ACTIONS, Steps="9")
-    panels.press("Resume", ACTIONS)
+    panels.press("Resume run", ACTIONS)
     panels.waits_for_status("done")
 
 
 def test_questions_can_be_dropped_by_the_next_turn(panels: Panels) -> None:
     panels.run("both", until="paused")
     types(panels, "count one")
-    panels.press("Drop the questions and send", ACTIONS)
+    panels.press("Drop questions and send", ACTIONS)
     panels.waits_for_status("done")
     panels.wait_for(lambda: not panels.texts(".questions .card"))
 
@@ -118,8 +118,8 @@ def test_what_is_refused_is_said_here_and_the_text_stays(panels: Panels) -> None
     panels.run("steps")
     types(panels, "count one")
     panels.unfold("Values", ACTIONS)
-    panels.fill(ACTIONS, **{"Values to set before": '{"moood": NaN}'})
-    panels.press("Send", ACTIONS)
+    panels.fill(ACTIONS, **{"Values to set first": '{"moood": NaN}'})
+    panels.press("Send message", ACTIONS)
     panels.wait_for(lambda: "not JSON" in panels.text(".actions .fault"))
     assert panels.find(".actions .fault").get_attribute("role") == "alert"
     assert panels.labelled("Message", ACTIONS).get_attribute("value") == "count one"
@@ -150,17 +150,17 @@ def test_a_changed_file_is_reloaded_and_what_it_means_for_the_thread_is_said(
         panels.run("Go.", until="paused")
         (tmp_path / "tree.py").write_text("tree = 1 / 0")
         panels.wait_for(lambda: "The file of the tree has changed" in panels.text(".banner"))
-        panels.press("Reload the tree", ACTIONS)
+        panels.press("Reload tree", ACTIONS)
         panels.wait_for(lambda: "ZeroDivisionError" in panels.text(".actions .fault"))
         (tmp_path / "tree.py").write_text(TREE.format(name="bob"))
-        panels.press("Reload the tree", ACTIONS)
+        panels.press("Reload tree", ACTIONS)
         panels.wait_for(lambda: "The tree has changed." in panels.text(".banner"))
         changed = panels.texts(".banner .line[data-sign='-'], .banner .line[data-sign='+']")
         assert any("ann" in each for each in changed)
         assert any("bob" in each for each in changed)
         (tmp_path / "tree.py").write_text(TREE.format(name="ann"))
         panels.wait_for(lambda: "The file of the tree has changed" in panels.text(".banner"))
-        panels.press("Reload the tree", ACTIONS)
+        panels.press("Reload tree", ACTIONS)
         panels.wait_for(lambda: not panels.text(".banner"))
         panels.wait_for(lambda: panels.texts(".questions .card"))
     finally:

@@ -19,9 +19,9 @@ def shows(panels: Panels, title: str, *texts: str) -> None:
 def test_what_it_saw_and_said_and_the_tools_it_called(panels: Panels) -> None:
     panels.run("count one two three")
     panels.select("does/counter")
-    shows(panels, "What it saw", "User", "count one two three")
-    shows(panels, "What it said", "calls count_words(", "There are 4 words.")
-    shows(panels, "Tools", "count_words", "done", '"text": "count one two three"', "result", "4")
+    shows(panels, "Input", "User", "count one two three")
+    shows(panels, "Output", "calls count_words(", "There are 4 words.")
+    shows(panels, "Tools", "count_words", "Done", '"text": "count one two three"', "Result", "4")
     assert "does/counter" in panels.text(".detail .about")
     assert "3 steps" in panels.text(".detail .facts")
 
@@ -32,8 +32,8 @@ def test_values_before_and_after_as_a_difference(panels: Panels) -> None:
     shows(panels, "Values", "letter added", "Dear all,", "we are kind.")
     assert len(panels.texts(".detail .line[data-sign='+']")) == 4
     panels.select("does/post/boss")
-    shows(panels, "Values", "nothing changed: 2 values")
-    panels.unfold("nothing changed", DETAIL)
+    shows(panels, "Values", "No changes: 2 values")
+    panels.unfold("No changes", DETAIL)
     panels.unfold("mood", DETAIL)
     shows(panels, "Values", "kind")
 
@@ -57,24 +57,24 @@ def test_a_changed_text_is_compared_line_by_line(panels: Panels) -> None:
 def test_questions_and_their_answers(panels: Panels) -> None:
     panels.run("post on bees", until="paused")
     panels.select("does/post/boss")
-    shows(panels, "Questions", "May it be sent?", "no answer yet")
+    shows(panels, "Questions", "May it be sent?", "No answer yet")
     panels.fill(".questions .card", Answer="gladly")
-    panels.press("Answer", ".questions .card")
+    panels.press("Send answer", ".questions .card")
     panels.waits_for_status("done")
-    shows(panels, "Questions", "May it be sent?", "answer", "gladly")
+    shows(panels, "Questions", "May it be sent?", "Answer", "gladly")
 
 
 def test_text_that_grows_while_it_runs(panels: Panels) -> None:
     panels.server.call("start", text="write bees", thread_id=panels.thread_id)
     panels.select("does/refine[0]/writer")
-    shows(panels, "What it said", " . .")
-    before = len(part(panels, "What it said"))
-    panels.wait_for(lambda: len(part(panels, "What it said")) > before)
-    assert "running" in panels.text(".detail .facts")
+    shows(panels, "Output", " . .")
+    before = len(part(panels, "Output"))
+    panels.wait_for(lambda: len(part(panels, "Output")) > before)
+    assert "Running" in panels.text(".detail .facts")
     panels.server.gate(panels.thread_id, 1, 2, 3)
     panels.waits_for_status("done")
-    panels.wait_for(lambda: "done" in panels.text(".detail .facts"))
-    shows(panels, "What it said", "Agent", "Draft 1 on write bees:")
+    panels.wait_for(lambda: "Done" in panels.text(".detail .facts"))
+    shows(panels, "Output", "Agent", "Draft 1 on write bees:")
     panels.wait_for(lambda: not panels.find(".detail .live").is_displayed())
 
 
@@ -87,8 +87,8 @@ def test_what_is_unfolded_and_focused_stays_when_it_changes(panels: Panels) -> N
         lambda: "Write, with care." in panels.text(".detail .message[data-role=system] .inside")
     )
     panels.server.gate(panels.thread_id, 1, 2, 3)
-    panels.wait_for(lambda: "done" in panels.text(".detail .facts"))
-    panels.wait_for(lambda: "Agent" in part(panels, "What it said"))
+    panels.wait_for(lambda: "Done" in panels.text(".detail .facts"))
+    panels.wait_for(lambda: "Agent" in part(panels, "Output"))
     assert panels.script("return document.querySelector('.message[data-role=system]').open")
     assert panels.script("return document.activeElement.closest('.message')?.dataset.role") == "system"
 
@@ -99,14 +99,14 @@ def test_the_other_laps_are_a_click_away(panels: Panels) -> None:
     panels.select("does/refine[1]/writer")
     panels.wait_for(lambda: "ran 3 times" in panels.text(".detail .laps"))
     assert "iteration 2" in panels.text(".detail .facts")
-    panels.press("The time after", DETAIL)
+    panels.press("Next run", DETAIL)
     panels.wait_for(lambda: "does/refine[2]/writer" in panels.text(".detail .address"))
     assert panels.driver.switch_to.active_element.get_attribute("aria-label") in (
-        "The time after",
+        "Next run",
         None,
     )
-    panels.press("The time before", DETAIL)
-    panels.press("The time before", DETAIL)
+    panels.press("Previous run", DETAIL)
+    panels.press("Previous run", DETAIL)
     panels.wait_for(lambda: "does/refine[0]/writer" in panels.text(".detail .address"))
 
 
@@ -115,16 +115,16 @@ def test_an_error_and_the_attempt_before_a_resume(panels: Panels) -> None:
     panels.select("does/fail")
     shows(panels, "Error", "ValueError", HOSTILE)
     panels.server.gate(panels.thread_id, 1)
-    panels.press("Resume")
+    panels.press("Resume run")
     panels.waits_for_status("done")
     panels.select("does/fail")
-    shows(panels, "What it said", "Now it works.")
+    shows(panels, "Output", "Now it works.")
     panels.unfold("Earlier attempts", DETAIL)
-    shows(panels, "Earlier attempts", "failed", HOSTILE)
-    panels.press("Look at it", DETAIL)
+    shows(panels, "Earlier attempts", "Failed", HOSTILE)
+    panels.press("Open attempt", DETAIL)
     shows(panels, "Error", HOSTILE)
-    panels.press("Go to the one that counts", DETAIL)
-    shows(panels, "What it said", "Now it works.")
+    panels.press("Open valid attempt", DETAIL)
+    shows(panels, "Output", "Now it works.")
     assert not panels.is_hacked
 
 
@@ -132,14 +132,14 @@ def test_the_step_is_copied(panels: Panels) -> None:
     panels.run("steps")
     panels.select("does/steps/step2")
     panels.wait_for(lambda: ":step2" in panels.text(".detail .step code"))
-    panels.press("Copy the step", DETAIL)
-    panels.wait_for(lambda: "copied" in panels.text(".step") or "selected" in panels.text(".step"))
+    panels.press("Copy step", DETAIL)
+    panels.wait_for(lambda: "Copied" in panels.text(".step") or "Selected" in panels.text(".step"))
 
 
 def test_hostile_texts_are_only_texts(panels: Panels) -> None:
     panels.run("shout")
     panels.select("does/shout")
-    shows(panels, "What it said", HOSTILE)
+    shows(panels, "Output", HOSTILE)
     shows(panels, "Values", "shouted added", HOSTILE)
     assert not panels.is_hacked
 
@@ -147,8 +147,8 @@ def test_hostile_texts_are_only_texts(panels: Panels) -> None:
 def test_five_megabytes_are_cut_until_one_asks_for_them(panels: Panels) -> None:
     panels.run("long")
     panels.select("does/long")
-    shows(panels, "What it said", "long words")
-    assert len(part(panels, "What it said")) < 5000
+    shows(panels, "Output", "long words")
+    assert len(part(panels, "Output")) < 5000
     panels.find(".detail .message .show-all").click()
     size = "return document.querySelector('.detail .message').textContent.length"
     panels.wait_for(lambda: panels.script(size) > 5_000_000)
@@ -161,6 +161,6 @@ def test_an_activation_of_a_long_history_shows_the_last_messages_first(panels: P
     panels.select("does/counter")
     panels.wait_for(lambda: len(panels.texts(".detail .message")) > 10)
     before = len(panels.texts(".detail .message"))
-    button = next(each for each in panels.texts(".detail .show-all") if "messages before" in each)
+    button = next(each for each in panels.texts(".detail .show-all") if "earlier messages" in each)
     panels.press(button, DETAIL)
     panels.wait_for(lambda: len(panels.texts(".detail .message")) > before)

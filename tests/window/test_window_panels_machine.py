@@ -27,7 +27,7 @@ def posts(panels: Panels, answer: str = "yes") -> None:
 
 
 def opens_again(panels: Panels, address: str) -> None:
-    panels.unfold("Again from", MACHINE)
+    panels.unfold("Rerun from", MACHINE)
     panels.select(address)
     panels.wait_for(lambda: panels.text(".again > p") == f"From {address}")
     panels.wait_for(lambda: panels.texts(".again .changes"))
@@ -42,7 +42,7 @@ def fills_values(panels: Panels, values: object, variant: int = 0) -> None:
 def answers(panels: Panels, text: str) -> None:
     panels.wait_for(lambda: panels.texts(".questions .card"))
     panels.fill(".questions .card", Answer=text)
-    panels.press("Answer", ".questions .card")
+    panels.press("Send answer", ".questions .card")
 
 
 def lines(panels: Panels) -> int:
@@ -50,15 +50,15 @@ def lines(panels: Panels) -> int:
 
 
 def test_it_says_what_to_do_where_nothing_is_looked_at(panels: Panels) -> None:
-    panels.unfold("Again from here", MACHINE)
-    panels.wait_for(lambda: "Select something that ran" in panels.text(".again"))
+    panels.unfold("Rerun from here", MACHINE)
+    panels.wait_for(lambda: "Select an activation" in panels.text(".again"))
 
 
 def test_again_with_other_values(panels: Panels) -> None:
     posts(panels)
     opens_again(panels, "does/post/author")
     fills_values(panels, {"mood": "sad"})
-    panels.press("Run again from here", MACHINE)
+    panels.press("Rerun from here", MACHINE)
     panels.waits_for_status("paused")
     assert panels.last == "A sad letter about post on bees"
     assert lines(panels) == 2
@@ -72,32 +72,32 @@ def test_only_the_values_that_changed_are_set(panels: Panels) -> None:
     assert values["mood"] == "kind"
     assert values["verdict"] == "yes"
     fills_values(panels, {"mood": "glad"})
-    panels.press("Run again from here", MACHINE)
-    panels.wait_for(lambda: "cannot be taken away" in panels.text(".again .fault"))
+    panels.press("Rerun from here", MACHINE)
+    panels.wait_for(lambda: "cannot be removed" in panels.text(".again .fault"))
     fills_values(panels, {**values, "mood": "glad"})
-    panels.press("Run again from here", MACHINE)
+    panels.press("Rerun from here", MACHINE)
     panels.wait_for(lambda: panels.last == "Sent a glad letter, as the boss says yes.")
 
 
 def test_again_with_a_message(panels: Panels) -> None:
     panels.run("count one two")
     opens_again(panels, "does/counter")
-    panels.fill(".again", **{"A message": "now only this"})
-    panels.press("Run again from here", MACHINE)
+    panels.fill(".again", **{"User message": "now only this"})
+    panels.press("Rerun from here", MACHINE)
     panels.wait_for(lambda: panels.last == "There are 3 words." and lines(panels) == 2)
 
 
 def test_again_with_a_message_in_place_of_another(panels: Panels) -> None:
     panels.run("count one two")
     opens_again(panels, "does/counter")
-    panels.fill(".again", **{"Its place": "in place of “count one two”"})
-    box = panels.labelled("A message", ".again")
+    panels.fill(".again", **{"Position": "instead of “count one two”"})
+    box = panels.labelled("User message", ".again")
     assert box.get_attribute("value") == "count one two"
     box.clear()
-    panels.press("Run again from here", MACHINE)
-    panels.wait_for(lambda: "takes the place" in panels.text(".again .fault"))
-    panels.fill(".again", **{"A message": "count all of these words"})
-    panels.press("Run again from here", MACHINE)
+    panels.press("Rerun from here", MACHINE)
+    panels.wait_for(lambda: "The replacement is empty" in panels.text(".again .fault"))
+    panels.fill(".again", **{"User message": "count all of these words"})
+    panels.press("Rerun from here", MACHINE)
     panels.wait_for(lambda: panels.last == "There are 5 words." and lines(panels) == 2)
     saw = panels.server.call("activation", thread_id=panels.thread_id, at="does/counter")["saw"]
     assert [each["text"] for each in saw if each["role"] == "user"] == ["count all of these words"]
@@ -106,19 +106,19 @@ def test_again_with_a_message_in_place_of_another(panels: Panels) -> None:
 def test_what_was_typed_stays_where_the_message_goes_elsewhere(panels: Panels) -> None:
     panels.run("count one two")
     opens_again(panels, "does/counter")
-    panels.fill(".again", **{"A message": "mine"})
-    panels.fill(".again", **{"Its place": "in place of “count one two”"})
-    assert panels.labelled("A message", ".again").get_attribute("value") == "mine"
-    panels.fill(".again", **{"Its place": "behind what was said so far", "A message": ""})
-    panels.fill(".again", **{"Its place": "in place of “count one two”"})
-    assert panels.labelled("A message", ".again").get_attribute("value") == "count one two"
+    panels.fill(".again", **{"User message": "mine"})
+    panels.fill(".again", **{"Position": "instead of “count one two”"})
+    assert panels.labelled("User message", ".again").get_attribute("value") == "mine"
+    panels.fill(".again", **{"Position": "after the messages so far", "User message": ""})
+    panels.fill(".again", **{"Position": "instead of “count one two”"})
+    assert panels.labelled("User message", ".again").get_attribute("value") == "count one two"
 
 
 def test_again_from_a_later_step(panels: Panels) -> None:
     panels.run("count one two")
     opens_again(panels, "does/counter")
-    panels.fill(".again", From="its step 3 of 3")
-    panels.press("Run again from here", MACHINE)
+    panels.fill(".again", From="step 3 of 3")
+    panels.press("Rerun from here", MACHINE)
     panels.wait_for(lambda: lines(panels) == 2)
     panels.waits_for_status("done")
     assert panels.last == "There are 3 words."
@@ -127,10 +127,10 @@ def test_again_from_a_later_step(panels: Panels) -> None:
 def test_again_with_another_answer(panels: Panels) -> None:
     posts(panels)
     opens_again(panels, "does/post/boss")
-    assert "answered: yes" in panels.text(".other-answer")
-    panels.fill(".again", **{"Give another answer": True})
+    assert "Answer: yes" in panels.text(".other-answer")
+    panels.fill(".again", **{"Change answer": True})
     panels.fill(".other-answer", Answer="no")
-    panels.press("Run again from here", MACHINE)
+    panels.press("Rerun from here", MACHINE)
     panels.wait_for(lambda: panels.last == "Sent a kind letter, as the boss says no.")
 
 
@@ -141,13 +141,13 @@ def test_another_answer_that_does_not_fit_is_refused_at_its_field(panels: Panels
     panels.server.call("answer", thread_id=panels.thread_id, answers=every)
     panels.waits_for_status("done")
     opens_again(panels, "does/two/one")
-    panels.fill(".again", **{"Give another answer": True})
+    panels.fill(".again", **{"Change answer": True})
     panels.fill(".other-answer", Answer="0")
-    panels.press("Run again from here", MACHINE)
+    panels.press("Rerun from here", MACHINE)
     panels.wait_for(lambda: "greater than or equal to 1" in panels.text(".other-answer .at-field"))
     panels.fill(".other-answer", Answer="5")
-    panels.fill(".again", **{"What ran at the same time": "runs again"})
-    panels.press("Run again from here", MACHINE)
+    panels.fill(".again", **{"Parallel branches": "rerun"})
+    panels.press("Rerun from here", MACHINE)
     panels.waits_for_status("paused")
     assert [
         each["agent_name"]
@@ -160,14 +160,14 @@ def test_variants_run_side_by_side_and_are_compared(panels: Panels) -> None:
     opens_again(panels, "does/post/sender")
     panels.fill(".again", **{"as variants": True})
     panels.wait_for(lambda: len(panels.texts(".variant")) == 2)
-    panels.press("Add a variant", MACHINE)
+    panels.press("Add variant", MACHINE)
     for number, mood in enumerate(["sad", "glad", "odd"]):
         boxes = panels.driver.find_elements("css selector", ".again textarea.code")
         values = json.loads(boxes[number].get_attribute("value") or "")
         fills_values(panels, {**values, "mood": mood}, number)
     panels.press("Run 3 variants", MACHINE)
     panels.wait_for(lambda: len(panels.texts(".column")) == 3)
-    panels.wait_for(lambda: all("done" in each for each in panels.texts(".column")))
+    panels.wait_for(lambda: all("Done" in each for each in panels.texts(".column")))
     moods = [each.partition("Sent a ")[2].partition(" ")[0] for each in panels.texts(".column")]
     assert moods == ["sad", "glad", "odd"]
     assert lines(panels) == 1
@@ -191,11 +191,11 @@ def test_variants_are_found_again_after_a_reload_but_for_those_that_are_deleted(
     panels.fill(".again", **{"as variants": True})
     panels.wait_for(lambda: len(panels.texts(".variant")) == 2)
     panels.press("Run 2 variants", MACHINE)
-    panels.wait_for(lambda: ["done" in each for each in panels.texts(".column")] == [True, True])
+    panels.wait_for(lambda: ["Done" in each for each in panels.texts(".column")] == [True, True])
     panels.server.call("delete", thread_id=f"{panels.thread_id}-a")
     panels.driver.refresh()
     panels.wait_for(lambda: panels.script("return window.isOpen && !!store.state.thread"))
-    panels.unfold("Again from", MACHINE)
+    panels.unfold("Rerun from", MACHINE)
     panels.wait_for(lambda: ["b" in each for each in panels.texts(".column h4")] == [True])
     panels.wait_for(lambda: panels.script(OFFERED).count(f"{panels.thread_id}-b") == 1)
 
@@ -204,10 +204,10 @@ def test_one_variant_runs_alone(panels: Panels) -> None:
     posts(panels)
     opens_again(panels, "does/post/sender")
     panels.fill(".again", **{"as variants": True})
-    panels.press("Remove the variant", MACHINE)
+    panels.press("Remove variant", MACHINE)
     panels.wait_for(lambda: len(panels.texts(".variant")) == 1)
     panels.press("Run 1 variant", MACHINE)
-    panels.wait_for(lambda: [each for each in panels.texts(".column") if "done" in each])
+    panels.wait_for(lambda: [each for each in panels.texts(".column") if "Done" in each])
     assert len(panels.texts(".column")) == 1
 
 
@@ -223,11 +223,11 @@ def test_variants_need_names_of_their_own(panels: Panels) -> None:
 def test_what_is_typed_stays_when_another_activation_is_looked_at(panels: Panels) -> None:
     posts(panels)
     opens_again(panels, "does/post/sender")
-    panels.fill(".again", **{"A message": "half a thou"})
+    panels.fill(".again", **{"User message": "half a thou"})
     opens_again(panels, "does/post/author")
-    assert panels.labelled("A message", ".again").get_attribute("value") == ""
+    assert panels.labelled("User message", ".again").get_attribute("value") == ""
     opens_again(panels, "does/post/sender")
-    assert panels.labelled("A message", ".again").get_attribute("value") == "half a thou"
+    assert panels.labelled("User message", ".again").get_attribute("value") == "half a thou"
 
 
 def rewinds(panels: Panels) -> None:
@@ -243,17 +243,17 @@ def rewinds(panels: Panels) -> None:
 
 def test_an_older_line_is_looked_at_and_gone_back_to(panels: Panels) -> None:
     rewinds(panels)
-    panels.unfold("Lines of the thread", MACHINE)
+    panels.unfold("Thread versions", MACHINE)
     panels.wait_for(lambda: len(panels.texts(".lines li")) == 2)
-    panels.press("Look at older line 1, parts in turn 1", MACHINE)
+    panels.press("Open older version 1, branches off in turn 1", MACHINE)
     panels.wait_for(lambda: panels.script("return store.state.line"))
     panels.select("does/post/sender")
     panels.wait_for(lambda: "Sent a kind letter" in panels.text(".detail .message"))
-    assert "older line" in panels.text(".actions .hint")
+    assert "older version" in panels.text(".actions .hint")
     assert not panels.texts(".questions .card")
-    panels.press("Look at the present line", MACHINE)
+    panels.press("Open current version", MACHINE)
     panels.wait_for(lambda: panels.script("return store.state.line") is None)
-    panels.press("Go back to older line 1, parts in turn 1", MACHINE)
+    panels.press("Restore older version 1, branches off in turn 1", MACHINE)
     panels.wait_for(lambda: panels.last == "Sent a kind letter, as the boss says yes.")
     panels.waits_for_status("done")
 
@@ -261,13 +261,13 @@ def test_an_older_line_is_looked_at_and_gone_back_to(panels: Panels) -> None:
 def test_two_lines_are_compared_and_what_differs_is_marked(panels: Panels) -> None:
     rewinds(panels)
     panels.unfold("Compare", MACHINE)
-    panels.wait_for(lambda: "older line" in panels.script(OTHER_LINE))
-    panels.press("Compare", ".compare-form")
+    panels.wait_for(lambda: "older version" in panels.script(OTHER_LINE))
+    panels.press("Compare versions", ".compare-form")
     panels.wait_for(lambda: "4 activations" in panels.text(".result"))
     marked = panels.texts(".compared[data-same=false]")
     assert len(marked) == 3
     assert "only right" in marked[-1]
-    panels.fill(".comparison", **{"Only what differs": True})
+    panels.fill(".comparison", **{"Differences only": True})
     panels.wait_for(lambda: len(panels.texts(".compared:not(.heads)")) == 3)
     panels.click(".compared[data-where=right] .cell[data-side=right]")
     panels.wait_for(lambda: panels.script("return store.state.line"))
@@ -286,7 +286,7 @@ def test_two_threads_are_compared(panels: Panels) -> None:
     assert panels.thread_id not in panels.script(OFFERED)
     assert not panels.find(".compare-form button").is_enabled()
     panels.fill(".compare-form", **{"with thread": other})
-    panels.press("Compare", ".compare-form")
+    panels.press("Compare versions", ".compare-form")
     panels.wait_for(lambda: panels.texts(".compared .differs"))
     assert HOSTILE[:60] in panels.text(".comparison")
     panels.wait_for(lambda: not panels.is_hacked)
@@ -300,7 +300,7 @@ def test_a_thread_that_is_not_there_is_refused_until_another_is_opened(panels: P
     panels.wait_for(lambda: other in panels.script(OFFERED))
     panels.fill(".compare-form", **{"with thread": other})
     panels.server.call("delete", thread_id=other)
-    panels.press("Compare", ".compare-form")
+    panels.press("Compare versions", ".compare-form")
     panels.wait_for(lambda: other in panels.text(".comparison .fault"))
     panels.script("store.open('elsewhere')")
     panels.wait_for(lambda: not panels.text(".comparison .fault"))
@@ -309,16 +309,16 @@ def test_a_thread_that_is_not_there_is_refused_until_another_is_opened(panels: P
 def test_a_line_is_not_compared_with_itself(panels: Panels) -> None:
     rewinds(panels)
     panels.unfold("Compare", MACHINE)
-    panels.wait_for(lambda: "older line" in panels.script(OTHER_LINE))
+    panels.wait_for(lambda: "older version" in panels.script(OTHER_LINE))
     assert panels.find(".compare-form button").is_enabled()
-    panels.fill(".compare-form", line="the present line")
-    panels.wait_for(lambda: "the same line on both sides" in panels.text(".compare-form small"))
+    panels.fill(".compare-form", version="current version")
+    panels.wait_for(lambda: "Both sides are the same version" in panels.text(".compare-form small"))
     assert not panels.find(".compare-form button").is_enabled()
 
 
 def test_the_detail_leads_to_the_time_machine(panels: Panels) -> None:
     panels.run("count one two")
     panels.select("does/counter")
-    panels.press("Again from here", ".detail")
+    panels.press("Rerun from here", ".detail")
     panels.wait_for(lambda: panels.texts(".again .changes"))
-    assert panels.text(".machine summary") == "Again from counter"
+    assert panels.text(".machine summary") == "Rerun from counter"

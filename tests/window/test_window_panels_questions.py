@@ -77,7 +77,7 @@ def test_a_question_is_answered_in_a_form_of_its_schema(
 ) -> None:
     asks(panels, schema=schema)
     panels.fill(CARD, **fields)
-    panels.press("Answer", CARD)
+    panels.press("Send answer", CARD)
     panels.waits_for_status("done")
     assert panels.last == f"Answered: {json.dumps(answer)}"
     panels.wait_for(lambda: not panels.texts(CARD))
@@ -85,10 +85,10 @@ def test_a_question_is_answered_in_a_form_of_its_schema(
 
 def test_all_questions_are_answered_at_once(panels: Panels) -> None:
     asks(panels, 2)
-    assert "2 questions wait" in panels.text(".questions")
+    assert "2 open questions" in panels.text(".questions")
     panels.fill(f"{CARD}:nth-child(1)", Answer="l")
     panels.fill(f"{CARD}:nth-child(2)", Answer="r")
-    panels.press("Answer all 2")
+    panels.press("Answer all 2 questions")
     panels.waits_for_status("done")
     panels.wait_for(lambda: not panels.texts(CARD))
 
@@ -96,12 +96,12 @@ def test_all_questions_are_answered_at_once(panels: Panels) -> None:
 def test_those_that_are_filled_in_are_answered_and_the_others_stay(panels: Panels) -> None:
     asks(panels, 2)
     panels.fill(f"{CARD}:nth-child(2)", Answer="r")
-    panels.press("Answer the 1 of 2 that are filled in")
+    panels.press("Answer 1 of 2 questions")
     panels.wait_for(lambda: len(panels.texts(CARD)) == 1)
     assert "Left?" in panels.text(CARD)
     panels.waits_for_status("paused")
     panels.fill(CARD, Answer="l")
-    panels.press("Answer", CARD)
+    panels.press("Send answer", CARD)
     panels.waits_for_status("done")
 
 
@@ -113,7 +113,7 @@ def test_the_panel_shows_what_was_sent_until_the_question_is_gone(panels: Panels
         "seen.push(document.querySelector('.questions .notice')?.innerText ?? ''))"
         ".observe(document.querySelector('.questions'), {subtree: true, childList: true})"
     )
-    panels.press("Answer", CARD)
+    panels.press("Send answer", CARD)
     panels.waits_for_status("done")
     panels.wait_for(lambda: not panels.texts(CARD))
     assert any("Sent:" in text and "Slow words." in text for text in panels.script("return seen"))
@@ -135,9 +135,9 @@ def test_what_is_typed_stays_when_news_come_in(panels: Panels) -> None:
     panels.server.call(
         "answer", thread_id=panels.thread_id, answers={questions["does/both/right"]: "r"}
     )
-    panels.wait_for(lambda: "no longer asked" in panels.text(CARD))
+    panels.wait_for(lambda: "question is closed" in panels.text(CARD))
     assert panels.labelled("Answer", CARD).get_attribute("value") == "half a thou"
-    panels.press("Close", CARD)
+    panels.press("Close question", CARD)
     panels.wait_for(lambda: not panels.texts(CARD))
 
 
@@ -154,7 +154,7 @@ def test_what_is_typed_stays_when_another_thread_is_looked_at(panels: Panels) ->
 def test_a_refusal_is_shown_at_its_field(panels: Panels) -> None:
     asks(panels, schema=of(By=of(Age={"type": "integer", "minimum": 1}), Name=TEXT))
     panels.fill(CARD, Age="0", Name="Ann")
-    panels.press("Answer", CARD)
+    panels.press("Send answer", CARD)
     panels.wait_for(lambda: "does not fit" in panels.text(f"{CARD} .fault[role=alert]"))
     age = panels.labelled("Age", CARD)
     assert age.get_attribute("aria-invalid") == "true"
@@ -162,7 +162,7 @@ def test_a_refusal_is_shown_at_its_field(panels: Panels) -> None:
     assert "greater than or equal to 1" in panels.text(".at-field")
     assert panels.labelled("Name", CARD).get_attribute("value") == "Ann"
     panels.fill(CARD, Age="4")
-    panels.press("Answer", CARD)
+    panels.press("Send answer", CARD)
     panels.waits_for_status("done")
 
 
@@ -171,11 +171,11 @@ def test_a_refusal_of_one_of_several_is_shown_at_that_question(panels: Panels) -
     panels.wait_for(lambda: len(panels.texts(CARD)) == 2)
     panels.fill(f"{CARD}:nth-child(1)", Answer="3")
     panels.fill(f"{CARD}:nth-child(2)", Answer="0")
-    panels.press("Answer all 2")
+    panels.press("Answer all 2 questions")
     panels.wait_for(lambda: panels.text(f"{CARD}:nth-child(2) .at-field"))
     assert not panels.text(f"{CARD}:nth-child(1) .fault")
     panels.fill(f"{CARD}:nth-child(2)", Answer="4")
-    panels.press("Answer all 2")
+    panels.press("Answer all 2 questions")
     panels.waits_for_status("done")
 
 
@@ -184,7 +184,7 @@ def test_a_refusal_of_one_of_several_is_shown_at_that_question(panels: Panels) -
     [
         ("Approve", {}, "2 to mail Ann sent"),
         ("Edit", {"To": "Bo", "Copies": "5"}, "5 to Bo sent"),
-        ("Reject", {"Why": "Not today."}, "Not today."),
+        ("Reject", {"Reason": "Not today."}, "Not today."),
         ("Respond instead", {"Result": "It was sent last week."}, "It was sent last week."),
     ],
 )
@@ -194,17 +194,21 @@ def test_a_call_is_decided_on(
     panels.run("mail Ann", until="paused")
     panels.wait_for(lambda: "mail Ann" in panels.text(f"{CARD} pre"))
     panels.fill(CARD, **{decision: True}, **fields)
-    panels.press("Answer", CARD)
+    panels.press("Send answer", CARD)
     panels.waits_for_status("done")
     assert result in panels.last
 
 
 def test_an_unfit_argument_is_refused_at_its_field_and_a_missing_decision_too(panels: Panels) -> None:
     panels.run("mail Ann", until="paused")
-    panels.press("Answer", CARD)
-    panels.wait_for(lambda: panels.text(f"{CARD} .fault[role=alert]") == "Decide on mail first.")
+    panels.press("Send answer", CARD)
+    panels.wait_for(
+        lambda: (
+            panels.text(f"{CARD} .fault[role=alert]") == "The decision on mail is missing. Choose one."
+        )
+    )
     panels.fill(CARD, Edit=True, Copies="")
-    panels.press("Answer", CARD)
+    panels.press("Send answer", CARD)
     panels.wait_for(lambda: panels.text(".at-field"))
     assert panels.labelled("Copies", CARD).get_attribute("aria-invalid") == "true"
 

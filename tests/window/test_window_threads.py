@@ -21,17 +21,17 @@ def test_each_thread_says_how_it_stands(server: WindowServer, tab: Open) -> None
     page = tab(server)
     for name in ("done", "failed", "paused"):
         row = page.thread_row(f"listed-{name}")
-        page.wait_for(lambda row=row, name=name: name in page.text(f"{row} .thread-facts"))
-    assert page.text(f"{page.thread_row('listed-paused')} .badge") == "1 waiting"
+        page.wait_for(lambda row=row, name=name: name.title() in page.text(f"{row} .thread-facts"))
+    assert page.text(f"{page.thread_row('listed-paused')} .badge") == "1 open"
     assert "was here" in page.text(f"{page.thread_row('listed-paused')} .thread-last")
     assert page.text(f"{page.thread_row('listed-failed')} .thread-first") == "fail"
-    assert all("began" in each for each in page.texts(".thread-facts"))
+    assert all("started" in each for each in page.texts(".thread-facts"))
     page.click(f"{page.thread_row('listed-paused')} .thread-open")
     page.waits_for_status("paused")
     assert page.search == "?thread=listed-paused"
     page.click(f"{page.thread_row('listed-done')} .thread-open")
     page.waits_for_status("done")
-    page.wait_for(lambda: page.text(".summary-asked") == "asked\nshout once")
+    page.wait_for(lambda: page.text(".summary-asked") == "Input\nshout once")
 
 
 def test_threads_are_searched_and_filtered(server: WindowServer, tab: Open) -> None:
@@ -42,7 +42,7 @@ def test_threads_are_searched_and_filtered(server: WindowServer, tab: Open) -> N
     page.keys("listed-f")
     page.wait_for(lambda: page.texts(".thread-name") == ["listed-failed"])
     page.searches("nothing like that")
-    page.wait_for(lambda: page.text(".thread-count") == "No thread fits.")
+    page.wait_for(lambda: page.text(".thread-count") == "No thread matches.")
     page.searches("listed")
     page.wait_for(lambda: len(page.texts(".thread-name")) == 3)
     Select(page.find(".thread-filter")).select_by_value("paused")
@@ -96,10 +96,10 @@ def test_the_address_has_the_thread_and_the_selection_but_no_token(
     assert server.token not in page.driver.current_url
     page.click(page.box("boss"))
     page.wait_for(lambda: "at=" in page.search)
-    assert page.selected.startswith("boss, does/newspaper/boss, asks")
+    assert page.selected.startswith("boss, does/newspaper/boss, Paused")
     page.driver.refresh()
     page.opens()
-    page.wait_for(lambda: page.selected.startswith("boss, does/newspaper/boss, asks"))
+    page.wait_for(lambda: page.selected.startswith("boss, does/newspaper/boss, Paused"))
     assert page.status == "paused"
 
 

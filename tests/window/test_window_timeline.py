@@ -124,7 +124,7 @@ def test_j_and_k_go_through_the_activations(server: WindowServer, tab: Open) -> 
     page.keys("k")
     page.wait_for(lambda: page.selected.startswith("refine, iteration 1, does/newspaper/refine[0]"))
     page.keys("G")
-    page.wait_for(lambda: page.selected.startswith("boss, does/newspaper/boss, asks"))
+    page.wait_for(lambda: page.selected.startswith("boss, does/newspaper/boss, Paused"))
     page.keys(Keys.ESCAPE)
     page.wait_for(lambda: page.selected == "")
 

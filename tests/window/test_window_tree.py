@@ -66,16 +66,16 @@ def test_what_an_agent_is_saying_is_in_its_box(server: WindowServer, tab: Open) 
 def test_a_thousand_items_are_a_grid_by_key(server: WindowServer, tab: Open) -> None:
     server.run("pages 1000", "items", until="paused")
     page = tab(server, "items")
-    page.wait_for(lambda: page.texts(".items-count") == ["? 1 asks", "✕ 10 failed", "✓ 989 done"])
+    page.wait_for(lambda: page.texts(".items-count") == ["? 1 paused", "✕ 10 failed", "✓ 989 done"])
     assert page.nodes < 2000
     page.click(".items-count[data-state=asks]")
     page.wait_for(lambda: page.text(".items-about") == "page 7: asks")
     page.click(f"{page.box('read')} .box-open")
     page.wait_for(lambda: page.selected.startswith("read page 7, does/pages/read(7:page%207), asks"))
     page.click(".items-count[data-state=failed]")
-    page.wait_for(lambda: page.text(".items-about") == "page 50: failed")
+    page.wait_for(lambda: page.text(".items-about") == "page 50: Failed")
     page.click(".items-count[data-state=failed]")
-    page.wait_for(lambda: page.text(".items-about") == "page 150: failed")
+    page.wait_for(lambda: page.text(".items-about") == "page 150: Failed")
     page.wait_for(lambda: page.boxes["read"] == "failed")
     page.find(".items-canvas").send_keys("\ue014")  # arrow right
     page.wait_for(lambda: page.text(".items-about") == "page 151: done")
@@ -105,7 +105,7 @@ def test_hops_steps_and_calls_are_inside_who_makes_them(server: WindowServer, ta
     ]:  # fmt: skip
         assert page.script(inside, outer, inner), (outer, inner)
         assert page.boxes[inner] == "done"
-    assert page.text(f"{page.box('desks')} .pick-text") == "hop 2 of 2"
+    assert page.text(f"{page.box('desks')} .pick-text") == "transfer 2 of 2"
     assert page.text(f"{page.box('helper')} .pick-text") == "call 2 of 2"
     page.click(f"{page.box('helper')} .pick-back")
     page.wait_for(lambda: page.text(f"{page.box('helper')} .pick-text") == "call 1 of 2")
@@ -159,8 +159,8 @@ def test_boxes_are_closed_and_opened(server: WindowServer, tab: Open) -> None:
     page.click(".tree-open-all")
     page.wait_for(lambda: len(page.boxes) == every)
     page.click(".tree-legend")
-    page.wait_for(lambda: "loop: again and again" in page.text(".legend"))
-    assert "✕ failed" in page.text(".legend")
+    page.wait_for(lambda: "loop: repeatedly" in page.text(".legend"))
+    assert "✕ Failed" in page.text(".legend")
     page.click(".tree-larger")
     page.click(".tree-larger")
     zoom = page.script("return Number(document.querySelector('.picture').style.zoom)")

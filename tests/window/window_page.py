@@ -29,7 +29,7 @@ class WindowPage(Tab):
 
     @property
     def status(self) -> str:
-        return self.text(".head .pill").partition(" ")[2]
+        return self.text(".head .pill").partition(" ")[2].lower()
 
     def waits_for_status(self, status: str) -> None:
         self.wait_for(lambda: self.status == status)

@@ -1,4 +1,4 @@
-// What people want of a thread: a new run or turn, a message to the run, stop, resume, reload.
+// The actions on a thread: start a run or turn, steer, stop, resume, reload the tree.
 
 import {isAround} from "./activations.js";
 import {el, longText, newId, setText} from "./elements.js";
@@ -9,24 +9,24 @@ import {limitHit, limitsForm, valuesForm} from "./limits.js";
 /** @import {Calls} from "./shapes.d.ts" */
 
 const MOST_DRAFTS = 100;
-const SAID_SECONDS = 4; // for which news leave what was said
-const FILES_SECONDS = 3; // between two looks at the files of the tree
-const OLD_LINE = "This is an older line of the thread: go back to it to run on from it.";
-const READ_ONLY = "The threads can only be read: their file may not be written.";
+const SAID_SECONDS = 4; // seconds that a confirmation stays, whatever updates arrive
+const FILES_SECONDS = 3; // seconds between checks of the tree's files
+const OLD_LINE = "This is an older version of the thread. To run from here, restore this version.";
+const READ_ONLY = "The threads are read-only, because their file is not writable.";
 /** @type {Record<string, string>} */
 const HINTS = {
-  new: "A message begins a run.",
-  done: "A message begins the next turn.",
+  new: "A message starts a run.",
+  done: "A message starts the next turn.",
   running:
-    "It is running. Steer: the agents under way read the message next. Queue: it begins the next turn.",
-  paused: "Questions wait for answers. A message begins the next turn only if they are dropped.",
-  failed: "It failed.",
-  stopped: "It was stopped, or its process ended.",
+    "Steer: running agents read the message next. Queue: the message starts the next turn.",
+  paused: "Questions are open. A message starts the next turn only if the questions are dropped.",
+  failed: "The run failed.",
+  stopped: "The run was stopped, or its process ended.",
 };
 /** @type {Record<string, string>} */
 const RESUMES = {
-  failed: "Tries the failed step again; what had finished stays.",
-  stopped: "Goes on with the step that was not finished.",
+  failed: "Retries the failed step. Finished steps are kept.",
+  stopped: "Continues with the unfinished step.",
 };
 
 /** Make the panel of the actions on the thread that is open.
@@ -47,18 +47,18 @@ export function makeActions(store, backend) {
     id,
     rows: 2,
     class: "message",
-    placeholder: "What shall be done?",
+    placeholder: "Write a message",
     onkeydown: sendByKey,
     oninput: showControls,
   });
   const hint = el("p", {class: "quiet hint"});
   const controls = {
-    send: el("button", {class: "primary"}, "Send"),
-    queue: actionButton("Queue", () => say({while_running: "queue"})),
-    drop: actionButton("Drop the questions and send", () => say({drop_pending: true})),
-    fresh: actionButton("Send on a new thread", () => say({thread_id: null})),
-    stop: actionButton("Stop", stop, {class: "stop"}),
-    resume: actionButton("Resume", resume, {class: "primary"}),
+    send: el("button", {class: "primary"}, "Send message"),
+    queue: actionButton("Queue message", () => say({while_running: "queue"})),
+    drop: actionButton("Drop questions and send", () => say({drop_pending: true})),
+    fresh: actionButton("Send on new thread", () => say({thread_id: null})),
+    stop: actionButton("Stop run", stop, {class: "stop"}),
+    resume: actionButton("Resume run", resume, {class: "primary"}),
   };
   const {resume: resumeButton, ...sending} = controls;
   const resumeText = el("span");
@@ -83,10 +83,10 @@ export function makeActions(store, backend) {
   const node = el("section", {class: "actions", "aria-label": "Actions"}, ...parts);
   /** @type {Map<string | null, string>} */
   const drafts = new Map(); // what was typed and not sent, by thread
-  let saidAt = 0; // when something was said last
-  let isSaidOfRun = false; // which is only true as long as it runs
+  let saidAt = 0; // time of the last confirmation
+  let isSaidOfRun = false; // whether the confirmation holds only while the run is active
   /** @type {{threadId: string, turns: number | undefined} | null} */
-  let stopping = null; // {threadId, turns} of the run that was asked to stop
+  let stopping = null; // {threadId, turns} of the run that has been requested to stop
 
   function status() {
     const {threadId, thread} = store.state;
@@ -108,7 +108,7 @@ export function makeActions(store, backend) {
   }
 
   /**
-   * Do something; say here why it was refused. Returns the answer, or undefined.
+   * Make a call and show its error here. Returns the answer, or undefined.
    *
    * @template {keyof Calls} N
    * @param {N} name
@@ -135,7 +135,7 @@ export function makeActions(store, backend) {
 
   function typed() {
     if (text.value.trim()) return text.value;
-    fault.say("Type a message first.");
+    fault.say("The message is empty. Type a message.");
     text.focus();
     return undefined;
   }
@@ -149,7 +149,7 @@ export function makeActions(store, backend) {
     const {thread_id: threadId = store.state.threadId, ...how} = more;
     const set = given.values ? {values: given.values} : {};
     const args = {text: message, ...(threadId ? {thread_id: threadId} : {}), ...set, ...how};
-    const done = more.while_running === "queue" ? "It is queued." : "It runs.";
+    const done = more.while_running === "queue" ? "Message queued" : "Run started";
     const answer = await want("start", args, done);
     if (!answer) return undefined;
     clear();
@@ -161,12 +161,12 @@ export function makeActions(store, backend) {
     const message = typed();
     if (message === undefined) return;
     if (values.read().values) {
-      fault.say("Values begin with a turn: queue the message, or remove the values.");
+      fault.say("Values can only start a turn. Queue the message, or remove the values.");
       return;
     }
     const {threadId} = store.state;
     if (!threadId) return;
-    if (await want("steer", {thread_id: threadId, text: message}, "Sent to the run.")) clear();
+    if (await want("steer", {thread_id: threadId, text: message}, "Message sent")) clear();
     text.focus();
   }
 
@@ -177,7 +177,7 @@ export function makeActions(store, backend) {
     showControls();
   }
 
-  /** Take away what was said of a run that has ended. */
+  /** Remove the confirmation of a run that has ended. */
   function forgetSaid() {
     if (isSaidOfRun && status() !== "running") setText(said, "");
   }
@@ -203,7 +203,7 @@ export function makeActions(store, backend) {
     const {threadId} = store.state;
     if (!threadId) return undefined;
     const more = {...(raised ? {limits: raised} : {}), ...(given.values ? {values: given.values} : {})};
-    if (await want("resume", {thread_id: threadId, ...more}, "It goes on.")) {
+    if (await want("resume", {thread_id: threadId, ...more}, "Run resumed")) {
       limits.clear();
       resumeValues.clear();
     }
@@ -215,14 +215,14 @@ export function makeActions(store, backend) {
     if (!answer) return;
     const {threadId, line} = store.state;
     if (answer.about) store.set({about: answer.about});
-    if (answer.changed) store.open(threadId, line); // what ran may be at other places of the tree now
+    if (answer.changed) store.open(threadId, line); // the activations may have other places in the new tree
     if (answer.error) fault.say(answer.error);
     else if (answer.waits)
-      setText(said, "Runs are under way: the tree is loaded when they have ended.");
-    else setText(said, answer.changed ? "The tree is loaded anew." : "Its files have not changed.");
+      setText(said, "Runs are active. The tree is reloaded when they have ended.");
+    else setText(said, answer.changed ? "Tree reloaded" : "The files of the tree have not changed.");
   }
 
-  /** Ask whether the files of the tree have changed, as long as the panel is on the page. */
+  /** Check for changed files of the tree, as long as the panel is on the page. */
   async function watchFiles() {
     const wasSeen = node.isConnected;
     if (wasSeen && document.visibilityState !== "hidden") await store.refreshAbout();
@@ -259,7 +259,7 @@ export function makeActions(store, backend) {
     if (threadId === draftOf) return;
     if (text.value.trim()) drafts.set(draftOf, text.value);
     if (drafts.size > MOST_DRAFTS) drafts.delete([...drafts.keys()][0]);
-    // a message that was typed before there is a thread goes with the person
+    // a message typed before the thread exists moves to the new thread
     text.value = drafts.get(threadId) ?? "";
     draftOf = threadId;
     fault.say("");
@@ -289,10 +289,10 @@ export function makeActions(store, backend) {
   function showStop() {
     const isAsked = isStopping();
     if (isAsked) controls.stop.disabled = true;
-    setText(controls.stop, isAsked ? "Stopping…" : "Stop");
+    setText(controls.stop, isAsked ? "Stopping…" : "Stop run");
     stops.hidden = !isAsked;
     const names = runningNames(store.state);
-    setText(stops, isAsked ? `It waits for what is under way${names ? `: ${names}` : "."}` : "");
+    setText(stops, isAsked ? `Waiting for steps in progress${names ? `: ${names}` : ""}` : "");
   }
 
   /** @param {State} state */
@@ -302,11 +302,11 @@ export function makeActions(store, backend) {
     /** @type {Entry[]} */
     const entries = [];
     if (isFileNew)
-      entries.push(["file", 1, () => el("p", {}, el("b", {}, "The file of the tree has changed."))]);
+      entries.push(["file", 1, () => el("p", {}, el("b", {}, "The file of the tree has changed"))]);
     if (changed) entries.push(["changed", changed, () => changedView(changed)]);
     const canReload = state.about?.can_reload !== false;
     if (entries.length && canReload)
-      entries.push(["reload", 1, () => actionButton("Reload the tree", reload)]);
+      entries.push(["reload", 1, () => actionButton("Reload tree", reload)]);
     putEntries(banner, entries);
     banner.hidden = entries.length === 0;
   }
@@ -315,7 +315,7 @@ export function makeActions(store, backend) {
   function showQueued(state) {
     const texts = state.line === null ? (state.thread?.queued ?? []) : [];
     const title =
-      texts.length === 1 ? "1 message waits to be read" : `${texts.length} messages wait to be read`;
+      texts.length === 1 ? "1 queued message" : `${texts.length} queued messages`;
     /** @type {Entry[]} */
     const entries = texts.map((each, i) => [i, each, () => longText(each, {most: 600})]);
     if (texts.length) entries.unshift(["title", title, () => el("h3", {}, title)]);
@@ -330,12 +330,12 @@ export function makeActions(store, backend) {
  * @param {string | null} threadId
  */
 function sendText(status, threadId) {
-  if (status in RESUMES) return "Begin a new turn";
-  if (status === "running") return "Steer";
-  return threadId ? "Send" : "Start a run";
+  if (status in RESUMES) return "Start new turn";
+  if (status === "running") return "Steer run";
+  return threadId ? "Send message" : "Start run";
 }
 
-/** Return the names of the agents under way that have none under way inside.
+/** Return the names of the innermost running agents.
  *
  * @param {State} state
  */
@@ -348,7 +348,7 @@ function runningNames(state) {
   return [...new Set(bars.filter(isInmost).map((each) => each.agent_name))].slice(0, 8).join(", ");
 }
 
-/** Return what a changed tree means for a thread, and how its outline differs.
+/** Make the view of a changed tree: the effect on the thread, and the difference of the outlines.
  *
  * @param {string} changed
  */
@@ -359,11 +359,11 @@ function changedView(changed) {
   const lines = rest
     .slice(0, 200)
     .map((line) => el("div", {class: "line", "data-sign": sign(line)}, line));
-  const told = el(
+  const title = el(
     "div",
     {role: "status"},
     el("b", {}, "The tree has changed. "),
     longText(first, {tag: "span"}),
   );
-  return el("div", {}, told, lines.length ? el("div", {class: "diff"}, ...lines) : null);
+  return el("div", {}, title, lines.length ? el("div", {class: "diff"}, ...lines) : null);
 }

@@ -1,24 +1,24 @@
-// What bars mean for the places of a tree: where an activation is, and how each place stands.
+// Maps bars to the places of a tree: the place of an activation, the status of a place.
 
 import {valueOf} from "./maps.js";
 
 /**
  * @import {
- *   AddressPart, Bar, Count, Counter, Place, Places, ShownState, Standing, Standings,
+ *   AddressPart, Bar, Count, Counter, Place, Places, ShownState, PlaceStatus, PlaceStatuses,
  * } from "./page.d.ts"
  */
 /** @import {TreeNode} from "./shapes.d.ts" */
 /** @typedef {Count & {inside: Map<string | null, Bar>}} MadeCount */
 /** @typedef {Map<string, MadeCount>} MadeCounts */
 /** @typedef {{counts: MadeCounts, countsBy: Map<string, MadeCounts>}} OwnCounts */
-/** @typedef {Omit<Standing, "counts"> & OwnCounts} MadeStanding */
+/** @typedef {Omit<PlaceStatus, "counts"> & OwnCounts} MadeStatus */
 
 const PART = /^([^[({]*)(?:\(([^()]*)\))?(?:\{(\d+)\})?(?:\[(\d+)\])?$/;
 const CACHE_SIZE = 20000;
 /** @type {Map<string, AddressPart[]>} */
 const parsed = new Map();
 
-/** Return whether an address is around another one: that one has more parts, or counters.
+/** Return whether an address encloses another one: the other one has more parts, or counters.
  *
  * @param {string} outer
  * @param {string} inner
@@ -29,7 +29,8 @@ export function isAround(outer, inner) {
 
 /** Return the parts of an address: [{name, call, key, attempt, count}], outermost first.
  *
- * `count` is the iteration of a loop, the hops of a swarm; `call` the number or name of a call or item.
+ * `count` is the iteration of a loop or the transfers of a swarm; `call` is the number or name of a
+ * call or item.
  *
  * @param {string} address
  */
@@ -79,7 +80,7 @@ export function lastPart(address) {
   return parts[parts.length - 1];
 }
 
-/** Return what of a call says which one it is: its number without the attempt, or its name.
+/** Return the number of a call without its attempt, or the name of the call.
  *
  * @param {AddressPart} part
  */
@@ -89,7 +90,8 @@ export function callOf(part) {
 
 /** Return the places of a tree, by their ids: {node, parent, depth, counter}.
  *
- * `counter` says what tells the activations of a place apart: "iteration", "hop", "item", "call".
+ * `counter` is the counter that differs between the activations of a place: "iteration", "transfer", "item"
+ * or "call".
  *
  * @param {TreeNode | null | undefined} tree
  * @returns {Places}
@@ -150,7 +152,7 @@ export function pathOf(address) {
  */
 function counterOf(node, parent) {
   if (node.kind === "loop") return "iteration";
-  if (node.kind === "swarm") return "hop";
+  if (node.kind === "swarm") return "transfer";
   if (node.is_called) return parent?.node.kind === "each" ? "item" : "call";
   return null;
 }
@@ -163,14 +165,14 @@ function counterOf(node, parent) {
 export function countAt(place, parts) {
   const part = parts[place.depth];
   if (!part) return null;
-  const value = place.counter === "iteration" || place.counter === "hop" ? part.count : callOf(part);
+  const value = place.counter === "iteration" || place.counter === "transfer" ? part.count : callOf(part);
   return value === null ? null : String(value);
 }
 
 /** @type {ShownState[]} */
 const ORDER = ["running", "asks", "failed", "stopped", "done", "void"];
 
-/** Return the state that stands out of several: what runs, waits or failed before what is done.
+/** Return the most important of several states: running, open or failed before done.
  *
  * @param {Iterable<ShownState>} states
  */
@@ -179,21 +181,22 @@ export function worstState(states) {
   return ORDER.find((state) => found.has(state)) ?? "idle";
 }
 
-/** Return how each place stands: by id {runs, seconds, tokens, state, last, counts}.
+/** Return the status of each place: by id {runs, seconds, tokens, state, last, counts}.
  *
- * Of loops, swarms, items and calls, `picks` may choose one by its counter: what is inside is then of
- * that one only. `counts` has the state of each: {state, key, own}, where `own` is its bar.
- * The bars are in the order in which they began.
+ * `picks` may choose one iteration, transfer, item or call by its counter: the status of the places
+ * inside is then that of the chosen one. `counts` has the state of each: {state, key, own}, where `own`
+ * is its bar.
+ * The bars are in the order of their start.
  *
  * @param {Places} places
  * @param {Bar[]} bars
  * @param {{turn?: number | null, picks?: Map<string, string>}} [options]
- * @returns {Standings}
+ * @returns {PlaceStatuses}
  */
-export function standings(places, bars, {turn = null, picks = new Map()} = {}) {
-  /** @type {Map<string, MadeStanding>} */
+export function placeStatuses(places, bars, {turn = null, picks = new Map()} = {}) {
+  /** @type {Map<string, MadeStatus>} */
   const found = new Map();
-  for (const id of places.keys()) found.set(id, newStanding());
+  for (const id of places.keys()) found.set(id, newStatus());
   for (const bar of bars) {
     const place = bar.place === null ? undefined : places.get(bar.place);
     if (!place || (turn !== null && bar.turn !== turn)) continue;
@@ -204,14 +207,14 @@ export function standings(places, bars, {turn = null, picks = new Map()} = {}) {
   return found;
 }
 
-/** @returns {MadeStanding} */
-function newStanding() {
+/** @returns {MadeStatus} */
+function newStatus() {
   const counts = new Map();
   return {runs: 0, seconds: 0, tokens: 0, state: "idle", last: null, counts, countsBy: new Map()};
 }
 
 /**
- * @param {Map<string, MadeStanding>} found
+ * @param {Map<string, MadeStatus>} found
  * @param {Place} place
  * @param {Bar} bar
  * @param {Map<string, string>} picks
@@ -220,7 +223,7 @@ function addBar(found, place, bar, picks) {
   const parts = addressParts(bar.address);
   const way = [];
   for (let at = /** @type {Place | null} */ (place); at; at = at.parent) way.push(at);
-  let around = String(bar.turn); // the counters around: those of a loop in a loop begin anew in each lap
+  let around = String(bar.turn); // the enclosing counters: an inner loop restarts in each iteration
   for (const at of way.reverse()) {
     const count = at.counter ? countAt(at, parts) : null;
     if (count === null) continue;
@@ -234,31 +237,31 @@ function addBar(found, place, bar, picks) {
 }
 
 /**
- * @param {MadeStanding} standing
+ * @param {MadeStatus} status
  * @param {Place} place
  * @param {Bar} bar
  * @param {AddressPart[]} parts
  */
-function addRun(standing, place, bar, parts) {
-  standing.tokens += bar.tokens_in + bar.tokens_out;
+function addRun(status, place, bar, parts) {
+  status.tokens += bar.tokens_in + bar.tokens_out;
   if (bar.kind !== "agent") return;
   const isLap = place.counter === "iteration" && parts[place.depth]?.count !== null;
   if (isLap) return;
-  if (!standing.last || bar.state !== "void" || standing.last.state === "void") standing.last = bar;
+  if (!status.last || bar.state !== "void" || status.last.state === "void") status.last = bar;
   if (bar.state === "void") return;
-  standing.runs += 1;
-  standing.seconds += Math.max(0, (bar.ended ?? bar.began) - bar.began);
+  status.runs += 1;
+  status.seconds += Math.max(0, (bar.ended ?? bar.began) - bar.began);
 }
 
-/** Return the counts of a place inside what is around it; the last that are asked for are shown.
+/** Return the counts of a place for one set of enclosing counters; the page shows the last ones.
  *
- * @param {MadeStanding} standing
+ * @param {MadeStatus} status
  * @param {string} around
  */
-function countsOf(standing, around) {
-  const counts = standing.countsBy.get(around) ?? new Map();
-  standing.countsBy.set(around, counts);
-  standing.counts = counts;
+function countsOf(status, around) {
+  const counts = status.countsBy.get(around) ?? new Map();
+  status.countsBy.set(around, counts);
+  status.counts = counts;
   return counts;
 }
 
@@ -278,20 +281,20 @@ function addCount(counts, count, bar, key, isItself) {
 }
 
 /**
- * @param {Map<string, MadeStanding>} found
+ * @param {Map<string, MadeStatus>} found
  * @param {TreeNode} node
- * @returns {MadeStanding}
+ * @returns {MadeStatus}
  */
 function settle(found, node) {
-  const standing = valueOf(found, node.id);
+  const status = valueOf(found, node.id);
   const inside = node.children.map((child) => settle(found, child));
-  for (const each of standing.counts.values()) {
+  for (const each of status.counts.values()) {
     each.state = each.own?.state ?? worstState([...each.inside.values()].map((bar) => bar.state));
   }
-  for (const each of inside) standing.tokens += each.tokens;
+  for (const each of inside) status.tokens += each.tokens;
   const active = inside.filter((each) => each.state !== "idle");
-  if (standing.last) standing.state = standing.last.state;
-  else if (active.length) standing.state = worstState(active.map((each) => each.state));
-  standing.last ??= active.at(-1)?.last ?? null;
-  return standing;
+  if (status.last) status.state = status.last.state;
+  else if (active.length) status.state = worstState(active.map((each) => each.state));
+  status.last ??= active.at(-1)?.last ?? null;
+  return status;
 }

@@ -1,4 +1,4 @@
-// Again from an activation: with another message, other values, or another answer where it asked.
+// Reruns from an activation, with another message, other values, or another answer.
 
 import {messageField} from "./changed_message.js";
 import {el, longText, newId} from "./elements.js";
@@ -8,7 +8,7 @@ import {faultsIn, questionForm, questionText, showFaults} from "./forms.js";
 /** @import {Backend, Child, Store} from "./page.d.ts" */
 /** @import {Activation, AskedQuestion, Changes, Spot} from "./shapes.d.ts" */
 
-const LONGEST_VALUES = 200000; // characters that the editor of values is filled with
+const LONGEST_VALUES = 200000; // maximum number of characters in the editor of values
 
 /**
  * @typedef {{
@@ -17,7 +17,7 @@ const LONGEST_VALUES = 200000; // characters that the editor of values is filled
  * }} Variant
  */
 
-/** Return the form for what is changed before it runs again: {node, read, refuse}; `read` may throw.
+/** Make the form for the changes before a rerun: {node, read, showError}; `read` may throw.
  *
  * @param {Activation} activation
  */
@@ -36,7 +36,7 @@ function changesForm(activation) {
     spellcheck: "false",
     value: start,
   });
-  const about = isLong ? "They are too long to be shown: type those that are to be others." : "";
+  const about = isLong ? "The values are too long to be shown. Type only the values to change." : "";
   const parts = questions.map(answerForm);
   const node = el(
     "div",
@@ -45,7 +45,7 @@ function changesForm(activation) {
     el(
       "div",
       {class: "field"},
-      el("label", {for: valuesId}, "Values before it begins, as JSON"),
+      el("label", {for: valuesId}, "Values at the start, as JSON"),
       values,
       about ? el("small", {}, about) : null,
     ),
@@ -57,7 +57,7 @@ function changesForm(activation) {
     if (error !== undefined) throw new Error(error);
     const gone = isLong ? [] : Object.keys(before).filter((name) => !(name in now));
     if (gone.length)
-      throw new Error(`A value cannot be taken away: set ${gone.join(", ")} to null, or leave it.`);
+      throw new Error(`A value cannot be removed. Set ${gone.join(", ")} to null, or leave the value.`);
     return Object.entries(now).filter(
       ([name, value]) => JSON.stringify(before[name]) !== JSON.stringify(value),
     );
@@ -74,14 +74,14 @@ function changesForm(activation) {
   }
 
   /** @param {string} why */
-  function refuse(why) {
-    for (const part of parts) part.refuse(why);
+  function showError(why) {
+    for (const part of parts) part.showError(why);
   }
 
-  return {node, read, refuse};
+  return {node, read, showError};
 }
 
-/** Return the form for another answer to a question that was asked there.
+/** Make the form for another answer to a question of the activation.
  *
  * @param {AskedQuestion} asked
  */
@@ -96,12 +96,12 @@ function answerForm({question, answer}) {
   const node = el(
     "fieldset",
     {class: "other-answer"},
-    el("legend", {}, "It asked"),
+    el("legend", {}, "Question"),
     longText(questionText(value), {most: 400}),
     answer === null || answer === undefined
       ? null
-      : el("p", {class: "quiet"}, `answered: ${asText(answer).slice(0, 300)}`),
-    el("label", {class: "check"}, check, "Give another answer"),
+      : el("p", {class: "quiet"}, `Answer: ${asText(answer).slice(0, 300)}`),
+    el("label", {class: "check"}, check, "Change answer"),
     place,
   );
   return {
@@ -109,11 +109,11 @@ function answerForm({question, answer}) {
     /** @returns {[id: string, answer: unknown] | null} */
     read: () => (check.checked ? [id, inner.read() ?? null] : null),
     /** @param {string} message */
-    refuse: (message) => showFaults(inner, check.checked ? faultsIn(message, question.address) : []),
+    showError: (message) => showFaults(inner, check.checked ? faultsIn(message, question.address) : []),
   };
 }
 
-/** Make the form "again from here" for an activation; `isForked(threads)` is told of new threads.
+/** Make the form "Rerun from here" of an activation; it calls `isForked(threads)` with new threads.
  *
  * @param {Store} store
  * @param {Backend} backend
@@ -132,23 +132,23 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
   const siblings = el(
     "select",
     {},
-    el("option", {value: "keep"}, "stays"),
-    el("option", {value: "rerun"}, "runs again"),
+    el("option", {value: "keep"}, "keep"),
+    el("option", {value: "rerun"}, "rerun"),
   );
-  const beside = el("label", {class: "beside"}, "What ran at the same time ", siblings);
+  const beside = el("label", {class: "beside"}, "Parallel branches ", siblings);
   const from = fromSelect(activation);
   const list = el("div", {class: "variants"});
-  const more = actionButton("Add a variant", () => addVariant().name.focus(), {class: "add"});
-  const go = el("button", {class: "primary"}, "Run again from here");
+  const more = actionButton("Add variant", () => addVariant().name.focus(), {class: "add"});
+  const go = el("button", {class: "primary"}, "Rerun from here");
   const form = el(
     "form",
     {novalidate: true, onsubmit: submit},
     el(
       "fieldset",
       {class: "how"},
-      el("legend", {}, "Where"),
-      el("label", {class: "check"}, here, "on this thread; what came after stays as an older line"),
-      el("label", {class: "check"}, forked, "as variants, each on a new thread, side by side"),
+      el("legend", {}, "Target"),
+      el("label", {class: "check"}, here, "on this thread; the later steps stay as an older version"),
+      el("label", {class: "check"}, forked, "as variants, each on a new thread"),
     ),
     from.node,
     beside,
@@ -160,7 +160,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
   );
   /** @type {Variant[]} */
   const variants = [];
-  let hasForked = false; // whether two variants were proposed
+  let hasForked = false; // whether a second variant has been added
 
   function addVariant() {
     const changes = changesForm(activation);
@@ -174,7 +174,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
         show();
         more.focus();
       },
-      {"aria-label": "Remove the variant"},
+      {"aria-label": "Remove variant"},
     );
     const title = el("div", {class: "row name-row"}, el("label", {for: id}, "Name"), input, remove);
     /** @type {Variant} */
@@ -191,7 +191,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     return variant;
   }
 
-  /** Return a name that no variant has, and of which there is no thread. */
+  /** Return a name that no variant and no thread has. */
   function freeName() {
     const names = new Set(variants.map((each) => each.name.value));
     const threads = new Set((store.state.threads?.threads ?? []).map((each) => each.thread_id));
@@ -214,7 +214,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     more.hidden = !isFork;
     beside.hidden = isFork;
     const number = variants.length === 1 ? "1 variant" : `${variants.length} variants`;
-    go.textContent = isFork ? `Run ${number}` : "Run again from here";
+    go.textContent = isFork ? `Run ${number}` : "Rerun from here";
     return undefined;
   }
 
@@ -236,7 +236,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
   }
 
   /**
-   * Make a call; say here why it was refused.
+   * Make a call and show its error here.
    *
    * @type {Store["want"]}
    */
@@ -246,7 +246,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
       return await backend.call(kind, args);
     } catch (error) {
       fault.say(error.message);
-      for (const {changes} of variants) changes.refuse(error.message);
+      for (const {changes} of variants) changes.showError(error.message);
       return undefined;
     } finally {
       go.disabled = false;
@@ -261,7 +261,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
     const keeps = /** @type {"keep" | "rerun"} */ (siblings.value);
     const args = {...point, changes: {siblings: keeps, ...changed}};
     if (!(await call("rewind", args))) return;
-    said.textContent = "It runs again from here. The line so far is kept.";
+    said.textContent = "Rerun started. The previous steps stay as an older version.";
     if (store.state.line !== null) store.open(point.thread_id);
   }
 
@@ -271,8 +271,8 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
    */
   async function fork(point, changes) {
     const names = variants.map((each) => each.name.value.trim());
-    if (names.some((each) => !each)) return fault.say("Give each variant a name.");
-    if (new Set(names).size < names.length) return fault.say("Two variants have the same name.");
+    if (names.some((each) => !each)) return fault.say("A variant has no name. Name each variant.");
+    if (new Set(names).size < names.length) return fault.say("Two variants have the same name. Rename one.");
     const named = Object.fromEntries(names.map((each, i) => [each, changes[i]]));
     const answer = await call("fork", {...point, variants: named});
     if (answer) isForked(point, answer.threads);
@@ -283,7 +283,7 @@ export function makeAgain(store, backend, wanted, activation, isForked) {
   return form;
 }
 
-/** Return the choice of the step from which an activation of several steps runs again.
+/** Make the choice of the step to rerun from, for an activation with several steps.
  *
  * @param {Activation} activation
  * @returns {{node: Child, read: () => Partial<Spot>}}
@@ -292,8 +292,8 @@ function fromSelect({steps}) {
   if (steps.length < 2) return {node: "", read: () => ({})};
   const options = steps
     .slice(1)
-    .map((step, i) => el("option", {value: step}, `its step ${i + 2} of ${steps.length}`));
-  const select = el("select", {}, el("option", {value: ""}, "its beginning"), ...options);
+    .map((step, i) => el("option", {value: step}, `step ${i + 2} of ${steps.length}`));
+  const select = el("select", {}, el("option", {value: ""}, "the start"), ...options);
   const read = () => (select.value ? {at: select.value, turn: undefined} : {});
   return {node: el("label", {class: "from"}, "From ", select), read};
 }

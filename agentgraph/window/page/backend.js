@@ -1,28 +1,28 @@
-// Where the window gets its data from, and does what people want: {call, follow}.
+// The connection of the window to its server: {call, follow}.
 //
-// call(name, arguments) resolves to the answer, or rejects with an Error that has the server's words
-// as its message and the name of the error as `kind`. follow(thread, since, hear) calls
-// hear(kind, data) for what is new ("thread", "timeline", "text", "failed", and for the connection
-// "lost" and "found"), and returns a function that ends it. "lost" says why: {text, isForGood}.
+// call(name, arguments) resolves to the answer, or rejects with an Error that has the server's text
+// as its message and the name of the error as `kind`. follow(thread, since, receive) calls
+// receive(kind, data) for updates ("thread", "timeline", "text", "failed", and for the connection
+// "lost" and "found"), and returns a function that ends it. The data of "lost" is {text, isForGood}.
 
 /** @import {Backend} from "./page.d.ts" */
 /** @import {News, Refusal} from "./shapes.d.ts" */
 
-const FIRST_RETRY = 500; // milliseconds until a lost connection is tried again; then ever longer
+const FIRST_RETRY = 500; // milliseconds until the first reconnect; each further wait is longer
 const LAST_RETRY = 5000;
-const NO_SERVER = "The server does not answer. The page connects again by itself.";
+const NO_SERVER = "The server does not answer. The page reconnects by itself.";
 const OTHER_TOKEN =
-  "The server was started again with another token: open the address that it printed.";
+  "The server was restarted with another token. Open the address that it printed.";
 
 /**
- * The kinds of news of a thread.
+ * The kinds of updates of a thread.
  *
  * @type {(keyof News)[]}
  */
 export const NEWS = ["thread", "timeline", "text", "failed"];
 
 /**
- * The error of a call that was refused.
+ * Make the error of a rejected call.
  *
  * @param {Partial<Refusal>} refusal
  */
@@ -50,7 +50,7 @@ export function serverBackend(token) {
   }
 
   /** @type {Backend["follow"]} */
-  function follow(thread, since, hear) {
+  function follow(thread, since, receive) {
     /** @type {EventSource | null} */
     let source = null;
     let wait = FIRST_RETRY;
@@ -64,24 +64,24 @@ export function serverBackend(token) {
         source.addEventListener(kind, (event) => {
           const data = JSON.parse(event.data);
           if (kind === "timeline") since = data.upto || since;
-          hear(kind, data);
+          receive(kind, data);
         });
       }
       source.addEventListener("open", () => {
         wait = FIRST_RETRY;
-        hear("found");
+        receive("found");
       });
       source.addEventListener("error", lose);
     }
 
-    // The browser would ask for all since the beginning; this asks for what came after the last news.
+    // Reconnect here: the browser itself would request everything, not the updates after the last one.
     async function lose() {
       source?.close();
       if (isOver) return;
-      hear("lost", {text: NO_SERVER, isForGood: false});
+      receive("lost", {text: NO_SERVER, isForGood: false});
       const answer = await call("about").catch((error) => error);
       if (isOver) return;
-      if (answer.status === 403) hear("lost", {text: OTHER_TOKEN, isForGood: true});
+      if (answer.status === 403) receive("lost", {text: OTHER_TOKEN, isForGood: true});
       timer = setTimeout(connect, wait);
       wait = Math.min(wait * 2, LAST_RETRY);
     }

@@ -1,14 +1,14 @@
-// The bars of a thread that the page knows: by id, merged from what the server sends.
+// The bars of a thread by id, merged from the updates of the server.
 
 import {pathOf} from "./activations.js";
 
 /** @import {Bar} from "./page.d.ts" */
 /** @import {Timeline} from "./shapes.d.ts" */
 
-const MOST_TEXT = 2000; // characters of a bar that are kept; one activation is read whole
+const MOST_TEXT = 2000; // stored characters of a bar; the activation panel reads the complete text
 
 /**
- * Merge bars into those that are known. What `continues` is added; anything else takes their place.
+ * Merge bars into the known ones. A timeline that `continues` is added; another one replaces them.
  *
  * @param {Map<string, Bar>} known
  * @param {Timeline & {gone?: string[]}} timeline
@@ -26,7 +26,7 @@ export function mergeBars(known, {bars, continues, gone = []}) {
 }
 
 /**
- * Set the places of bars that have none: the bar of a lap is at the place of its loop.
+ * Set the missing places of bars: the bar of an iteration has the place of its loop.
  *
  * @param {Iterable<Bar>} bars
  * @param {Map<string, string>} paths the ids of places, by their addresses without counters
@@ -36,7 +36,7 @@ export function placeBars(bars, paths) {
 }
 
 /**
- * Drop the oldest bars of more than some number. Returns whether there were any.
+ * Drop the oldest bars beyond a maximum number. Returns whether any were dropped.
  *
  * @param {Map<string, Bar>} known
  * @param {number} most

@@ -1,48 +1,48 @@
-// Opens the window in a cell of a notebook: its calls go to the kernel, as messages of a widget.
+// Opens the window in a notebook cell: its calls go to the kernel as messages of a widget.
 
 import {NEWS, errorOf} from "./backend.js";
 import {mount} from "./window.js";
 
-/** @import {Backend, Hear, Heard} from "./page.d.ts" */
+/** @import {Backend, Receive, Received} from "./page.d.ts" */
 /** @import {News, Refusal} from "./shapes.d.ts" */
 
-const CELL_BEAT = 1_500; // milliseconds, after which what nobody has answered is sent again
-const CELL_TRIES = 3; // how often
-const CELL_BEATS = 10; // after so many all that is followed is asked for again, or the kernel ends it
-const CELL_LONG = 20; // beats
-const CELL_BUSY = "The kernel is busy. It hears this when it is free.";
-const CELL_SILENT = "The kernel does not answer. If it is not busy, run the cell again.";
-const CELL_ENDED = "The kernel of this cell has ended, or was started again: run the cell again.";
+const CELL_BEAT = 1_500; // milliseconds until a call without an answer is sent again
+const CELL_TRIES = 3; // maximum number of sends
+const CELL_BEATS = 10; // beats between renewals of followers, which the kernel ends otherwise
+const CELL_LONG = 20; // beats until the kernel counts as silent
+const CELL_BUSY = "The kernel is busy. It handles this call when it is free.";
+const CELL_SILENT = "The kernel does not answer. If it is not busy, rerun the cell.";
+const CELL_ENDED = "The kernel of this cell has ended or was restarted. Rerun the cell.";
 
 /**
- * What anywidget passes: the model of the widget, and the element to fill.
+ * The arguments from anywidget: the model of the widget, and the element to fill.
  *
  * @typedef {{
  *   get: (name: string) => any, send: (message: object) => void,
- *   on: (name: string, hear: Listener) => void, off: (name: string, hear: Listener) => void,
+ *   on: (name: string, receive: Listener) => void, off: (name: string, receive: Listener) => void,
  * }} Model
  * @typedef {(message: any) => void} Listener
  */
 
 /**
- * What the kernel sends: answers of calls, by their numbers, and news, by those of the followers.
+ * Messages from the kernel: answers by the numbers of calls, updates by the numbers of followers.
  *
  * @typedef {{call: number, answer?: any} & Partial<Refusal>} Answer
- * @typedef {{follow: number, kind: keyof Heard | "quiet", data: any}} Told
- * @typedef {{view: string} & (Answer | Told)} FromKernel
+ * @typedef {{follow: number, kind: keyof Received | "quiet", data: any}} CellUpdate
+ * @typedef {{view: string} & (Answer | CellUpdate)} FromKernel
  */
 
 /**
- * What waits for an answer, and what is followed; `message` is what was sent to the kernel for it.
+ * The calls without an answer, and the followers; `message` is the message that was sent for each.
  *
  * @typedef {{
  *   resolve: (answer: any) => void, reject: (error: Error) => void, message: object, tries: number,
  * }} WaitingCall
- * @typedef {{hear: Hear, isNew: boolean, message: {since: string | null}, tries: number}} Followed
+ * @typedef {{receive: Receive, isNew: boolean, message: {since: string | null}, tries: number}} Followed
  */
 
 /**
- * Fills a cell. It may be called several times for one widget; each time is a view of its own.
+ * Fills a cell. One widget may have several views; each call makes a view.
  * Returns a function that ends it.
  *
  * @param {{model: Model, el: HTMLElement}} widget
@@ -71,13 +71,13 @@ export function renderCell({model, el}) {
 
 /**
  * The backend of a cell: {backend: {call, follow}, close}; see backend.js.
- * `tell` is called with a text while the kernel keeps people waiting, and with "" when it does not.
+ * `showWait` receives a text while the kernel delays an answer, and "" otherwise.
  *
  * @param {Model} model
- * @param {(text: string) => void} [tell]
+ * @param {(text: string) => void} [showWait]
  * @returns {{backend: Backend, close: () => void}}
  */
-export function cellBackend(model, tell = () => {}) {
+export function cellBackend(model, showWait = () => {}) {
   const view = crypto.randomUUID?.() ?? String(Math.random());
   /** @type {Map<number, WaitingCall>} */
   const calls = new Map(); // by number
@@ -85,19 +85,19 @@ export function cellBackend(model, tell = () => {}) {
   const follows = new Map(); // by number
   let last = 0;
   let beats = 0;
-  let hasEnded = false; // the kernel, or what answers there
+  let hasEnded = false; // whether the kernel or its widget has ended
 
   /** @param {object} message */
   function send(message) {
     try {
       model.send({view, ...message});
     } catch {
-      lose(); // there is no connection
+      lose(); // the connection is lost
     }
   }
 
   /** @param {FromKernel} message */
-  function hear(message) {
+  function receive(message) {
     if (message.view !== view) return undefined;
     if (hasEnded) find();
     if ("call" in message) return answer(message);
@@ -110,33 +110,34 @@ export function cellBackend(model, tell = () => {}) {
     const waiting = calls.get(call);
     if (!waiting) return;
     calls.delete(call);
-    if (!calls.size) tell("");
+    if (!calls.size) showWait("");
     if (refusal.error === undefined) waiting.resolve(data);
     else waiting.reject(errorOf(refusal));
   }
 
   /**
    * @param {Followed} followed
-   * @param {Told} news
+   * @param {CellUpdate} news
    */
   function news(followed, {kind, data}) {
     if (kind === "lost") {
       followed.isNew = true;
-      return followed.hear("lost", data);
+      return followed.receive("lost", data);
     }
-    if (followed.isNew) followed.hear("found");
+    if (followed.isNew) followed.receive("found");
     followed.isNew = false;
     if (kind === "timeline") followed.message.since = data.upto || followed.message.since;
-    if (isNews(kind)) followed.hear(kind, data);
+    if (isNews(kind)) followed.receive(kind, data);
     return undefined;
   }
 
   function lose() {
     hasEnded = true;
-    for (const followed of follows.values()) followed.hear("lost", {text: CELL_ENDED, isForGood: false});
+    const data = {text: CELL_ENDED, isForGood: false};
+    for (const followed of follows.values()) followed.receive("lost", data);
     for (const waiting of calls.values()) waiting.reject(ended());
     calls.clear();
-    tell("");
+    showWait("");
   }
 
   function find() {
@@ -155,12 +156,12 @@ export function cellBackend(model, tell = () => {}) {
   function beat() {
     const isTime = ++beats % CELL_BEATS === 0;
     if (hasEnded) {
-      if (isTime) send({call: ++last, name: "about", arguments: {}}); // any answer will do
+      if (isTime) send({call: ++last, name: "about", arguments: {}}); // any answer ends the wait
       return;
     }
     for (const call of calls.values()) {
       if (++call.tries <= CELL_TRIES) send(call.message);
-      if (call.tries > 1) tell(call.tries > CELL_LONG ? CELL_SILENT : CELL_BUSY);
+      if (call.tries > 1) showWait(call.tries > CELL_LONG ? CELL_SILENT : CELL_BUSY);
     }
     for (const followed of follows.values()) {
       const isAgain = followed.isNew && ++followed.tries <= CELL_TRIES;
@@ -170,8 +171,8 @@ export function cellBackend(model, tell = () => {}) {
 
   const timer = setInterval(beat, CELL_BEAT);
   /** @type {Record<string, Listener>} */
-  const heard = {"msg:custom": hear, "comm:close": lose, comm_live_update: lose, destroy: lose};
-  for (const [name, listener] of Object.entries(heard)) model.on(name, listener);
+  const listeners = {"msg:custom": receive, "comm:close": lose, comm_live_update: lose, destroy: lose};
+  for (const [name, listener] of Object.entries(listeners)) model.on(name, listener);
 
   /** @type {Backend} */
   const backend = {
@@ -188,7 +189,7 @@ export function cellBackend(model, tell = () => {}) {
     follow(thread, since, listener) {
       const number = ++last;
       const message = {follow: number, thread, since: since ?? null};
-      follows.set(number, {hear: listener, isNew: true, message, tries: 0});
+      follows.set(number, {receive: listener, isNew: true, message, tries: 0});
       send(message);
       return () => {
         if (follows.delete(number)) send({unfollow: number});
@@ -200,14 +201,14 @@ export function cellBackend(model, tell = () => {}) {
     clearInterval(timer);
     for (const number of follows.keys()) send({unfollow: number});
     follows.clear();
-    for (const [name, listener] of Object.entries(heard)) model.off(name, listener);
+    for (const [name, listener] of Object.entries(listeners)) model.off(name, listener);
   }
 
   return {backend, close};
 }
 
 /**
- * Returns whether a kind is one that the window knows; another one may come from a newer kernel.
+ * Returns whether the window knows a kind of update; a newer kernel may send others.
  *
  * @param {string} kind
  * @returns {kind is keyof News}
@@ -216,7 +217,7 @@ function isNews(kind) {
   return NEWS.some((each) => each === kind);
 }
 
-/** Keeps keys from the notebook, whose keys cut cells and the like.
+/** Hides keys from the notebook, whose shortcuts cut cells, for example.
  *
  * @param {HTMLElement} el
  */
@@ -227,7 +228,7 @@ function keepKeys(el) {
   }
 }
 
-/** Makes the window dark or light as the notebook around is; returns a function that ends it.
+/** Makes the window dark or light, as the notebook is; returns a function that ends it.
  *
  * @param {HTMLElement} el
  * @param {HTMLElement} root
@@ -238,7 +239,7 @@ function followTheme(el, root) {
     const {jpThemeLight, vscodeThemeKind = ""} = dataset; // JupyterLab, Visual Studio Code
     if (jpThemeLight) el.dataset.scheme = jpThemeLight === "true" ? "light" : "dark";
     else if (vscodeThemeKind) el.dataset.scheme = /light/.test(vscodeThemeKind) ? "light" : "dark";
-    // JupyterLab hides everything for a moment: then nothing can be drawn
+    // JupyterLab hides everything briefly, and a hidden canvas cannot be drawn
     for (const wait of [0, 400]) setTimeout(() => root.dispatchEvent(new Event("schemechange")), wait);
   }
   const observer = new MutationObserver(paint);

@@ -1,15 +1,15 @@
-// A message of the user before something runs again: one more, or one in the place of another.
+// The user message of a rerun: a new message, or one that replaces another.
 
 import {el, newId, shortText} from "./elements.js";
 
 /** @import {Activation, Changes} from "./shapes.d.ts" */
 
-const LONGEST_MESSAGE = 200000; // characters that the field is filled with
-const MOST_MESSAGES = 50; // that may be replaced, the last ones
-const REPLACED = "Agents read it as if it had been said so.";
-const TOO_LONG = "The other one is too long to be shown here. ";
+const LONGEST_MESSAGE = 200000; // maximum number of characters in the field
+const MOST_MESSAGES = 50; // maximum number of replaceable messages, the latest ones
+const REPLACED = "Agents read the new message as if it had been sent then.";
+const TOO_LONG = "The original message is too long to be shown here. ";
 
-/** Return the field for a message of the user: {node, read}; `read` returns what of it is changed.
+/** Make the field for a user message: {node, read}; `read` returns the changes.
  *
  * @param {Pick<Activation, "saw">} activation
  */
@@ -23,16 +23,16 @@ export function messageField({saw}) {
   const choice = el(
     "select",
     {onchange: () => choose()},
-    el("option", {value: ""}, "behind what was said so far"),
-    ...own.map((each) => el("option", {value: each.id}, `in place of “${shortText(each.text, 60)}”`)),
+    el("option", {value: ""}, "after the messages so far"),
+    ...own.map((each) => el("option", {value: each.id}, `instead of “${shortText(each.text, 60)}”`)),
   );
-  let filled = ""; // what the field was filled with
+  let filled = ""; // the text that the field was filled with
   const node = el(
     "div",
     {class: "field"},
-    el("label", {for: id}, "A message of the user"),
+    el("label", {for: id}, "User message"),
     text,
-    own.length ? el("label", {}, "Its place ", choice) : null,
+    own.length ? el("label", {}, "Position ", choice) : null,
     hint,
   );
 
@@ -50,7 +50,7 @@ export function messageField({saw}) {
   function read() {
     const other = byId.get(choice.value);
     if (!other) return text.value.trim() ? {text: text.value} : {};
-    if (!text.value.trim()) throw new Error("Type the message that takes the place of the other one.");
+    if (!text.value.trim()) throw new Error("The replacement is empty. Type a message.");
     return text.value === other.text ? {} : {text: text.value, replaces: choice.value};
   }
 

@@ -1,4 +1,4 @@
-// Two lines or two threads compared, activation by activation; what differs is marked.
+// Compares two versions of a thread, or two threads, activation by activation.
 
 import {durationText, el, longText, newId, shortText} from "./elements.js";
 import {actionButton, refusal, tokensText} from "./entries.js";
@@ -20,12 +20,12 @@ const DIFFERENCES = {
   asked: "question differs",
   error: "error differs",
 };
-const CHOOSE = "choose a thread …";
+const CHOOSE = "Choose a thread …";
 
 /** @typedef {Partial<Line>} AnyLine */
 
 /**
- * A line of a thread; null for the present one.
+ * A history line of a thread; null for the current one.
  *
  * @typedef {{threadId: string, line: string | null}} LineOf
  */
@@ -40,14 +40,14 @@ export function makeComparison(store, backend) {
   const title = el("p", {class: "result", role: "status"});
   const fault = refusal();
   const table = el("div", {class: "compared-rows"});
-  const filter = el("label", {class: "check"}, only, "Only what differs");
+  const filter = el("label", {class: "check"}, only, "Differences only");
   const node = el("div", {class: "comparison"}, fault.node, title, filter, table);
   filter.hidden = true;
   /** @type {Difference[]} */
   let rows = [];
   /** @type {{left: LineOf, right: LineOf} | null} */
   let sides = null;
-  let asked = 0; // how many comparisons were asked for
+  let asked = 0; // number of the latest comparison; answers to earlier ones are ignored
 
   /** Compare two lines, each {threadId, line}.
    *
@@ -89,7 +89,7 @@ export function makeComparison(store, backend) {
     return ++asked;
   }
 
-  /** Return the thread that a thread is compared with here, if it is.
+  /** Return the other thread of the comparison, if a thread is one of its sides.
    *
    * @param {string | null} threadId
    */
@@ -98,7 +98,7 @@ export function makeComparison(store, backend) {
     return sides?.right.threadId === threadId ? sides.left.threadId : null;
   }
 
-  /** Forget what was compared when another thread is opened that is not part of it.
+  /** Clear the comparison when a thread is opened that is not one of its sides.
    *
    * @param {string | null} threadId
    */
@@ -188,13 +188,13 @@ export function makeComparison(store, backend) {
     const button = actionButton(gist, open, {
       class: "cell",
       "data-side": side,
-      title: "Look at this activation",
+      title: "Open activation",
     });
     button.append(el("small", {}, facts));
     return button;
   }
 
-  /** Return what is said of an activation that said nothing.
+  /** Return the text for an activation without messages.
    *
    * @param {Difference} row
    * @param {Side} side
@@ -204,7 +204,7 @@ export function makeComparison(store, backend) {
     const {about} = store.state;
     const isHuman = about && placeOf(about.tree, place)?.kind === "human";
     const asks = isHuman || differs.includes("asked");
-    return asks ? "waits for an answer" : "has not ended";
+    return asks ? "question is open" : "not finished";
   }
 
   return {node, compare, leave, other};
@@ -226,7 +226,7 @@ function placeOf(tree, id) {
 
 /** @param {LineOf} side */
 function sideName({threadId, line}) {
-  return line ? `${threadId}, an older line` : threadId;
+  return line ? `${threadId}, older version` : threadId;
 }
 
 /** @param {Difference} row */
@@ -246,13 +246,13 @@ function differenceView(row) {
       changeView(how, a, b, sides),
     );
   }
-  if (!parts.length) parts.push(longText("They differ in what they saw or cost."));
+  if (!parts.length) parts.push(longText("The activations differ in input or cost."));
   return el("div", {}, ...parts);
 }
 
 /**
- * Make the choice of what is compared: {node, update, setLines, choose}; `compare(left, right)` is
- * told, and `proposed(threadId)` returns which threads it is likely compared with, the likeliest first.
+ * Make the form that chooses two sides: {node, update, setLines, choose}. It calls
+ * `compare(left, right)`; `proposed(threadId)` returns likely threads, the likeliest first.
  *
  * @param {Store} store
  * @param {Backend} backend
@@ -264,7 +264,7 @@ export function makeCompareForm(store, backend, compare, proposed) {
   const own = el("select", {id: ids[0], onchange: showButton});
   const thread = el("select", {id: ids[1], onchange: readLines});
   const other = el("select", {id: ids[2], onchange: showButton});
-  const button = el("button", {}, "Compare");
+  const button = el("button", {}, "Compare versions");
   const hint = el("small", {role: "status"});
   const form = el(
     "form",
@@ -273,7 +273,7 @@ export function makeCompareForm(store, backend, compare, proposed) {
     own,
     el("label", {for: ids[1]}, "with thread"),
     thread,
-    el("label", {for: ids[2]}, "line"),
+    el("label", {for: ids[2]}, "version"),
     other,
     el("div", {class: "row"}, button, hint),
   );
@@ -281,9 +281,9 @@ export function makeCompareForm(store, backend, compare, proposed) {
   let ownLines = [];
   /** @type {string | null} */
   let threadId = null;
-  let options = ""; // of the threads, as they are shown
+  let options = ""; // the shown threads, as JSON
   /** @type {string | null} */
-  let wantedLine = null; // of the other thread, until its lines are known
+  let wantedLine = null; // the other thread's line to choose once its lines are known
 
   /**
    * @param {HTMLSelectElement} select
@@ -305,7 +305,7 @@ export function makeCompareForm(store, backend, compare, proposed) {
     return lines.find((each) => !each.is_present)?.head;
   }
 
-  /** Show the lines of the thread; an older one is proposed to be compared with the present one.
+  /** Show the lines of the thread; propose an older one to compare with the current one.
    *
    * @param {string | null} id
    * @param {Line[]} lines
@@ -328,7 +328,7 @@ export function makeCompareForm(store, backend, compare, proposed) {
     showButton();
     if (!id) return;
     if (id === threadId) {
-      if (!ownLines.length) return; // they are being read
+      if (!ownLines.length) return; // the lines are being read
       put(other, ownLines, wantedLine ?? older(ownLines));
     } else {
       /** @type {{lines: AnyLine[]}} */
@@ -345,9 +345,9 @@ export function makeCompareForm(store, backend, compare, proposed) {
   function showButton() {
     const isItself = thread.value === threadId && own.value === other.value;
     hint.textContent = !thread.value
-      ? "Choose the other thread."
+      ? "Choose another thread."
       : isItself
-        ? "It is the same line on both sides: choose another."
+        ? "Both sides are the same version. Choose another."
         : "";
     button.disabled = Boolean(hint.textContent);
     other.disabled = !thread.value;
@@ -360,7 +360,7 @@ export function makeCompareForm(store, backend, compare, proposed) {
     compare({threadId, line: own.value || null}, {threadId: thread.value, line: other.value || null});
   }
 
-  /** Show what is compared with the thread that is open.
+  /** Choose the side to compare with the open thread.
    *
    * @param {LineOf} right
    */
@@ -372,7 +372,7 @@ export function makeCompareForm(store, backend, compare, proposed) {
     readLines();
   }
 
-  /** Offer the threads that are known; what was chosen stays.
+  /** List the known threads; the chosen one stays chosen.
    *
    * @param {State} state
    * @param {string} [wanted]
@@ -408,13 +408,13 @@ export function makeCompareForm(store, backend, compare, proposed) {
   return {node: form, update, setLines, choose};
 }
 
-/** Return what a line is called.
+/** Return the name of a history line.
  *
  * @param {AnyLine} line
  * @param {number} index
  */
 export function lineName({is_present: isPresent, turn, parts_at: at}, index) {
-  if (isPresent) return "the present line";
-  const where = at ? `, parts in turn ${(turn ?? 0) + 1}` : "";
-  return `older line ${index}${where}`;
+  if (isPresent) return "current version";
+  const where = at ? `, branches off in turn ${(turn ?? 0) + 1}` : "";
+  return `older version ${index}${where}`;
 }

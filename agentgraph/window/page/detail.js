@@ -1,4 +1,4 @@
-// One activation: what it saw and said, its tools, values, questions and attempts.
+// One activation: its input, output, tools, values, questions and attempts.
 
 import {el, icon, longText, newId, setText} from "./elements.js";
 import {putEntries} from "./entries.js";
@@ -11,21 +11,21 @@ import {attemptView, errorView, questionView, toolView, valueEntries} from "./pa
 /** @import {Backend, Bar, Changed, Entry, State, Store} from "./page.d.ts" */
 /** @import {Activation, Message} from "./shapes.d.ts" */
 
-const SECONDS_BETWEEN = 0.4; // of two looks at an activation that changes
-const NOTHING = "Select something that ran: a node of the tree, or a bar of the timeline.";
+const SECONDS_BETWEEN = 0.4; // seconds between reads of a changing activation
+const NOTHING = "Select a node of the tree, or a bar of the timeline.";
 const SECTIONS = [
   ["error", "Error"],
   ["questions", "Questions"],
-  ["said", "What it said"],
+  ["said", "Output"],
   ["tools", "Tools"],
   ["values", "Values"],
-  ["saw", "What it saw"],
+  ["saw", "Input"],
   ["attempts", "Earlier attempts"],
   ["remarks", "Remarks"],
 ];
 const FOLDED = new Set(["attempts"]);
 
-/** Make the panel of the activation that is looked at.
+/** Make the panel of the selected activation.
  *
  * @param {Store} store
  * @param {Backend} backend
@@ -49,13 +49,13 @@ export function makeDetail(store, backend) {
   );
 
   /** @type {string | null} */
-  let key = null; // what is looked at, as text
-  let print = ""; // of its bar, as it was when it was read
+  let key = null; // the selected activation, as JSON
+  let print = ""; // fingerprint of its bar at the last read
   /** @type {Activation | null} */
   let data = null;
   let isReading = false;
   let timer = 0;
-  let shownWhole = new Set(); // parts of which all messages are shown
+  let shownWhole = new Set(); // parts that show all messages
 
   async function read() {
     timer = 0;
@@ -126,7 +126,7 @@ export function makeDetail(store, backend) {
     if (text) saidPart.hidden = false;
   }
 
-  /** Return the parts of an attempt that was thrown away: of it, only its error is saved.
+  /** Return the parts of a discarded attempt, of which only the error is stored.
    *
    * @param {Bar} bar
    * @param {Activation} activation
@@ -202,7 +202,7 @@ function sectionOf(title, open) {
   return {node, body};
 }
 
-/** Return what of a bar makes it worth to read its activation again.
+/** Return the fingerprint of a bar: its activation is read again when the fingerprint changes.
  *
  * @param {Bar | undefined} bar
  */

@@ -1,14 +1,14 @@
-// What differs between two texts, line by line, and between two sets of values.
+// The differences of two texts, line by line, and of two sets of values.
 
 import {actionButton, asText} from "./entries.js";
 import {el} from "./elements.js";
 
 /** @import {Data, Values} from "./shapes.d.ts" */
 
-const MOST_CELLS = 1000000; // of the table that finds common lines; larger texts differ as blocks
-const MOST_LINES = 400; // that are shown at first
+const MOST_CELLS = 1000000; // maximum table size to find common lines; larger texts differ as blocks
+const MOST_LINES = 400; // maximum number of lines shown at first
 const LONGEST_LINE = 500;
-const AROUND = 3; // lines that are the same, shown around a difference
+const AROUND = 3; // unchanged lines shown around a difference
 
 /** @typedef {[sign: string, line: string]} SignedLine */
 /** @typedef {{left?: string, right?: string}} SideNames */
@@ -72,7 +72,7 @@ function commonLines(left, right) {
   return [...lines, ...removed.slice(i), ...added.slice(j)];
 }
 
-/** Return the view of a difference of two texts.
+/** Make the view of the difference of two texts.
  *
  * @param {string} before
  * @param {string} after
@@ -112,7 +112,7 @@ function cutLine(line) {
   return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
 }
 
-/** Leave out lines that are the same and far from a difference.
+/** Leave out unchanged lines far from a difference.
  *
  * @param {SignedLine[]} lines
  */
@@ -126,7 +126,7 @@ function withGaps(lines) {
   const shown = [];
   let skipped = 0;
   const gap = () => {
-    if (skipped) shown.push(["…", `${skipped} ${skipped === 1 ? "line" : "lines"} the same`]);
+    if (skipped) shown.push(["…", `${skipped} unchanged ${skipped === 1 ? "line" : "lines"}`]);
     skipped = 0;
   };
   lines.forEach((line, i) => {
@@ -141,7 +141,7 @@ function withGaps(lines) {
 /** @typedef {[name: string, how: How, before: Data, after: Data]} Change */
 /** @typedef {"added" | "removed" | "same" | "changed"} How */
 
-/** Return how values changed: [[name, how, before, after], ...], those that changed first.
+/** Return the changes of values: [[name, how, before, after], ...], changed values first.
  *
  * @param {Values | null | undefined} before
  * @param {Values | null | undefined} after
@@ -159,7 +159,7 @@ export function valueChanges(before, after) {
   return [...rows.filter(([, how]) => how !== "same"), ...rows.filter(([, how]) => how === "same")];
 }
 
-/** Return the view of a value's change.
+/** Make the view of a value's change.
  *
  * @param {How} how
  * @param {unknown} before

@@ -1,10 +1,10 @@
-// Elements, numbers and texts, as all panels show them. Texts are only ever text, never markup.
+// Elements, numbers and texts for all panels. Texts are never read as markup.
 
 /** @import {Attributes, Child} from "./page.d.ts" */
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an element: "class", "hidden", ... are attributes, "onclick" and the like are listeners.
+/** Make an element: "class", "hidden", ... are attributes; names such as "onclick" are listeners.
  *
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
@@ -23,7 +23,7 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** Make a small button of a panel's head; screen readers say its label, and its tip shows it.
+/** Make a small button in the head of a panel; its label is its tip and its name for screen readers.
  *
  * @param {string} name
  * @param {string} label
@@ -35,7 +35,7 @@ export function toolButton(name, label, text, onclick) {
   return el("button", {type: "button", class: `tool ${name}`, onclick, ...labels}, text);
 }
 
-/** Set a text if it is another one: a document that does not change is not drawn again.
+/** Set a text if it differs, because an unchanged document is not redrawn.
  *
  * @param {Element} node
  * @param {string} text
@@ -99,7 +99,7 @@ export function icon(kind) {
 
 // numbers
 
-/** Return seconds as people read them: 12 ms, 3.4 s, 2:05 min, 3.2 h.
+/** Format seconds: 12 ms, 3.4 s, 2:05 min, 3.2 h.
  *
  * @param {number | null | undefined} seconds
  */
@@ -114,7 +114,7 @@ export function durationText(seconds) {
   return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86400).toFixed(1)} d`;
 }
 
-/** Return a count as people read it: 950, 1.2k, 3.4M.
+/** Format a count: 950, 1.2k, 3.4M.
  *
  * @param {number} count
  */
@@ -128,7 +128,7 @@ function trimZero(number) {
   return number < 99.95 ? number.toFixed(1).replace(/\.0$/, "") : String(Math.round(number));
 }
 
-/** Return when something was, for people: the time of today, or the day.
+/** Format a time: today the clock time, otherwise the day too.
  *
  * @param {number | null | undefined} seconds
  */
@@ -144,7 +144,7 @@ export function timeText(seconds) {
 
 const DIRECTIONS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** Return the beginning of a text, on one line, without marks that turn its direction.
+/** Return the start of a text, on one line, without marks that change the text direction.
  *
  * @param {unknown} text
  */
@@ -154,7 +154,7 @@ export function shortText(text, most = 200) {
   return start.length > most ? `${line.slice(0, most)}…` : line;
 }
 
-/** Return an element with a text, of which people see the beginning until they ask for all of it.
+/** Make an element with a text that shows its start and a button for the rest.
  *
  * @param {unknown} text
  * @param {{most?: number, tag?: keyof HTMLElementTagNameMap}} [options]
@@ -174,7 +174,7 @@ export function longText(text, {most = 4000, tag = "div"} = {}) {
   return node;
 }
 
-/** Return whether keys that are pressed now are meant for a field.
+/** Return whether pressed keys belong to a field.
  *
  * @param {Event} event
  */
@@ -183,7 +183,7 @@ export function isTyping(event) {
   return node.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(node.tagName);
 }
 
-/** Return the element that has the focus in the document, or the shadow tree, that an element is in.
+/** Return the focused element of the document or shadow tree that contains an element.
  *
  * @param {Element} node
  */
@@ -191,7 +191,7 @@ export function focusIn(node) {
   return /** @type {Document | ShadowRoot} */ (node.getRootNode()).activeElement;
 }
 
-/** Call something at the next frame, once, however often it is asked for.
+/** Return a function that requests one call at the next frame, however often it is called.
  *
  * @param {() => unknown} call
  */
@@ -205,9 +205,9 @@ export function atNextFrame(call) {
   };
 }
 
-const REST = 6; // how many times as long as a call took there is none
+const REST = 6; // pause between calls, as a multiple of a call's duration
 
-/** Call something soon, once, however often it is asked for; the more it costs, the less often.
+/** Return a function that requests one call soon; an expensive call is made less often.
  *
  * @param {() => unknown} call
  */
@@ -225,7 +225,7 @@ export function paced(call) {
   };
 }
 
-/** Keep a setting of this browser; where that is forbidden, only for this page. */
+/** The settings of this browser; without storage they last only as long as the page. */
 export const settings = {
   /**
    * @template T
@@ -248,7 +248,7 @@ export const settings = {
     try {
       localStorage.setItem(`agentgraph.${name}`, JSON.stringify(value));
     } catch {
-      // private windows may have no storage
+      // a private window may have no storage
     }
   },
 };

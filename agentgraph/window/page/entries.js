@@ -1,4 +1,4 @@
-// Lists of entries that change while people read and type in them, and data as texts.
+// Lists of entries that change while a person reads and types in them, and data as text.
 
 import {countText, el} from "./elements.js";
 
@@ -6,7 +6,7 @@ import {countText, el} from "./elements.js";
 /** @import {Values} from "./shapes.d.ts" */
 /** @typedef {HTMLElement & {entryKey?: unknown, entryPrint?: string}} EntryNode */
 
-/** Return a button that does something.
+/** Make a button with an action.
  *
  * @param {string | Node} label
  * @param {(event: MouseEvent) => unknown} onclick
@@ -16,7 +16,7 @@ export function actionButton(label, onclick, attributes = {}) {
   return el("button", {type: "button", onclick, ...attributes}, label);
 }
 
-/** Return data as a person reads it: a text as it is, other data as indented JSON.
+/** Format data: a text unchanged, other data as indented JSON.
  *
  * @param {unknown} value
  */
@@ -24,7 +24,7 @@ export function asText(value) {
   return typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
 }
 
-/** Return what a number of tokens, or {input, output}, reads like; empty for none.
+/** Format a number of tokens, or {input, output}; no tokens are an empty text.
  *
  * @param {number | {input: number | null, output: number | null} | null | undefined} tokens
  */
@@ -35,8 +35,8 @@ export function tokensText(tokens) {
 }
 
 /**
- * Put entries into an element, and keep the nodes of those whose data is the same: so what a person
- * typed, opened or focused there stays. An entry is [key, data, make], with `make` for its node.
+ * Put entries into an element. Entries with unchanged data keep their nodes, so that typed texts, opened
+ * parts and the focus stay. An entry is [key, data, make], where `make` returns its node.
  *
  * @param {Element} parent
  * @param {Entry[]} entries
@@ -68,7 +68,7 @@ function replacement(before, node) {
   return node;
 }
 
-/** Return a part of a panel that a person folds; its body is made when it is open first.
+/** Make a foldable part of a panel; its body is made when it is first opened.
  *
  * @param {Child | Child[]} title
  * @param {() => Node} makeBody
@@ -89,7 +89,7 @@ export function foldable(title, makeBody, {open = false, ...attributes} = {}) {
   return node;
 }
 
-/** Return an element that says why something was refused: {node, say(text, whole)}; "" hides it.
+/** Make an element for an error: {node, say(text, whole)}; "" hides it.
  *
  * @returns {{node: HTMLElement, say: (text: string, whole?: string) => void}}
  */
@@ -101,14 +101,14 @@ export function refusal() {
    */
   const say = (text, whole = "") => {
     node.replaceChildren(text);
-    if (whole) node.append(el("details", {}, el("summary", {}, "the whole message"), whole));
+    if (whole) node.append(el("details", {}, el("summary", {}, "Complete message"), whole));
     node.hidden = !text;
     if (text) node.scrollIntoView({block: "nearest"});
   };
   return {node, say};
 }
 
-/** Return a JSON object that a person typed: {values}, or {error} that says what is wrong.
+/** Read a typed JSON object: {values}, or {error} with the text of the error.
  *
  * @param {string} text
  * @returns {{values: Values, error?: undefined} | {values?: undefined, error: string}}

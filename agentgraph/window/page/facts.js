@@ -1,7 +1,8 @@
-// The facts of an activation: its address, how it stands, its step, and the ways to its other laps.
+// The facts of an activation: its address, state and step, and links to the other runs of its place.
 
 import {countText, durationText, el, focusIn, shortText, timeText} from "./elements.js";
 import {actionButton} from "./entries.js";
+import {stateText} from "./states.js";
 
 /** @import {Bar, Entry, Store} from "./page.d.ts" */
 /** @import {Activation} from "./shapes.d.ts" */
@@ -9,7 +10,7 @@ import {actionButton} from "./entries.js";
 const COMPOSITES = new Set(["sequential", "loop", "parallel", "workflow", "each", "switch", "swarm"]);
 
 /**
- * What is known of an activation: of it, of its bar, or of both.
+ * The known facts of an activation: from its report, its bar, or both.
  *
  * @typedef {Partial<Omit<Bar, "kind" | "began" | "state"> & Omit<Activation, "kind">>} Known
  * @typedef {Known & {kind?: string}} Facts
@@ -43,7 +44,7 @@ export function factEntries(store, facts, bar) {
         el(
           "p",
           {class: "facts"},
-          el("span", {class: "pill", "data-state": state}, state),
+          el("span", {class: "pill", "data-state": state}, stateText(state)),
           ` ${words.join(" · ")}`,
         ),
     ],
@@ -66,14 +67,14 @@ function stepsText(steps) {
 function ownTokensText({kind, usage, tokens_in: tokensIn, tokens_out: tokensOut}, state) {
   const input = usage?.input ?? tokensIn ?? 0;
   const output = usage?.output ?? tokensOut ?? 0;
-  const ofChat = kind === "chat" ? " (of its own)" : "";
-  const whose = COMPOSITES.has(kind ?? "") ? " (of all in it)" : ofChat;
+  const ofChat = kind === "chat" ? " (own)" : "";
+  const whose = COMPOSITES.has(kind ?? "") ? " (all inside)" : ofChat;
   const [into, out] = [countText(input), countText(output)];
   if (input || output) return `tokens: ${into} in, ${out} out${whose}`;
   return kind === "chat" && state === "done" ? "tokens: not reported" : "";
 }
 
-/** Return the way to the time machine, which `wantsAgain` opens.
+/** Return the button to the rewind panel, which `wantsAgain` opens.
  *
  * @param {Store} store
  * @returns {Entry[]}
@@ -81,7 +82,7 @@ function ownTokensText({kind, usage, tokens_in: tokensIn, tokens_out: tokensOut}
 function againEntries({state, set}) {
   if (state.about?.is_read_only) return [];
   const go = () => set({wantsAgain: true});
-  return [["again", 1, () => el("p", {class: "again-here"}, actionButton("Again from here", go))]];
+  return [["again", 1, () => el("p", {class: "again-here"}, actionButton("Rerun from here", go))]];
 }
 
 /** @param {string} step */
@@ -89,17 +90,17 @@ function stepView(step) {
   const said = el("span", {role: "status", class: "quiet"});
   const code = el("code", {tabindex: "0"}, step);
   const copy = actionButton(
-    "Copy",
+    "Copy step",
     async () => {
       try {
         await navigator.clipboard.writeText(step);
-        said.textContent = "copied";
+        said.textContent = "Copied";
       } catch {
         getSelection()?.selectAllChildren(code);
-        said.textContent = "selected: press Ctrl+C";
+        said.textContent = "Selected. Press Ctrl+C";
       }
     },
-    {"aria-label": "Copy the step", class: "small"},
+    {class: "small"},
   );
   const label = el("span", {class: "nowrap"}, "step");
   return el("p", {class: "step"}, label, " ", code, " ", copy, " ", said);
@@ -129,14 +130,14 @@ function voidEntries(store, bar) {
         el(
           "p",
           {class: "note"},
-          "This attempt was thrown away. ",
-          valid ? actionButton("Go to the one that counts", go) : null,
+          "This attempt was discarded. ",
+          valid ? actionButton("Open valid attempt", go) : null,
         ),
     ],
   ];
 }
 
-/** Return the way to the other laps, items or calls of the same place.
+/** Return the links to the other iterations, items or calls of the same place.
  *
  * @param {Store} store
  * @param {Bar | undefined} bar
@@ -169,13 +170,13 @@ function lapsView(store, bar, laps) {
     el(
       "option",
       {value: each.id, selected: i === at},
-      `${shortText(each.address, 80)} (${each.state})`,
+      `${shortText(each.address, 80)} (${stateText(each.state)})`,
     ),
   );
   /** @type {HTMLSelectElement} */
   const choose = el(
     "select",
-    {"aria-label": "Other times that it ran", onchange: () => goTo(choose.selectedIndex)},
+    {"aria-label": "Other runs", onchange: () => goTo(choose.selectedIndex)},
     ...options,
   );
   /** @param {number} index */
@@ -191,10 +192,10 @@ function lapsView(store, bar, laps) {
     {class: "laps"},
     el("span", {class: "nowrap"}, `ran ${laps.length} times`),
     " ",
-    actionButton("‹", () => goTo(at - 1), {"aria-label": "The time before", disabled: at <= 0}),
+    actionButton("‹", () => goTo(at - 1), {"aria-label": "Previous run", disabled: at <= 0}),
     choose,
     actionButton("›", () => goTo(at + 1), {
-      "aria-label": "The time after",
+      "aria-label": "Next run",
       disabled: at >= laps.length - 1,
     }),
   );

@@ -1,8 +1,8 @@
 // Forms for questions, made from the JSON schemas of their answers.
 //
 // A field is {node, read, find}: `read` returns the answer, or undefined if it is left out; `find`
-// returns the node at a path of the answer, such as ["by", "name"]. Nothing is checked here: the
-// server refuses an answer that does not fit, and says why; `showFaults` shows it at the fields.
+// returns the node at a path of the answer, such as ["by", "name"]. The page does not check answers:
+// the server rejects an answer that does not fit, and `showFaults` shows its errors at the fields.
 
 import {el, longText, newId} from "./elements.js";
 
@@ -11,9 +11,9 @@ import {el, longText, newId} from "./elements.js";
 
 /** @type {Record<string, string>} */
 const INPUT_TYPES = {email: "email", date: "date", time: "time", uri: "url"};
-const DEEPEST = 6; // fields inside fields; what is deeper, as in schemas that name themselves, is JSON
+const DEEPEST = 6; // maximum depth of fields; deeper ones, as of recursive schemas, are JSON
 
-/** Return the form for a question: {node, read, find}; a `previous` answer is filled in.
+/** Make the form for a question: {node, read, find}; a `previous` answer is filled in.
  *
  * @param {Pick<Question, "value" | "response_schema">} question
  * @param {Data} [previous]
@@ -32,14 +32,14 @@ export function questionForm({value, response_schema: schema}, previous) {
  */
 export function questionText(value) {
   if (Array.isArray(value?.action_requests) || value?.type === "tool_approval") {
-    return "May the agent do this?";
+    return "Approve this action?";
   }
   if (typeof value === "string") return value;
   const text = value?.message ?? value?.question ?? value?.description;
   return typeof text === "string" ? text : JSON.stringify(value, null, 2);
 }
 
-/** Return what else there is to a question beside its text, or undefined.
+/** Return the data of a question without its text, or undefined if there is no other data.
  *
  * @param {Data} value
  * @returns {Values | undefined}
@@ -52,7 +52,7 @@ export function questionRest(value) {
   return Object.keys(rest).length ? rest : undefined;
 }
 
-/** Return the faults that a refusal of an answer names: [[path, why], ...].
+/** Return the faults in the error of a rejected answer: [[path, why], ...].
  *
  * @param {string} message
  * @param {string} address
@@ -70,7 +70,7 @@ export function faultsIn(message, address) {
     });
 }
 
-/** Show faults at the fields of a form; those before are gone.
+/** Show faults at the fields of a form; earlier faults are removed.
  *
  * @param {Field} form
  * @param {Fault[]} faults
@@ -118,7 +118,7 @@ function fieldFor(given, root, name, {required = false, value, depth = 0} = {}) 
   return ways ? oneOfField(ways, options) : fieldOfType(schema, options);
 }
 
-/** Return the field for a schema by its type.
+/** Make the field for a schema, by its type.
  *
  * @param {Schema} schema
  * @param {Options} options
@@ -144,7 +144,7 @@ function fieldOfType(schema, options) {
 }
 
 /**
- * How a field is made: `required` is whether its answer may be left out, `depth` how deep it is.
+ * Options of a field: `required` is false if its answer may be missing; `depth` counts outer fields.
  *
  * @typedef {{label: string, hint?: string, required: boolean}} Labels
  * @typedef {Labels & {root: Schema, value: Data, depth: number}} Options
@@ -300,7 +300,7 @@ function choiceField(values, options) {
     const items = values.map((each, i) =>
       el("option", {value: i, selected: i === chosen}, choiceText(each)),
     );
-    const select = el("select", {}, el("option", {value: ""}, "choose"), ...items);
+    const select = el("select", {}, el("option", {value: ""}, "Choose"), ...items);
     return leaf(labelled(select, options), () =>
       select.value === "" ? undefined : values[Number(select.value)],
     );
@@ -327,13 +327,13 @@ function oneOfField(ways, options) {
     );
   }
   if (values.length === 1) return maybeNullField(values[0], values.length < ways.length, options);
-  const names = ways.map((each, i) => each.title ?? String(each.type ?? `way ${i + 1}`));
+  const names = ways.map((each, i) => each.title ?? String(each.type ?? `kind ${i + 1}`));
   const select = el("select", {}, ...names.map((each, i) => el("option", {value: i}, each)));
   const first = ways.findIndex((each) => each.type === typeName(options.value));
   if (options.value !== undefined && first > 0) select.value = String(first);
   const place = el("div");
   /** @type {Map<string, Field>} */
-  const made = new Map(); // what was typed for a kind is there when it is chosen again
+  const made = new Map(); // keeps the typed text of each kind, for when it is chosen again
   const inner = () => {
     const {root, label, depth} = options;
     const value = made.size ? undefined : (options.value ?? undefined);
@@ -416,7 +416,7 @@ function listField(schema, options) {
   const node = fieldGroup(options, place, more);
   /** @type {Field["find"]} */
   const find = ([index, ...rest]) => {
-    const filled = rows.filter((each) => isGiven(each.inner.read())); // as `read` counts them
+    const filled = rows.filter((each) => isGiven(each.inner.read())); // counted as in `read`
     return filled[Number(index)]?.inner.find(rest) ?? node;
   };
   return {node, read, find};
@@ -460,7 +460,7 @@ function jsonField(options) {
   return leaf(labelled(input, {...options, label: `${options.label}, as JSON`}), read);
 }
 
-// approvals: the questions of LangChain's human in the loop, and of agentgraph's tools
+// approvals: the questions of LangChain's human-in-the-loop middleware, and of agentgraph's tools
 
 /** @type {Record<string, string>} */
 const DECISIONS = {approve: "Approve", edit: "Edit", reject: "Reject", respond: "Respond instead"};
@@ -490,8 +490,8 @@ function approvals(value, schema) {
 function approval(request, kinds, schema) {
   const name = newId("decision");
   const args = argumentsForm(request, schema);
-  const reason = textArea("Why (the model reads it)");
-  const result = textArea("Result for the model, in place of the tool's");
+  const reason = textArea("Reason (for the model)");
+  const result = textArea("Result for the model, instead of the tool's");
   /** @type {Record<string, HTMLElement>} */
   const parts = {approve: el("div"), edit: args.node, reject: reason.node, respond: result.node};
   const place = el("div");
@@ -507,14 +507,14 @@ function approval(request, kinds, schema) {
     });
   const read = () => {
     const kind = radios.find((each) => each.checked)?.value;
-    if (!kind) throw new Error(`Decide on ${request.name} first.`);
+    if (!kind) throw new Error(`The decision on ${request.name} is missing. Choose one.`);
     if (kind === "edit") return {type: kind, edited_action: {name: request.name, args: args.read()}};
     const message = kind === "reject" ? reason.read() : result.read();
     if (kind === "respond" || (kind === "reject" && message)) return {type: kind, message};
     return {type: kind};
   };
   const choices = radios.map((each) => el("label", {class: "check"}, each, DECISIONS[each.value]));
-  const isAboutArgs = /\nArgs: /.test(request.description ?? ""); // LangChain's own words repeat them
+  const isAboutArgs = /\nArgs: /.test(request.description ?? ""); // LangChain repeats them
   const about = request.description && !isAboutArgs ? [longText(request.description)] : [];
   const node = el(
     "fieldset",
@@ -532,12 +532,12 @@ function approval(request, kinds, schema) {
 }
 
 /**
- * What an agent wants to do: a call of a tool.
+ * The tool call that an agent requests.
  *
  * @typedef {{name: string, args: Values, description?: string}} Request
  */
 
-/** Return the form for the arguments of an edited call, by the schema of its tool.
+/** Make the form for the arguments of an edited call, by the schema of its tool.
  *
  * @param {Request} request
  * @param {Schema} schema

@@ -2,16 +2,15 @@
 
 import {atNextFrame, countText, el, newId, setText, shortText} from "./elements.js";
 import {valueOf} from "./maps.js";
-import {STATUS_MARKS} from "./states.js";
+import {STATES, STATUS_MARKS, stateText} from "./states.js";
 
-/** @import {Bar, Count, ShownState, Standing} from "./page.d.ts" */
+/** @import {Bar, Count, ShownState, PlaceStatus} from "./page.d.ts" */
 
 const MOST_CHIPS = 40;
-const CELL = 12; // pixels, with the space between two
+const CELL = 12; // pixels, with the gap
 /** @type {ShownState[]} */
-const ITEM_STATES = ["running", "asks", "failed", "stopped", "done", "void"];
 
-/** Make the grid: {node, show(standing, picked)}; `pick(count)` is called with an item, or null.
+/** Make the grid: {node, show(status, picked)}; `pick(count)` is called with an item, or null.
  *
  * @param {(count: string | null) => void} pick
  */
@@ -42,18 +41,18 @@ export function makeItems(pick) {
   /** @param {[count: string, Count]} entry */
   function itemText([count, each]) {
     const name = each.key === null ? `item ${Number(count) + 1}` : shortText(each.key, 60);
-    return `${name}: ${each.state}`;
+    return `${name}: ${stateText(each.state)}`;
   }
 
   function showCounts() {
     const found = byState();
     const total = el("span", {class: "quiet"}, `${countText(entries.length)} items`);
-    const buttons = ITEM_STATES.filter((state) => found.has(state)).map(
+    const buttons = STATES.filter((state) => found.has(state)).map(
       (state) => countButton(state, valueOf(found, state)),
     );
     if (picked !== null) {
       const forget = {type: "button", class: "quiet-button", onclick: () => pick(null)};
-      buttons.push(el("button", forget, "all items"));
+      buttons.push(el("button", forget, "All items"));
     }
     counts.replaceChildren(total, ...buttons);
   }
@@ -63,9 +62,10 @@ export function makeItems(pick) {
    * @param {number[]} numbers
    */
   function countButton(state, numbers) {
+    const word = stateText(state).toLowerCase();
     const mark = el("span", {class: "mark"}, STATUS_MARKS[state]);
-    const attributes = {type: "button", class: "items-count", title: `Go to the next that is ${state}`};
-    const button = el("button", attributes, mark, ` ${countText(numbers.length)} ${state}`);
+    const attributes = {type: "button", class: "items-count", title: `Select next ${word} item`};
+    const button = el("button", attributes, mark, ` ${countText(numbers.length)} ${word}`);
     mark.dataset.state = button.dataset.state = state;
     button.addEventListener("click", () => {
       const now = entries.findIndex(([count]) => count === picked);
@@ -101,7 +101,7 @@ export function makeItems(pick) {
     context.scale(scale, scale);
     const style = getComputedStyle(canvas);
     const ink = style.color;
-    const colours = new Map(ITEM_STATES.map((state) => [state, colourOf(canvas, state)]));
+    const colours = new Map(STATES.map((state) => [state, colourOf(canvas, state)]));
     entries.forEach(([count, each], number) => {
       const x = (number % wide) * CELL;
       const y = Math.floor(number / wide) * CELL;
@@ -152,11 +152,11 @@ export function makeItems(pick) {
     node,
     draw,
     /**
-     * @param {Standing} standing
+     * @param {PlaceStatus} status
      * @param {string | null} [nowPicked]
      */
-    show(standing, nowPicked = null) {
-      entries = [...standing.counts.entries()].sort(([a], [b]) => Number(a) - Number(b));
+    show(status, nowPicked = null) {
+      entries = [...status.counts.entries()].sort(([a], [b]) => Number(a) - Number(b));
       const key = JSON.stringify([nowPicked, entries.map(([count, each]) => [count, each.state])]);
       if (key === shown) return;
       shown = key;
@@ -174,7 +174,7 @@ export function makeItems(pick) {
   };
 }
 
-/** Return the colour of a state, as the style sheet has it.
+/** Return the colour of a state, from the style sheet.
  *
  * @param {Element} node
  * @param {string} name

@@ -1,11 +1,12 @@
-// What bars are called, in the picture of the timeline, in its tips and for screen readers.
+// The labels of bars, in the timeline, in its tips and for screen readers.
 
 import {callOf, lastPart} from "./activations.js";
 import {countText, durationText, el, icon, shortText, timeText} from "./elements.js";
+import {stateText} from "./states.js";
 
 /** @import {Bar} from "./page.d.ts" */
 
-/** Return what a bar is called: a lap by its number, an item by its key, a turn by its number.
+/** Return the label of a bar: the number of an iteration or turn, the key of an item.
  *
  * @param {Bar} bar
  */
@@ -21,7 +22,7 @@ export function labelOf(bar) {
   return `${name} ${part.key ?? (Number.isNaN(number) ? part.call : number + 1)}`;
 }
 
-/** Return whether a bar is that of one iteration of a loop.
+/** Return whether a bar is one iteration of a loop.
  *
  * @param {Bar} bar
  */
@@ -29,17 +30,17 @@ export function isLap(bar) {
   return bar.place_kind === "loop" && lastPart(bar.address).count !== null;
 }
 
-/** Return a bar as a text.
+/** Describe a bar in one line.
  *
  * @param {Bar} bar
  */
 export function optionText(bar) {
   const length = bar.ended === null ? "" : durationText(bar.ended - bar.began);
   const [name, address] = [shortText(labelOf(bar), 60), shortText(bar.address, 120)];
-  return [name, address, bar.state, length, shortText(bar.text, 120)].filter(Boolean).join(", ");
+  return [name, address, stateText(bar.state), length, shortText(bar.text, 120)].filter(Boolean).join(", ");
 }
 
-/** Return what the tip of a bar shows.
+/** Return the nodes of the tip of a bar.
  *
  * @param {Bar} bar
  * @param {number} now
@@ -50,7 +51,7 @@ export function tipNodes(bar, now) {
   const ended = bar.ended ?? (bar.state === "running" ? now : null);
   const length = ended === null ? "" : durationText(ended - bar.began);
   const tokensText = tokens ? `${countText(tokens)} tokens` : "";
-  const facts = [kind, bar.state, length, tokensText, timeText(bar.began)];
+  const facts = [kind, stateText(bar.state), length, tokensText, timeText(bar.began)];
   const nodes = [
     el("b", {}, icon(kind), " ", el("bdi", {}, shortText(labelOf(bar), 80))),
     el("div", {class: "quiet"}, el("bdi", {}, shortText(bar.address, 160))),

@@ -1,14 +1,14 @@
-// Which iteration of a loop, hop of a swarm or call of an agent the tree shows.
+// The picker of an iteration of a loop, a transfer of a swarm or a call of an agent.
 
 import {el, setText, shortText} from "./elements.js";
-import {STATE_WORDS} from "./states.js";
+import {stateText} from "./states.js";
 
-/** @import {Count, Counter, Place, ShownState, Standing, TreeActs} from "./page.d.ts" */
+/** @import {Count, Counter, Place, ShownState, PlaceStatus, TreeActs} from "./page.d.ts" */
 /** @import {TreeNode} from "./shapes.d.ts" */
 
-const MOST_DOTS = 10; // laps that are a click away
+const MOST_DOTS = 10; // maximum number of dots; each opens one iteration, transfer or call
 
-/** Make the picker of a place: {node, show(standing, picked)}.
+/** Make the picker of a place: {node, show(status, picked)}.
  *
  * @param {Place} place
  * @param {Pick<TreeActs, "pick">} acts
@@ -19,11 +19,11 @@ export function makePicker(place, acts) {
   const step = (name, label, text) => (
     el("button", {type: "button", class: name, "aria-label": label}, text)
   );
-  const back = step("pick-back", `Earlier ${counter}`, "‹");
-  const forth = step("pick-forth", `Later ${counter}`, "›");
+  const back = step("pick-back", `Previous ${counter}`, "‹");
+  const forth = step("pick-forth", `Next ${counter}`, "›");
   const text = el("span", {class: "pick-text"});
   const dots = el("span", {class: "pick-dots"});
-  const latest = el("button", {type: "button", class: "pick-latest quiet-button"}, "latest");
+  const latest = el("button", {type: "button", class: "pick-latest quiet-button"}, "Latest");
   const node = el("span", {class: "picker", hidden: true}, text, back, dots, forth, latest);
   /** @type {string[]} */
   let keys = [];
@@ -36,7 +36,7 @@ export function makePicker(place, acts) {
   latest.addEventListener("click", () => acts.pick(data.id, null));
 
   /**
-   * @param {Pick<Standing, "counts">} standing
+   * @param {Pick<PlaceStatus, "counts">} status
    * @param {string | null} [picked]
    */
   function show({counts}, picked = null) {
@@ -63,7 +63,7 @@ export function makePicker(place, acts) {
    * @param {ShownState} state
    */
   function dotOf(count, state) {
-    const label = `${pickText(counter, count, keys, data)}: ${STATE_WORDS[state]}`;
+    const label = `${pickText(counter, count, keys, data)}: ${stateText(state)}`;
     const isShown = count === keys[at] && "true";
     const dot = el("button", {
       type: "button", class: "dot", "aria-label": label, title: label, "aria-current": isShown,
@@ -87,6 +87,6 @@ function pickText(counter, count, keys, data) {
   if (counter === "iteration") {
     return data.most ? `iteration ${number + 1} of ${data.most}` : `iteration ${number + 1}`;
   }
-  if (counter === "hop") return `hop ${number + 1} of ${keys.length}`;
+  if (counter === "transfer") return `transfer ${number + 1} of ${keys.length}`;
   return Number.isNaN(number) ? `call ${shortText(count, 30)}` : `call ${number + 1} of ${keys.length}`;
 }

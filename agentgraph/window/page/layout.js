@@ -1,16 +1,16 @@
-// Parts of the window whose sizes people choose, and tabs.
+// Resizable parts of the window, and tabs.
 
 import {el, newId, setText, settings} from "./elements.js";
 import {valueOf} from "./maps.js";
 
-const STEP = 24; // pixels that an arrow key moves a border
+const STEP = 24; // pixels that an arrow key moves a separator
 /** @type {Record<string, [least: number, most: number]>} */
 const BOUNDS = {left: [180, 480], right: [280, 800], tree: [80, 2000]};
 
 /** @type {Record<string, number | undefined>} */
 const WAYS = {ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1};
 
-/** Make the border between two parts: it is dragged, or moved by arrow keys.
+/** Make the separator of two parts, which is dragged or moved by arrow keys.
  *
  * @param {HTMLElement} root
  * @param {string} name

@@ -1,4 +1,4 @@
-// The limits and values with which a turn begins or goes on, as forms.
+// Forms for the limits and values of a turn that starts or resumes.
 
 import {el, newId, shortText} from "./elements.js";
 import {readObject} from "./entries.js";
@@ -17,7 +17,7 @@ const LIMITS = {
 
 /** @typedef {{name: string, value: number, of: string | undefined}} Hit */
 
-/** Return which limit a thread has hit, as its failed bars say: {name, value, of}, or null.
+/** Return the limit that a thread has reached, from its failed bars: {name, value, of}, or null.
  *
  * @param {State} state
  * @returns {Hit | null}
@@ -41,7 +41,7 @@ export function limitsForm() {
         type: "number",
         min: 1,
         step: name === "seconds" ? "any" : 1,
-        placeholder: "as before",
+        placeholder: "unchanged",
       }),
     ]),
   );
@@ -50,7 +50,7 @@ export function limitsForm() {
   const node = el(
     "details",
     {class: "limits", hidden: true},
-    el("summary", {}, "Limits of the turn"),
+    el("summary", {}, "Turn limits"),
     note,
     el("div", {class: "fields"}, ...fields),
   );
@@ -71,7 +71,7 @@ export function limitsForm() {
       node.open = false;
     },
     /**
-     * Say which limit was hit, and propose twice as much; once for each hit.
+     * Show the reached limit and propose twice its value, once for each time.
      *
      * @param {Hit | null} hit
      */
@@ -83,10 +83,10 @@ export function limitsForm() {
       if (proposed && proposed[0].value === proposed[1]) proposed[0].value = "";
       proposed = null;
       if (!hit) return;
-      const reached = `It reached its limit of ${hit.value} ${LIMITS[hit.name].toLowerCase()}.`;
+      const reached = `The limit of ${hit.value} ${LIMITS[hit.name].toLowerCase()} was reached.`;
       note.textContent = hit.of
-        ? `${reached} It is of ${shortText(hit.of, 60)}: raise it in the tree's file, and reload.`
-        : `${reached} Resume with a higher one:`;
+        ? `${reached} It belongs to ${shortText(hit.of, 60)}. Raise it in the tree's file, and reload.`
+        : `${reached} Resume with a higher limit:`;
       const input = inputs.get(hit.name);
       if (!hit.of && input?.value === "") {
         proposed = [input, String(2 * hit.value)];
@@ -111,7 +111,7 @@ export function valuesForm() {
     "details",
     {class: "values"},
     el("summary", {}, "Values"),
-    el("label", {for: id}, "Values to set before, as JSON"),
+    el("label", {for: id}, "Values to set first, as JSON"),
     input,
   );
   return {

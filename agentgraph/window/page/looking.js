@@ -1,9 +1,9 @@
-// What is looked at: which activation a selected bar stands for, and how to go to one.
+// The selected activation: finds it for a selected bar, and opens one.
 
 /** @import {Bar, State, Store, Target} from "./page.d.ts" */
 /** @import {Spot} from "./shapes.d.ts" */
 
-/** Return the bar of an activation that a bar belongs to: calls of models and tools are inside one.
+/** Return the bar of the activation that contains a bar, such as a model or tool call.
  *
  * @param {State} state
  * @param {string | null} [id]
@@ -16,7 +16,7 @@ export function activationBar(state, id = state.selected) {
   return bar;
 }
 
-/** Return what names the activation that is looked at, as the server's calls take it; null for none.
+/** Return the selected activation as arguments for the server's calls; null for none.
  *
  * @param {State} state
  * @returns {Spot | null}
@@ -34,7 +34,7 @@ export function lookedAt(state) {
   return wanted;
 }
 
-/** Look at an activation, by its step or its address and turn, also of another thread or line.
+/** Open an activation by its step, or by its address and turn, also of another thread or line.
  *
  * @param {Store} store
  * @param {{threadId: string, line?: string | null, step?: string, address?: string, turn?: number}} spot
@@ -47,7 +47,7 @@ export function lookAt(store, {threadId, line = null, step, address, turn}) {
   selectTarget(store);
 }
 
-/** Select the bar of the activation that is looked at, once there is one.
+/** Select the bar of the open activation once the bar exists.
  *
  * @param {Store} store
  */

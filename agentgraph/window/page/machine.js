@@ -1,4 +1,4 @@
-// The time machine: again from here, the lines of a thread, and what differs between two of them.
+// The rewind panel: rerun from here, the versions of a thread, and their comparison.
 
 import {el, newId, setText, shortText, timeText} from "./elements.js";
 import {actionButton, putEntries, refusal} from "./entries.js";
@@ -11,9 +11,9 @@ import {makeVariants} from "./variants.js";
 /** @import {Line, Spot} from "./shapes.d.ts" */
 /** @import {LineOf} from "./comparison.js" */
 
-const MOST_FORMS = 50; // that are kept with what was typed in them
+const MOST_FORMS = 50; // maximum number of forms that keep their typed texts
 
-/** Make the panel of the time machine.
+/** Make the rewind panel.
  *
  * @param {Store} store
  * @param {Backend} backend
@@ -28,13 +28,13 @@ export function makeMachine(store, backend) {
   const againTitle = el("span", {}, againText(store.state));
   const parts = {
     again: partOf(againTitle, again.node, variants.node),
-    lines: partOf("Lines of the thread", lines.node),
+    lines: partOf("Thread versions", lines.node),
     compare: partOf("Compare", compareForm.node, comparison.node),
   };
   const node = el(
     "section",
     {class: "machine", "aria-labelledby": headingId},
-    el("h2", {id: headingId}, "Time machine"),
+    el("h2", {id: headingId}, "Rewind"),
     ...Object.values(parts),
   );
   /** @type {string | null} */
@@ -46,7 +46,7 @@ export function makeMachine(store, backend) {
     parts.again.querySelector("summary")?.focus();
   }
 
-  /** Return the threads with which one is likely compared.
+  /** Return the threads that a thread is likely compared with.
    *
    * @param {string | null} id
    */
@@ -54,7 +54,7 @@ export function makeMachine(store, backend) {
     return [comparison.other(id), ...variants.related(id)].filter((each) => each !== null);
   }
 
-  /** Compare the present line of the thread that is open with another one.
+  /** Compare the current line of the open thread with another line.
    *
    * @param {LineOf} right
    */
@@ -89,7 +89,7 @@ export function makeMachine(store, backend) {
 
 /** @param {State} state */
 function againText(state) {
-  return `Again from ${shortText(activationBar(state)?.agent_name ?? "here", 60)}`;
+  return `Rerun from ${shortText(activationBar(state)?.agent_name ?? "here", 60)}`;
 }
 
 /**
@@ -100,7 +100,7 @@ function partOf(title, ...children) {
   return el("details", {class: "part"}, el("summary", {}, el("h3", {}, title)), ...children);
 }
 
-/** Make the part with the form for the activation that is looked at.
+/** Make the part with the form for the selected activation.
  *
  * @param {Store} store
  * @param {Backend} backend
@@ -111,9 +111,9 @@ function againPart(store, backend, isForked) {
   const place = el("div");
   const node = el("div", {class: "again"}, note, place);
   /** @type {Map<string, HTMLFormElement>} */
-  const forms = new Map(); // by what they are for, with what was typed
+  const forms = new Map(); // by activation, with their typed texts
   /** @type {string | null | undefined} */
-  let key; // of what is looked at; undefined until something was shown
+  let key; // the selected activation, as JSON; undefined until the first update
 
   /**
    * @param {State} state
@@ -127,7 +127,7 @@ function againPart(store, backend, isForked) {
     key = now;
     const known = now ? forms.get(now) : undefined;
     place.replaceChildren(...(known ? [known] : []));
-    setText(note, wanted ? `From ${wanted.at}` : "Select something that ran, to run again from there.");
+    setText(note, wanted ? `From ${wanted.at}` : "Select an activation to rerun from it.");
     if (known || !wanted || !now) return;
     try {
       const activation = await backend.call("activation", wanted);
@@ -140,14 +140,14 @@ function againPart(store, backend, isForked) {
     } catch (error) {
       if (key !== now) return;
       setText(note, error.message);
-      key = null; // the next news asks again
+      key = null; // the next update retries
     }
   }
 
   return {node, update};
 }
 
-/** Make the part with the lines of the thread.
+/** Make the part with the history lines of the thread.
  *
  * @param {Store} store
  * @param {Backend} backend
@@ -159,7 +159,7 @@ function linesPart(store, backend, compareForm, compare) {
   const list = el("ul", {class: "lines"});
   const node = el("div", {}, fault.node, list);
   /** @type {string | null} */
-  let key = null; // of what is read
+  let key = null; // the thread and version whose lines are read
   /** @type {Line[]} */
   let lines = [];
 
@@ -218,15 +218,15 @@ function linesPart(store, backend, compareForm, compare) {
     );
     if (!isLookedAt) {
       row.append(
-        actionButton("Look at it", () => store.open(threadId, head), {"aria-label": `Look at ${name}`}),
+        actionButton("Open version", () => store.open(threadId, head), {"aria-label": `Open ${name}`}),
       );
-    } else row.append(el("span", {class: "pill"}, "looked at"));
+    } else row.append(el("span", {class: "pill"}, "Open"));
     if (line.is_present) return row;
-    const back = actionButton("Go back to it", () => goBack(threadId, line.head, back), {
-      "aria-label": `Go back to ${name}`,
+    const back = actionButton("Restore version", () => goBack(threadId, line.head, back), {
+      "aria-label": `Restore ${name}`,
     });
     const differs = actionButton(
-      "Compare",
+      "Compare version",
       () => compare({threadId, line: line.head}),
       {"aria-label": `Compare ${name}`},
     );
@@ -234,7 +234,7 @@ function linesPart(store, backend, compareForm, compare) {
     return row;
   }
 
-  /** Make an older line the present one: by running its last step again.
+  /** Make an older line the current one by rerunning its last step.
    *
    * @param {string} threadId
    * @param {string} line
@@ -252,7 +252,7 @@ function linesPart(store, backend, compareForm, compare) {
         (a, b) => (a && a.began > b.began ? a : b),
         /** @type {Bar | null} */ (null),
       );
-      if (!last) throw new Error("Nothing ran on this line that can run again.");
+      if (!last) throw new Error("This version has no step to rerun. Choose another.");
       await backend.call("rewind", {thread_id: threadId, at: last.step});
       store.open(threadId);
     } catch (error) {

@@ -1,7 +1,7 @@
-// Values of maps that are there for certain.
+// Values of maps whose keys certainly exist.
 
 /**
- * Return the value of a key that a map has.
+ * Return the value of an existing key of a map.
  *
  * @template K, V
  * @param {ReadonlyMap<K, V>} map
@@ -10,6 +10,6 @@
  */
 export function valueOf(map, key) {
   const value = map.get(key);
-  if (value === undefined) throw new Error(`there is no ${JSON.stringify(key)}`);
+  if (value === undefined) throw new Error(`the key ${JSON.stringify(key)} is missing`);
   return value;
 }

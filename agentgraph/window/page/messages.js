@@ -1,4 +1,4 @@
-// Messages as an activation saw and said them: by role, folded, with the calls of tools.
+// The input and output messages of an activation: by role, folded, with tool calls.
 
 import {el, longText, shortText} from "./elements.js";
 import {asText, foldable} from "./entries.js";
@@ -8,8 +8,8 @@ import {asText, foldable} from "./entries.js";
 
 /** @type {Record<string, string>} */
 const ROLES = {system: "System", user: "User", assistant: "Agent", tool: "Tool"};
-const SHOWN_LAST = 12; // messages at the end of a long history
-const OPEN_LAST = 4; // of these, how many are unfolded
+const SHOWN_LAST = 12; // messages shown at the end of a long history
+const OPEN_LAST = 4; // number of those that are unfolded
 const SHORT = 1500; // characters
 
 /** Return the entries (see `putEntries`) for messages; `key` names their part of the panel.
@@ -29,12 +29,12 @@ export function messageEntries(messages, key, isShown, showAll) {
     return [`${key}-${at}`, message, () => messageView(message, isOpen)];
   });
   if (!hidden) return entries;
-  const label = `Show the ${hidden} messages before`;
+  const label = `Show ${hidden} earlier messages`;
   const more = () => el("button", {type: "button", class: "show-all", onclick: showAll}, label);
   return [[`${key}-before`, hidden, more], ...entries];
 }
 
-/** Return the view of a message.
+/** Make the view of a message.
  *
  * @param {Message} message
  */
@@ -42,7 +42,7 @@ export function messageView(message, isOpen = true) {
   const {role, name, text = "", tool_calls: toolCalls = [], extra} = message;
   const called = toolCalls.map((each) => each.name).join(", ");
   const gist = shortText(text, 90) || (called ? `calls ${called}` : "(empty)");
-  const isForwarded = role === "user" && Boolean(name); // what another agent or a tool said
+  const isForwarded = role === "user" && Boolean(name); // a message of another agent or a tool
   const spokenBy = `User message, from ${shortText(name ?? "", 40)}`;
   const speaker = isForwarded ? spokenBy : (ROLES[role] ?? String(role));
   const title = [
@@ -63,7 +63,7 @@ export function messageView(message, isOpen = true) {
   return foldable(title, body, {open: isOpen, class: "message", "data-role": role});
 }
 
-/** Return the view of a tool's call, as a model made it; the panel shows it whole with its result.
+/** Make the short view of a model's tool call; the tools part shows the call with its result.
  *
  * @param {ToolCall} call
  */
@@ -72,7 +72,7 @@ function callView({name, args}) {
   return el("p", {class: "call"}, "calls ", el("code", {}, gist));
 }
 
-/** Return the view of data: as indented JSON, or as a text.
+/** Make the view of data: indented JSON, or a text.
  *
  * @param {unknown} data
  */

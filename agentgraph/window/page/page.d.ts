@@ -1,4 +1,4 @@
-/** What the modules of the page pass to each other. What the server sends is in `shapes.d.ts`. */
+/** The types that the modules of the page share; `shapes.d.ts` has the server's data. */
 
 import type {
   About, Bar as SentBar, BarKind, BarState, Calls, News, Spot, Thread, Threads, TreeNode,
@@ -12,17 +12,17 @@ export type Bar = SentBar & {place_kind?: TreeNode["kind"]};
 /** An error of a call; `kind` is the name of the server's error, or "lost". */
 export type CallError = Error & {kind?: string; status?: number; questions?: {[id: string]: string}};
 
-/** What a follower hears: the news, and how the connection stands. */
-export interface Heard extends News {
+/** The updates for a follower: those of the thread, and those of the connection. */
+export interface Received extends News {
   lost: {text: string; isForGood: boolean};
   found: undefined;
 }
-export type Hear = <K extends keyof Heard>(kind: K, data?: Heard[K]) => void;
+export type Receive = <K extends keyof Received>(kind: K, data?: Received[K]) => void;
 
 export interface Backend {
   call<N extends keyof Calls>(name: N, args?: Calls[N][0]): Promise<Calls[N][1]>;
   /** Follow a thread; returns a function that ends it. */
-  follow(thread: string, since: string | null, hear: Hear): () => void;
+  follow(thread: string, since: string | null, receive: Receive): () => void;
 }
 
 // the store: see store.js
@@ -30,37 +30,37 @@ export interface Backend {
 export interface State {
   about: About | null;
   threads: Threads | null;
-  /** The word that threads are searched for. */
+  /** The text that listed threads must contain. */
   search: string;
-  /** The status of the threads that are listed; empty for all. */
+  /** The status of the listed threads; empty for all. */
   status: string;
   threadId: string | null;
-  /** An older line of the thread that is looked at; null for the present one. */
+  /** The open history line of the thread; null for the current one. */
   line: string | null;
-  /** The id of a thread that was told to stop and still runs. */
+  /** The id of a running thread that has been requested to stop. */
   stopping: string | null;
   thread: Thread | null;
   bars: Map<string, Bar>;
-  /** Whether all that ran is in `bars`. */
+  /** Whether `bars` has all bars of the thread. */
   isWhole: boolean;
-  /** What agents are saying: by address, the text so far. */
+  /** Streamed texts so far, by address. */
   texts: Map<string, string>;
-  /** The same for the tree: by the place's id, the text of its latest activation. */
+  /** Streamed text of the latest activation, by place id. */
   saying: Map<string, string>;
-  /** The id of the bar that is selected. */
+  /** The id of the selected bar. */
   selected: string | null;
-  /** What is looked at while it has no bar. */
+  /** The open activation while it has no bar. */
   target: Target | null;
-  /** Which turn the tree shows; null for the last, -1 for all. */
+  /** The turn that the tree shows; null for the last, -1 for all. */
   turn: number | null;
-  /** Which iteration, hop, item or call the tree shows: by the place's id. */
+  /** The iteration, transfer, item or call that the tree shows, by place id. */
   picks: Map<string, string>;
-  /** Set when a person wants to run something again. */
+  /** Set when a person opens the rewind panel. */
   wantsAgain: boolean;
   isConnected: boolean;
-  /** Why the connection is lost. */
+  /** The reason for a lost connection. */
   lostText: string;
-  /** What was refused last. */
+  /** The last error of a call. */
   error: {message: string; kind?: string} | null;
 }
 
@@ -97,24 +97,24 @@ export interface Store {
 
 // entries: see entries.js
 
-/** An entry of a list: its key, its data, and what makes its node. */
+/** An entry of a list: its key, its data, and the function that makes its node. */
 export type Entry = [key: string | number, data: unknown, make: () => HTMLElement];
 
 // forms: see forms.js
 
-/** A field of a form, or a form; `read` may throw an error for people. */
+/** A field of a form, or a form; `read` may throw an error that the page shows. */
 export interface Field {
   node: HTMLElement;
   read(): any;
   find(path: string[]): HTMLElement;
 }
 
-/** A fault of an answer: the path of its field, and why. */
+/** A fault of an answer: the path of its field, and the text. */
 export type Fault = [path: string[], why: string];
 
 // the tree: see activations.js
 
-/** A part of an address, as "writer(2)[0]". */
+/** A part of an address, such as "writer(2)[0]". */
 export interface AddressPart {
   name: string;
   call: string | null;
@@ -123,28 +123,28 @@ export interface AddressPart {
   count: number | null;
 }
 
-export type Counter = "iteration" | "hop" | "item" | "call";
+export type Counter = "iteration" | "transfer" | "item" | "call";
 
 export interface Place {
   node: TreeNode;
   parent: Place | null;
   depth: number;
-  /** What tells the activations of the place apart. */
+  /** The counter that differs between the activations of the place. */
   counter: Counter | null;
 }
 
 export type Places = Map<string, Place>;
 export type ShownState = BarState | "idle";
 
-/** One iteration, hop, item or call of a place. */
+/** One iteration, transfer, item or call of a place. */
 export interface Count {
   state: ShownState;
   key: string | null;
   own: Bar | null;
 }
 
-/** How a place stands. */
-export interface Standing {
+/** The status of a place. */
+export interface PlaceStatus {
   runs: number;
   seconds: number;
   tokens: number;
@@ -153,16 +153,16 @@ export interface Standing {
   counts: Map<string, Count>;
 }
 
-export type Standings = Map<string, Standing>;
+export type PlaceStatuses = Map<string, PlaceStatus>;
 
-/** What the boxes of the tree show beside how their places stand. */
+/** The data of the tree's boxes in addition to the status of their places. */
 export interface TreeLook {
   selectedPlace: string | null | undefined;
   saying: State["saying"];
   picks: State["picks"];
 }
 
-/** What the boxes of the tree ask for. */
+/** The actions of the tree's boxes. */
 export interface TreeActs {
   placeOf(id: string): Place;
   isOpen(id: string): boolean;
@@ -174,7 +174,7 @@ export interface TreeActs {
 
 // the timeline: see rows.js and view.js
 
-/** A bar in the timeline; `ended` is Infinity for what still runs or waits, or was killed. */
+/** A bar in the timeline; `ended` is Infinity for a running, paused or killed one. */
 export interface Item {
   bar: Bar;
   label: string;
@@ -183,15 +183,15 @@ export interface Item {
   began: number;
   ended: number;
   row: number;
-  /** The rows between it and what encloses it. */
+  /** The number of rows between the item and its enclosing item. */
   offset: number;
-  /** Its number in its row. */
+  /** Its index in its row. */
   number: number;
   children: Item[];
 }
 
 export interface Layout {
-  /** In the order in which they began. */
+  /** In the order of their start. */
   items: Item[];
   rows: Item[][];
   begin: number;
@@ -200,12 +200,12 @@ export interface Layout {
   isWaiting: boolean;
 }
 
-/** A stretch of the axis of time: from when, at which unit, how many units a second is. */
+/** A piece of the time axis: its start time, its first unit, and the units of a second. */
 export interface Piece {
   from: number;
   at: number;
   speed: number;
-  /** Until when; the last piece has no end. */
+  /** Its end time; the last piece has none. */
   to: number;
 }
 
@@ -219,11 +219,11 @@ export interface Axis {
 export interface View {
   layout: Layout;
   mode: "fit" | "follow" | "free";
-  /** Whether long waits are left out. */
+  /** Whether long waits are hidden. */
   isShort: boolean;
   /** The unit at the left of the canvas. */
   left: number;
-  /** Pixels for a unit. */
+  /** Pixels of a unit. */
   scale: number;
   readonly waits: Piece[];
   readonly length: number;
@@ -240,7 +240,7 @@ export interface View {
   show(item: Item): void;
 }
 
-/** What of the view is painted: its width, the pixels scrolled, and what is marked. */
+/** The painted part of the view: its width, the scrolled pixels, and the marked bars. */
 export interface PaintLook {
   width: number;
   top: number;

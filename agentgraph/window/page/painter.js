@@ -1,4 +1,4 @@
-// Draws the timeline on a canvas: only the rows and the times that can be seen.
+// Draws the visible rows and times of the timeline on a canvas.
 
 import {durationText, el, shortText} from "./elements.js";
 import {colourOf} from "./items.js";
@@ -17,12 +17,12 @@ const BAR_KINDS = [
 const MARKS = {failed: "✕", asks: "?", stopped: "■"};
 /** @type {Record<string, string | undefined>} */
 const OWN_COLOURS = {failed: "bad", asks: "wait", void: "void"};
-const NARROW = 3; // pixels; of bars that are narrower, those side by side are drawn once
-const LEAST = 1.5; // pixels of a bar
+const NARROW = 3; // pixels; adjacent bars narrower than this are drawn as one
+const LEAST = 1.5; // minimum width of a bar, in pixels
 const MOST_TICKS = 200;
-const TICK = 90; // pixels between two words of the ruler
+const TICK = 90; // minimum pixels between two labels of the ruler
 
-/** Make the painter of a canvas: {paint(view, look), forget()}; `forget` reads the colours anew.
+/** Make the painter of a canvas: {paint(view, look), forget()}; `forget` drops the known colours.
  *
  * @param {HTMLCanvasElement} canvas
  */
@@ -33,7 +33,7 @@ export function makePainter(canvas) {
   /** @type {Map<string, string>} */
   const colours = new Map();
 
-  /** Draw what can be seen; return how many bars. `look` is {width, top, selected, hovered}.
+  /** Draw the visible part; return the number of bars. `look` is {width, top, selected, hovered}.
    *
    * @param {View} view
    * @param {PaintLook} look
@@ -93,10 +93,10 @@ export function makePainter(canvas) {
    */
   function paintRow(view, look, items, y) {
     let drawn = 0;
-    let covered = -1; // the pixel until which bars too narrow to be told apart have been drawn
-    let marked = -Infinity; // the pixel until which the last short bar with a mark is
+    let covered = -1; // the pixel until which narrow bars have been drawn
+    let marked = -Infinity; // the pixel where the last short bar with a mark ends
     /** @type {[Item, number, number][]} */
-    const above = []; // short bars with marks lie above their neighbours
+    const above = []; // short bars with marks, drawn above their neighbours
     /** @type {(item: Item, x: number, end: number) => void} */
     const paintItem = (item, x, end) => {
       paintBar(item, Math.max(x, -4), Math.min(end, look.width + 4), y);
@@ -181,7 +181,7 @@ export function makePainter(canvas) {
     return withAlpha(colour, item.kind === "agent" ? 0.34 : 0.5);
   }
 
-  /** What runs has no end: it fades to the right.
+  /** Fade the right end of a running bar, because it has no end yet.
    *
    * @param {string} colour
    * @param {number} alpha
@@ -274,7 +274,7 @@ export function makePainter(canvas) {
     for (const {text, from} of words) context.fillText(text, from, RULER / 2);
     const step = niceStep(TICK / view.scale);
     const first = Math.max(0, Math.ceil(view.left / step));
-    let free = -Infinity; // the pixel from which there is room for a word
+    let free = -Infinity; // the pixel from which there is room for a label
     for (let number = first; number < first + MOST_TICKS; number++) {
       const x = (number * step - view.left) * view.scale;
       if (x > width) break;
@@ -288,7 +288,7 @@ export function makePainter(canvas) {
     }
   }
 
-  /** Return how long the waits were that are left out, where there is room to say it.
+  /** Return the labels of hidden waits: their durations, positions, and whether they fit.
    *
    * @param {View} view
    */
@@ -334,7 +334,7 @@ function withAlpha(colour, alpha) {
   return colour.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
 }
 
-/** Return a round number of seconds that is at least so large.
+/** Round seconds up to a round number.
  *
  * @param {number} least
  */

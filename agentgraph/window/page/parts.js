@@ -6,6 +6,7 @@ import {changeView, valueChanges} from "./diff.js";
 import {questionRest, questionText} from "./forms.js";
 import {lookAt} from "./looking.js";
 import {dataView} from "./messages.js";
+import {stateText} from "./states.js";
 
 /** @import {Entry, Store} from "./page.d.ts" */
 /** @import {AskedQuestion, Attempt, Data, ToolRun, Values} from "./shapes.d.ts" */
@@ -28,8 +29,8 @@ export function questionView({question, answer, is_answered: isAnswered}) {
     ...requests.map(({name, args}) => el("div", {}, el("b", {}, shortText(name, 80)), dataView(args))),
     rest === undefined ? null : dataView(rest),
     !isAnswered
-      ? el("p", {class: "quiet"}, "no answer yet")
-      : el("div", {}, el("span", {class: "quiet"}, "answer "), dataView(answer)),
+      ? el("p", {class: "quiet"}, "No answer yet")
+      : el("div", {}, el("span", {class: "quiet"}, "Answer "), dataView(answer)),
   );
 }
 
@@ -40,16 +41,16 @@ export function toolView(tool) {
   const title = [
     el("b", {}, shortText(name, 60)),
     " ",
-    status ? el("span", {class: "pill", "data-state": status}, status) : "",
+    status ? el("span", {class: "pill", "data-state": status}, stateText(status)) : "",
     el("span", {class: "quiet"}, ` ${took}`),
   ];
   const body = () =>
     el(
       "div",
       {class: "inside"},
-      el("span", {class: "quiet"}, "arguments"),
+      el("span", {class: "quiet"}, "Arguments"),
       dataView(args),
-      result === null || result === undefined ? null : el("span", {class: "quiet"}, "result"),
+      result === null || result === undefined ? null : el("span", {class: "quiet"}, "Result"),
       result === null || result === undefined ? null : dataView(result),
     );
   return foldable(title, body, {open: true, class: "tool-call"});
@@ -84,7 +85,7 @@ export function valueEntries(before, after) {
         foldable(el("b", {}, shortText(name, 80)), () => dataView(now), {class: "value"}),
       ),
     );
-  const title = changed.length ? `${same.length} unchanged` : `nothing changed: ${same.length} values`;
+  const title = changed.length ? `${same.length} unchanged values` : `No changes: ${same.length} values`;
   return [...entries, ["same", same, () => foldable(title, rest, {class: "same"})]];
 }
 
@@ -106,9 +107,9 @@ export function attemptView(store, address, {step, status, error, text, line}) {
   return el(
     "div",
     {class: "attempt"},
-    status ? el("span", {class: "pill", "data-state": status}, status) : null,
-    line ? el("span", {class: "quiet"}, " on an older line ") : " ",
-    line || own ? actionButton("Look at it", look, {class: "small"}) : null,
+    status ? el("span", {class: "pill", "data-state": status}, stateText(status)) : null,
+    line ? el("span", {class: "quiet"}, " on an older version ") : " ",
+    line || own ? actionButton("Open attempt", look, {class: "small"}) : null,
     error || (text && text !== status) ? longText(error || text, {most: 400}) : null,
   );
 }

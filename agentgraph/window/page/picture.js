@@ -1,27 +1,27 @@
-// The picture of a tree: a box for each place, boxes in boxes, lit by what runs.
+// The picture of a tree: nested boxes, one for each place; running places are highlighted.
 
 import {countText, durationText, el, icon, setText, shortText} from "./elements.js";
 import {makeItems} from "./items.js";
 import {makePicker} from "./laps.js";
 import {valueOf} from "./maps.js";
 import {afterLine, stagesOf} from "./stages.js";
-import {STATE_WORDS, STATUS_MARKS} from "./states.js";
+import {STATUS_MARKS, stateText} from "./states.js";
 
-/** @import {Bar, Place, Standing, Standings, TreeActs, TreeLook} from "./page.d.ts" */
+/** @import {Bar, Place, PlaceStatus, PlaceStatuses, TreeActs, TreeLook} from "./page.d.ts" */
 /** @import {TreeNode} from "./shapes.d.ts" */
 
 /** @type {Record<string, string>} */
 export const KIND_WORDS = {
-  sequential: "one after the other", loop: "again and again", parallel: "at the same time",
-  workflow: "steps", each: "for each item", switch: "one of them", swarm: "hand over to each other",
+  sequential: "one after the other", loop: "repeatedly", parallel: "at the same time",
+  workflow: "steps", each: "for each item", switch: "one of them", swarm: "transfer to each other",
   chat: "a model", human: "a person", function: "code", graph: "a LangGraph graph",
   node: "node of a graph",
 };
 
-/** @typedef {{show: (found: Standings, look: TreeLook) => void, reopen: () => void}} Shown */
+/** @typedef {{show: (found: PlaceStatuses, look: TreeLook) => void, reopen: () => void}} Shown */
 /** @typedef {Shown & {node: HTMLElement}} Box */
 
-/** Make the box of a place: {node, show(found, look), reopen()}; `found` is what `standings` returns.
+/** Make the box of a place: {node, show(found, look), reopen()}; `found` is the result of `placeStatuses`.
  *
  * @param {Place} place
  * @param {TreeActs} acts
@@ -57,24 +57,24 @@ export function makeBox(place, acts) {
   /** @type {Shown["show"]} */
   function show(found, look) {
     inside?.show(found, look);
-    const standing = found.get(data.id);
-    if (!standing) return;
-    last = standing.last;
-    node.dataset.state = standing.state;
-    mark.dataset.state = standing.state;
-    setText(mark, standing.state === "idle" ? "" : STATUS_MARKS[standing.state]);
-    setText(facts, factsText(standing, data.id));
-    const isAround = isBig && standing.tokens > 0;
-    facts.title = isAround ? `${countText(standing.tokens)} tokens with the agents inside` : "";
+    const status = found.get(data.id);
+    if (!status) return;
+    last = status.last;
+    node.dataset.state = status.state;
+    mark.dataset.state = status.state;
+    setText(mark, status.state === "idle" ? "" : STATUS_MARKS[status.state]);
+    setText(facts, factsText(status, data.id));
+    const isAround = isBig && status.tokens > 0;
+    facts.title = isAround ? `${countText(status.tokens)} tokens, including the agents inside` : "";
     node.classList.toggle("selected", look.selectedPlace === data.id);
-    const said = standing.state === "running" ? look.saying.get(data.id) : undefined;
+    const said = status.state === "running" ? look.saying.get(data.id) : undefined;
     live.hidden = !said;
     setText(live, said ? shortText(said.slice(-120), 120) : "");
-    open.title = `${data.about || KIND_WORDS[data.kind] || data.kind}: ${STATE_WORDS[standing.state]}`;
+    open.title = `${data.about || KIND_WORDS[data.kind] || data.kind}: ${stateText(status.state)}`;
     open.setAttribute("aria-label", [
-      data.name.slice(0, 80), data.kind, STATE_WORDS[standing.state], facts.textContent,
+      data.name.slice(0, 80), data.kind, stateText(status.state), facts.textContent,
     ].filter(Boolean).join(", "));
-    picker?.show(standing, look.picks.get(data.id));
+    picker?.show(status, look.picks.get(data.id));
     const item = data.children.find((each) => each.is_called);
     if (items && item) items.show(valueOf(found, item.id), look.picks.get(item.id));
   }
@@ -82,7 +82,7 @@ export function makeBox(place, acts) {
   return {node, show, reopen: () => inside?.reopen()};
 }
 
-/** The boxes in a box, made while it is open: {show(found, look), reopen()}.
+/** Make the boxes inside a box while it is open: {show(found, look), reopen()}.
  *
  * @param {HTMLElement} node
  * @param {HTMLElement} head
@@ -96,8 +96,8 @@ function makeInside(node, head, data, acts) {
   let place = null; // the element with the boxes
   /** @type {Box[]} */
   let boxes = [];
-  /** @type {[Standings, TreeLook] | null} */
-  let shown = null; // what was shown last: boxes that open are shown the same
+  /** @type {[PlaceStatuses, TreeLook] | null} */
+  let shown = null; // arguments of the last `show`, for boxes that open later
 
   /** @param {boolean} isOpen */
   function setOpen(isOpen) {
@@ -122,7 +122,7 @@ function makeInside(node, head, data, acts) {
     for (const box of boxes) box.show(found, look);
   }
 
-  /** Open and close it and what is inside as `acts.isOpen` says now. */
+  /** Open or close the box and the boxes inside, by `acts.isOpen`. */
   function reopen() {
     const isOpen = acts.isOpen(data.id);
     if (isOpen === node.classList.contains("closed")) setOpen(isOpen);
@@ -140,7 +140,7 @@ function makeInside(node, head, data, acts) {
   return {show, reopen};
 }
 
-/** Return the columns of a workflow, with the boxes of its steps.
+/** Make the columns of a workflow, with the boxes of its steps.
  *
  * @param {TreeNode[]} children
  * @param {HTMLElement[]} nodes
@@ -162,7 +162,7 @@ function itemsOf(place, acts) {
 }
 
 /**
- * @param {Standing} standing
+ * @param {PlaceStatus} status
  * @param {string} id
  */
 function factsText({runs, seconds, tokens, state, last}, id) {
@@ -177,12 +177,12 @@ function factsText({runs, seconds, tokens, state, last}, id) {
   ].filter(Boolean).join(" · ");
 }
 
-/** Make the picture: {node, build(about), show(standings, look)}.
+/** Make the picture: {node, build(about), show(placeStatuses, look)}.
  *
  * @param {TreeActs} acts
  */
 export function makePicture(acts) {
-  const node = el("div", {class: "picture", role: "tree", "aria-label": "The tree of agents"});
+  const node = el("div", {class: "picture", role: "tree", "aria-label": "Tree of agents"});
   /** @type {Box | null} */
   let root = null;
   return {

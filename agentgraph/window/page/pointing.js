@@ -1,15 +1,15 @@
-// What a pointer does in the timeline: it selects, drags, zooms by its wheel, and shows what is below.
+// The pointer in the timeline: selects, drags, zooms by the wheel, and shows tips.
 
 import {el} from "./elements.js";
 import {tipNodes} from "./labels.js";
 
 /** @import {Item} from "./page.d.ts" */
 
-const CLICK = 4; // pixels that a click may move
-const WHEEL = 0.002; // of the logarithm of the scale for a pixel of the wheel
+const CLICK = 4; // maximum movement of a click, in pixels
+const WHEEL = 0.002; // change of the scale's logarithm for each pixel of the wheel
 
 /**
- * What the pointer asks for.
+ * The actions of the pointer.
  *
  * @typedef {{
  *   itemAt: (x: number, y: number) => Item | null, select: (item: Item) => void,
@@ -17,7 +17,7 @@ const WHEEL = 0.002; // of the logarithm of the scale for a pixel of the wheel
  * }} PointerActs
  */
 
-/** Listen to the pointer: {tip, hovered}.
+/** Handle the pointer: {tip, hovered}.
  *
  * @param {HTMLElement} scroller
  * @param {HTMLElement} canvas
@@ -91,7 +91,7 @@ export function makePointing(scroller, canvas, acts) {
 
   scroller.addEventListener("pointerdown", (event) => {
     const [x, y] = placeIn(event);
-    if (event.button !== 0 || x > scroller.clientWidth) return; // the bar that scrolls
+    if (event.button !== 0 || x > scroller.clientWidth) return; // the scrollbar
     drag = {x, startX: x, startY: y, top: scroller.scrollTop, isMoved: false};
     scroller.setPointerCapture(event.pointerId);
   });
@@ -104,7 +104,7 @@ export function makePointing(scroller, canvas, acts) {
   scroller.addEventListener("pointercancel", drop);
   scroller.addEventListener("pointerleave", () => look(null));
   scroller.addEventListener("wheel", (event) => {
-    if (event.shiftKey) return; // scrolls the rows
+    if (event.shiftKey) return; // Shift scrolls the rows
     event.preventDefault();
     if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) acts.pan(event.deltaX);
     else acts.zoom(Math.exp(-event.deltaY * WHEEL), placeIn(event)[0]);

@@ -1,7 +1,7 @@
-// The questions that wait, as forms: answered one by one, or all at once.
+// The open questions as forms, which are answered one by one or together.
 //
-// What a person typed stays: the card of a question is kept while news come in, when the question is
-// gone (another window answered it), and when another thread is looked at.
+// Typed texts stay. The card of a question is kept when updates arrive, when the question is closed
+// (another window answered it), and when another thread is opened.
 
 import {el, focusIn, longText, newId, setText} from "./elements.js";
 import {actionButton, refusal} from "./entries.js";
@@ -12,11 +12,11 @@ import {dataView} from "./messages.js";
 /** @import {Backend, CallError, Changed, State, Store} from "./page.d.ts" */
 /** @import {Data, Question, Status, Values} from "./shapes.d.ts" */
 
-const MOST_CARDS = 300; // that are kept, of all threads
+const MOST_CARDS = 300; // maximum number of stored cards, over all threads
 
 /** @typedef {ReturnType<typeof makeCard>} Card */
 
-/** Make the panel of the questions of the thread that is open.
+/** Make the panel of the open thread's questions.
  *
  * @param {Store} store
  * @param {Backend} backend
@@ -55,7 +55,7 @@ export function makeQuestions(store, backend) {
     return shown().filter((card) => card.isOpen());
   }
 
-  /** Return the cards that the common button sends: those that are filled in; if none is, all. */
+  /** Return the cards that the common button sends: the filled-in ones, or all if none is filled in. */
   function chosen() {
     const touched = open().filter((card) => card.isTouched);
     return touched.length ? touched : open();
@@ -67,7 +67,7 @@ export function makeQuestions(store, backend) {
     sendMany.hidden = all < 2;
     setText(
       sendMany,
-      number === all ? `Answer all ${all}` : `Answer the ${number} of ${all} that are filled in`,
+      number === all ? `Answer all ${all} questions` : `Answer ${number} of ${all} questions`,
     );
   }
 
@@ -94,25 +94,25 @@ export function makeQuestions(store, backend) {
       (open()[0] ?? heading).focus();
     } catch (error) {
       for (const card of several) card.setBusy(false);
-      refuse(several, error);
+      showError(several, error);
     }
     showSendMany();
   }
 
-  /** Say why answers were refused: at the questions that it is about, or below all.
+  /** Show the error of rejected answers, at their questions or below all questions.
    *
    * @param {Card[]} several
    * @param {CallError} error
    */
-  function refuse(several, {message, questions = {}}) {
+  function showError(several, {message, questions = {}}) {
     /** @param {Card} card */
     const isAbout = (card) => message.includes(` to ${card.question.address} does not fit: `);
-    const told = several.filter((card) => questions[card.question.id]);
-    for (const card of told) card.refuse(questions[card.question.id]);
-    if (told.length) return told[0].focusFault();
+    const named = several.filter((card) => questions[card.question.id]);
+    for (const card of named) card.showError(questions[card.question.id]);
+    if (named.length) return named[0].focusFault();
     const about = several.find(isAbout) ?? (several.length === 1 ? several[0] : null);
     if (!about) return fault.say(message);
-    about.refuse(message);
+    about.showError(message);
     return about.focusFault();
   }
 
@@ -136,7 +136,7 @@ export function makeQuestions(store, backend) {
     forget();
   }
 
-  /** Return the cards of questions that are gone, in which a person typed something.
+  /** Return the cards of closed questions with a typed text.
    *
    * @param {string | null} threadId
    * @param {Set<Card>} pending
@@ -152,7 +152,7 @@ export function makeQuestions(store, backend) {
     return gone;
   }
 
-  /** Put cards into the list, without moving those that are there: that would take the focus away.
+  /** Put cards into the list without moving present ones, because a moved card loses the focus.
    *
    * @param {Card[]} wanted
    */
@@ -177,7 +177,7 @@ export function makeQuestions(store, backend) {
     return card;
   }
 
-  /** Forget cards in which nothing was typed, and the oldest of too many. */
+  /** Drop cards without a typed text, and the oldest ones beyond the maximum. */
   function forget() {
     for (const [key, card] of cards) {
       if (card.node.parentNode !== list && (!card.isTouched || cards.size > MOST_CARDS))
@@ -190,10 +190,10 @@ export function makeQuestions(store, backend) {
 
 /** @param {number} number */
 function waitingText(number) {
-  if (number === 0) return "No question waits for an answer.";
+  if (number === 0) return "No open questions";
   return number === 1
-    ? "A question waits for an answer."
-    : `${number} questions wait for answers.`;
+    ? "1 open question"
+    : `${number} open questions`;
 }
 
 /**
@@ -209,7 +209,7 @@ function makeCard(store, threadId, question, close) {
   const fault = refusal();
   const rest = questionRest(value);
   const title = longText(questionText(value), {most: 1500});
-  const answer = el("button", {class: "primary"}, "Answer");
+  const answer = el("button", {class: "primary"}, "Send answer");
   const fields = el("fieldset", {class: "fields"}, inner.node, fault.node, answer);
   const form = el("form", {novalidate: true}, fields);
   const notice = el("div", {class: "notice", hidden: true});
@@ -228,7 +228,7 @@ function makeCard(store, threadId, question, close) {
 
   /** @type {string} */
   let mode = "open"; // or "sent", "gone"
-  let hasRun = false; // since it was sent
+  let hasRun = false; // whether the thread has run since the answer was sent
   const card = {node, threadId, question, isTouched: false};
   const touch = () => {
     card.isTouched = true;
@@ -273,14 +273,14 @@ function makeCard(store, threadId, question, close) {
     setSent(sent) {
       hasRun = false;
       showFaults(inner, []);
-      const change = actionButton("Answer again", () => {
+      const change = actionButton("Change answer", () => {
         setMode("open");
         focus();
       });
       setMode("sent", el("p", {class: "quiet"}, "Sent:"), dataView(sent ?? null), change);
     },
     /**
-     * It waits, perhaps again: after a run that did not take the answer.
+     * The question is open, or open again after a run that did not use the answer.
      *
      * @param {Status | undefined} status
      */
@@ -288,26 +288,25 @@ function makeCard(store, threadId, question, close) {
       if (mode === "gone") setMode("open");
       if (mode !== "sent") return;
       if (status === "running") hasRun = true;
-      else if (hasRun) setMode("open", el("p", {class: "quiet"}, "It is asked again."));
+      else if (hasRun) setMode("open", el("p", {class: "quiet"}, "The question was asked again."));
     },
     setGone() {
       if (mode !== "open") return;
-      const told =
-        "It is no longer asked: it was answered elsewhere, or dropped. What you typed stays here.";
+
       setMode(
         "gone",
-        el("p", {}, told),
-        actionButton("Close", () => {
+        el("p", {}, "This question is closed. Your text is kept."),
+        actionButton("Close question", () => {
           card.isTouched = false;
           close();
         }),
       );
     },
     /** @param {string} message */
-    refuse(message) {
+    showError(message) {
       const faults = faultsIn(message, address);
       const isAtFields = faults.length > 0 && faults.every(([path]) => path.length);
-      if (isAtFields) fault.say("It does not fit, see above. The question is still open.", message);
+      if (isAtFields) fault.say("The answer does not fit, see above. The question is still open.", message);
       else fault.say(message);
       showFaults(inner, faults);
     },

@@ -1,20 +1,21 @@
-// Where each bar of the timeline is: its row, by what it is inside of and what runs beside it.
+// The row of each bar of the timeline, by its enclosing bar and the concurrent bars.
 //
-// A bar is below the one that it is inside of. What runs at the same time is in rows of its own, and
-// what is inside of a bar stays together below it, as a block.
+// A bar is below its enclosing bar. Concurrent bars have their own rows, and the bars inside a bar
+// stay together below it, as a block.
 
 /** @import {Axis, Bar, Item, Layout, Piece} from "./page.d.ts" */
 
-const OPEN = new Set(["running", "asks", "stopped"]); // what may have no end; when a run died is not known
-const OVERLAP = 0.2; // of the shorter of two bars: clocks of two processes differ a little
+// states without an end: the time at which a run died is unknown
+const OPEN = new Set(["running", "asks", "stopped"]);
+const OVERLAP = 0.2; // tolerated share of the shorter bar, because clocks of processes differ
 
 /** @typedef {{children: Item[]}} Block */
 /** @typedef {{ended: number, length: number}[]} Ends */
 
-/** Lay bars out: {items, rows, begin, end, isOpen}.
+/** Compute the layout of bars: {items, rows, begin, end, isOpen}.
  *
- * `rows` has the items of each row in the order in which they began; `begin` and `end` are in seconds
- * since 1970, `end` of what has ended.
+ * `rows` has the items of each row in the order of their start. `begin` and `end` are in seconds since
+ * 1970; `end` is that of the finished bars.
  *
  * @param {Bar[]} bars
  * @returns {Layout}
@@ -69,14 +70,14 @@ function boundsOf(items) {
   return items.length ? {begin, end, isOpen, isWaiting} : {begin: 0, end: 1, isOpen, isWaiting};
 }
 
-/** Return how many rows the block of an item needs, and give each item inside its offset in it.
+/** Return the number of rows in the block of an item, and set the offset of each item inside.
  *
  * @param {Block} item
  * @returns {number}
  */
 function pack(item) {
   /** @type {Ends} */
-  const ends = []; // of the last block in each row
+  const ends = []; // end of the last block in each row
   for (const child of item.children) {
     const height = pack(child);
     child.offset = freeRows(ends, child, height);
@@ -127,15 +128,15 @@ function rowsOf(top) {
 
 // the axis of time
 
-const SHORTEST_WAIT = 1; // seconds that may be left out
-const WAIT_SHARE = 0.05; // of the time in which something ran
-const OPEN_SHARE = 0.08; // of all the time, as which a wait that goes on is drawn
-const SHOWN_SHARE = 0.02; // of that time, as which a wait is drawn
+const SHORTEST_WAIT = 1; // minimum seconds of a hidden wait
+const WAIT_SHARE = 0.05; // minimum share of a hidden wait in the active time
+const OPEN_SHARE = 0.08; // drawn length of a wait without an end, as a share of the whole time
+const SHOWN_SHARE = 0.02; // drawn length of a wait, as a share of the active time
 
 /** Make the axis: {toUnits(time), toTime(units), lengthAt(now), waits}.
  *
- * Units are seconds since the beginning, in which long waits are short if they are left out. Its length
- * is that until now, if something still runs.
+ * Units are seconds since the start; hidden waits have a short fixed length. The axis ends now if
+ * something is running.
  *
  * @param {Layout} layout
  * @param {boolean} isShort
@@ -163,7 +164,7 @@ export function makeAxis({items, begin, end, isOpen, isWaiting}, isShort, now) {
   };
 }
 
-/** Return whether long waits are more than half of all the time.
+/** Return whether long waits are more than half of the whole time.
  *
  * @param {Layout} layout
  * @param {number} now
@@ -174,7 +175,7 @@ export function isMostlyWaits(layout, now) {
   return waited > (axis.toTime(axis.lengthAt(now)) - layout.begin) / 2;
 }
 
-/** Return the last of some sorted entries of which a key is not larger than a value; or the first.
+/** Return the last of sorted entries whose key is at most a value, or the first entry.
  *
  * @template {string} K
  * @template {Record<K, number>} T
@@ -193,7 +194,7 @@ function lastBefore(entries, value, key) {
   return entries[low];
 }
 
-/** Return the number of the first item of a row that is not over at a time; items do not overlap.
+/** Return the index of the first item in a row that ends after a time; items do not overlap.
  *
  * @param {Item[]} items
  * @param {number} time

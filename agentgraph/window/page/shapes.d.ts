@@ -1,8 +1,8 @@
 /**
- * The JSON that the server sends and takes: `window/calls.py`, `window/updates.py` and `window/shapes.py`
- * make it. `tests/page/shapes.test.js` holds these types against what a server really sends.
+ * The JSON data of the server, made by `window/calls.py`, `window/updates.py` and `window/shapes.py`.
+ * `tests/page/shapes.test.js` checks these types against the data of a real server.
  *
- * Times are seconds since 1970. `Data` is what a user's tree made: any JSON. A value that JSON lacks is
+ * Times are seconds since 1970. `Data` is any JSON, made by a user's tree. A value outside of JSON is
  * `{"$agentgraph": [tag, content]}`: see `events/json_forms.py`.
  */
 
@@ -22,15 +22,15 @@ export interface TreeNode {
   id: string;
   name: string;
   kind: AgentKind;
-  /** What else its kind says, as "chat, openai:gpt-5"; empty for nodes of a graph. */
+  /** Its kind with details, such as "chat, openai:gpt-5"; empty for nodes of a graph. */
   about: string;
-  /** The most iterations of a loop. */
+  /** Maximum number of iterations of a loop. */
   most: number | null;
-  /** Whether another agent runs it: as a tool, for an item, or by `ctx.run`. */
+  /** Whether another agent runs the place: as a tool, for an item, or by `ctx.run`. */
   is_called: boolean;
-  /** The ids of the steps of a workflow that it runs after. */
+  /** The ids of the workflow steps that the step depends on. */
   needs: string[];
-  /** The id of the step of a workflow that it undoes. */
+  /** The id of the workflow step that the place undoes. */
   undoes: string | null;
   children: TreeNode[];
 }
@@ -48,7 +48,7 @@ export interface Usage {
   output: number | null;
 }
 
-/** A JSON schema, as far as forms are made of it; what is not understood is asked for as JSON. */
+/** A JSON schema, as far as forms support it; other parts become JSON fields. */
 export interface Schema {
   $ref?: string;
   $defs?: {[name: string]: Schema};
@@ -72,7 +72,7 @@ export interface Schema {
   multipleOf?: number;
 }
 
-/** A question that waits, or that was asked. */
+/** A question, open or answered. */
 export interface Question {
   id: string;
   address: string;
@@ -83,28 +83,28 @@ export interface Question {
 
 export interface Turn {
   number: number;
-  /** What the user said. */
+  /** The texts of the user. */
   texts: string[];
   began: number;
   ended: number | null;
 }
 
-/** How a thread stands. */
+/** The status of a thread. */
 export interface Thread {
   thread_id: string;
   status: Status;
   pending: Question[];
-  /** The texts of messages that nothing has read. */
+  /** The texts of queued messages. */
   queued: string[];
   /** The last turns. */
   turns: Turn[];
   usage: Usage;
   spent: number | null;
-  /** What was said last. */
+  /** The last text. */
   last: string;
-  /** How many lines it has. */
+  /** The number of its history lines. */
   lines: number;
-  /** What a changed tree means for it; null if it can go on. */
+  /** The effect of a changed tree on the thread; null if the thread can resume. */
   changed: string | null;
   is_whole: boolean;
   updated: number;
@@ -118,7 +118,7 @@ export interface ThreadRow {
   updated: number;
   first: string;
   last: string;
-  /** How many questions wait. */
+  /** The number of open questions. */
   pending: number;
   tokens: number | null;
   error: string | null;
@@ -126,13 +126,13 @@ export interface ThreadRow {
 
 export interface Threads {
   threads: ThreadRow[];
-  /** How many there are; with a word or a status, how many are here. */
+  /** The number of all threads; with a search or a status, the number of those in this answer. */
   total: number;
-  /** Whether there may be more than these. */
+  /** Whether there may be further threads. */
   more?: boolean;
 }
 
-/** Something that took time on a thread. */
+/** An activation, a call or a question on the timeline of a thread. */
 export interface Bar {
   id: string;
   turn: number;
@@ -149,7 +149,7 @@ export interface Bar {
   tokens_in: number;
   tokens_out: number;
   text: string;
-  /** The id of the bar that encloses it. */
+  /** The id of the enclosing bar. */
   inside: string | null;
   /** The id of its place in the tree; null if the tree has none. */
   place: string | null;
@@ -157,18 +157,18 @@ export interface Bar {
 
 export interface Timeline {
   bars: Bar[];
-  /** What `since` takes. */
+  /** The value for `since`. */
   upto: string;
-  /** Whether `bars` are only those that are new or changed since. */
+  /** Whether `bars` has only the bars that are new or changed after `since`. */
   continues: boolean;
-  /** Whether nothing ran before `bars`; missing where they continue others. */
+  /** Whether nothing ran before `bars`; missing if `bars` continue others. */
   is_whole?: boolean;
 }
 
 export interface Line {
   head: string;
   is_present: boolean;
-  /** The address at which it parts from the present line; empty for that one. */
+  /** The address at which it branches off the current line; empty for the current line. */
   parts_at: string;
   turn: number;
   time: number;
@@ -206,7 +206,7 @@ export interface AskedQuestion {
   is_answered: boolean;
 }
 
-/** An earlier attempt of an activation, or the same one on another line. */
+/** An earlier attempt of an activation, or the same activation on another line. */
 export interface Attempt {
   step: string;
   status: ActivationStatus;
@@ -229,7 +229,7 @@ export interface Activation {
   error: string | null;
   signal: string | null;
   remarks: string[];
-  /** The names of the values that it changed. */
+  /** The names of the values that the activation changed. */
   changed: string[];
   saw: Message[];
   said: Message[];
@@ -241,7 +241,7 @@ export interface Activation {
   attempts: Attempt[];
 }
 
-/** An activation as one of two lines has it. */
+/** One side of a compared activation. */
 export interface Side {
   text: string;
   values: Values;
@@ -266,17 +266,17 @@ export interface Difference {
 
 export type Limits = {[name: string]: number};
 
-/** What is changed before something runs again. */
+/** The changes before a rerun. */
 export interface Changes {
   values?: Values;
   text?: string;
-  /** The id of the message that `text` takes the place of. */
+  /** The id of the message that `text` replaces. */
   replaces?: string;
   answers?: Values;
   siblings?: "keep" | "rerun";
 }
 
-/** Which activation: an address with its turn, or a step; of an older line, if one is named. */
+/** An activation: an address with its turn, or a step; of an older line, if `line` is set. */
 export interface Spot {
   thread_id: string;
   at: string;
@@ -286,7 +286,7 @@ export interface Spot {
 
 type OfThread = {thread_id: string};
 
-/** The calls: by name, what they take and what they return. */
+/** The calls by name: their arguments and their answers. */
 export interface Calls {
   about: [{}, About];
   threads: [{search?: string; limit?: number; status?: string; before?: string}, Threads];
@@ -320,16 +320,16 @@ export interface Calls {
   reload: [{}, {changed: boolean; about: About; error: string | null; waits: boolean}];
 }
 
-/** The news of a thread: by kind, its data. */
+/** The updates of a thread: their data by kind. */
 export interface News {
   thread: Thread;
-  /** `gone` has the ids of bars that are no more. */
+  /** `gone` has the ids of removed bars. */
   timeline: Timeline & {gone: string[]};
   text: {address: string; place: string | null; id: string; text: string};
   failed: {error: string; detail: string};
 }
 
-/** Why a call was refused. `questions` says it for each answer that does not fit, by its id. */
+/** The error of a call; `questions` has the fault of each answer that does not fit, by id. */
 export interface Refusal {
   error: string;
   detail: string;

@@ -1,11 +1,11 @@
-// The steps of a workflow in columns: each step stands behind all that it depends on.
+// The steps of a workflow in columns: each step is right of its dependencies.
 
 import {el, shortText} from "./elements.js";
 import {valueOf} from "./maps.js";
 
 /** @import {TreeNode} from "./shapes.d.ts" */
 
-/** Return the children of a workflow by columns; what undoes a step stands in its column.
+/** Return the columns of a workflow's children; a compensation is in the column of its step.
  *
  * @param {TreeNode[]} children
  */
@@ -31,7 +31,7 @@ export function stagesOf(children) {
   return stages;
 }
 
-/** Return the line that says behind which steps one runs, or which one it undoes; null for others.
+/** Make the line with the dependencies of a step, or with the step that it undoes; null for others.
  *
  * @param {TreeNode} node
  * @param {(id: string) => string} nameOf

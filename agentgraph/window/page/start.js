@@ -1,6 +1,6 @@
-// Opens the window as a page of its own: its calls go to the server that served it.
+// Opens the window as its own page: its calls go to the server of the page.
 //
-// The token is kept for this tab, and leaves the address: nobody copies it by accident.
+// The token is stored for this tab and removed from the address, so that it is not copied by accident.
 
 import {serverBackend} from "./backend.js";
 import {mount} from "./window.js";
@@ -18,7 +18,7 @@ function openPage() {
   mount(document.body, serverBackend(token), {...place, note});
 }
 
-/** Keep in the address of the page what it shows.
+/** Update the address of the page to its thread, version and selection.
  *
  * @param {Shown} shown
  */

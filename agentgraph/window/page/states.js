@@ -1,4 +1,13 @@
-// How threads and activations stand: in a sign, and in words.
+// The states of threads and activations, as signs and as labels.
+
+/** @import {ShownState} from "./page.d.ts" */
+
+/**
+ * The states of a bar.
+ *
+ * @type {ShownState[]}
+ */
+export const STATES = ["running", "asks", "failed", "stopped", "done", "void"];
 
 /** @type {Record<string, string>} */
 export const STATUS_MARKS = {
@@ -7,7 +16,12 @@ export const STATUS_MARKS = {
 };
 
 /** @type {Record<string, string>} */
-export const STATE_WORDS = {
-  idle: "has not run", running: "runs", asks: "waits for an answer", failed: "failed",
-  stopped: "was stopped", done: "done", void: "was discarded",
-};
+const LABELS = {idle: "Not run", asks: "Paused", void: "Discarded", waits: "Waiting"};
+
+/** Return the label of a state or status: "running" is "Running".
+ *
+ * @param {string} state
+ */
+export function stateText(state) {
+  return LABELS[state] ?? state.charAt(0).toUpperCase() + state.slice(1);
+}

@@ -1,4 +1,4 @@
-// What the window knows: one state, which panels read, and which says what has changed.
+// The state of the window: panels read it and are updated with the changed keys.
 //
 // A panel is made by `makeSomething(store, backend)` and is {node, update(state, changed)}: `node` is
 // its element, `update` is called with the state and the Set of keys that have changed.
@@ -6,18 +6,18 @@
 import {pathsOf} from "./activations.js";
 import {dropOldest, mergeBars, placeBars} from "./bars.js";
 
-/** @import {Backend, Bar, Hear, Heard, Panel, State, Store} from "./page.d.ts" */
+/** @import {Backend, Bar, Receive, Received, Panel, State, Store} from "./page.d.ts" */
 /** @import {News, Thread, Timeline} from "./shapes.d.ts" */
 
-/** @typedef {{[K in keyof Heard]: (data: Heard[K]) => void}} Listeners */
+/** @typedef {{[K in keyof Received]: (data: Received[K]) => void}} Listeners */
 
-const MOST_BARS = 50000; // older ones are asked for again
-const MOST_SAID = 20000; // the last characters of what an agent is saying
+const MOST_BARS = 50000; // maximum number of bars; older ones are loaded again on request
+const MOST_SAID = 20000; // maximum number of characters of a streamed text, the latest ones
 const LISTED_FIRST = 50;
 const LISTED_MORE = 100;
-const LISTED_MOST = 500; // threads of a page, as the server has them
+const LISTED_MOST = 500; // maximum number of threads in one answer of the server
 const LIST_SECONDS = 2;
-const LOST = "The connection is lost.";
+const LOST = "The connection is lost. The page reconnects by itself.";
 
 /**
  * @param {Backend} backend
@@ -54,14 +54,14 @@ export function makeStore(backend) {
   const listeners = {
     lost: (data) => set({isConnected: false, lostText: data?.text ?? LOST}),
     found,
-    thread: hearThread,
-    text: hearText,
-    timeline: hearBars,
+    thread: receiveThread,
+    text: receiveText,
+    timeline: receiveBars,
     failed: ({detail, error}) => set({error: {message: detail, kind: error}}),
   };
 
-  /** @type {Hear} */
-  const hear = (kind, data) => listeners[kind]?.(/** @type {any} */ (data));
+  /** @type {Receive} */
+  const receive = (kind, data) => listeners[kind]?.(/** @type {any} */ (data));
 
   function found() {
     if (state.isConnected) return;
@@ -71,7 +71,7 @@ export function makeStore(backend) {
   }
 
   /** @param {Thread} thread */
-  function hearThread(thread) {
+  function receiveThread(thread) {
     const isOther = thread.status !== state.thread?.status;
     const stopping = thread.status === "running" ? state.stopping : null;
     const empty = thread.status === "new" ? {bars: new Map(), isWhole: true} : {};
@@ -80,7 +80,7 @@ export function makeStore(backend) {
   }
 
   /** @param {News["text"]} news */
-  function hearText({address, place, text}) {
+  function receiveText({address, place, text}) {
     const whole = ((state.texts.get(address) ?? "") + text).slice(-MOST_SAID);
     state.texts.set(address, whole);
     if (place !== null) state.saying.set(place, whole);
@@ -88,7 +88,7 @@ export function makeStore(backend) {
   }
 
   /** @param {Timeline & {gone?: string[]}} timeline */
-  function hearBars(timeline) {
+  function receiveBars(timeline) {
     const {bars, is_whole: isWhole} = timeline;
     mergeBars(state.bars, timeline);
     placeBars(bars, paths);
@@ -126,7 +126,7 @@ export function makeStore(backend) {
   }
 
   /**
-   * Return the newest threads: one page after the other, because a page of the server has a greatest size.
+   * Return the newest threads, in several calls, because the server limits each answer.
    *
    * @param {string} search
    * @param {string} status
@@ -147,7 +147,7 @@ export function makeStore(backend) {
   }
 
   /**
-   * Without a thread, the list alone notices that the server is gone, or there again.
+   * Without a thread, only the list shows whether the server answers.
    *
    * @param {string} text
    */
@@ -176,7 +176,7 @@ export function makeStore(backend) {
     });
     leave = () => {};
     if (!threadId) return;
-    if (line === null) leave = backend.follow(threadId, null, hear);
+    if (line === null) leave = backend.follow(threadId, null, receive);
     else openLine(threadId, line);
   }
 
@@ -190,14 +190,14 @@ export function makeStore(backend) {
       const thread = await backend.call("thread", {thread_id: threadId});
       const timeline = await backend.call("timeline", {thread_id: threadId, line});
       if (!isStill()) return;
-      hearThread(thread);
-      hearBars(timeline);
+      receiveThread(thread);
+      receiveBars(timeline);
     } catch (error) {
       if (isStill()) set({error});
     }
   }
 
-  /** Make a call as the backend does; note that a thread was told to stop.
+  /** Make a call as the backend does, and store which thread is stopping.
    *
    * @type {Backend["call"]}
    */
@@ -216,21 +216,21 @@ export function makeStore(backend) {
     add(panel) {
       panels.push(panel);
     },
-    /** Look at a thread, or at one of its older lines. */
+    /** Open a thread, or one of its older lines. */
     open,
     select: (id) => set({selected: id}),
-    /** Ask for the bars before those that are known. */
+    /** Load the bars before the known ones. */
     async loadOlder() {
       const {threadId, line} = state;
       const last = Math.max(1000, state.bars.size * 4);
       if (!threadId) return;
       const args = {thread_id: threadId, last, ...(line ? {line} : {})};
       const timeline = await backend.call("timeline", args).catch((error) => set({error}));
-      if (timeline && threadId === state.threadId && line === state.line) hearBars(timeline);
+      if (timeline && threadId === state.threadId && line === state.line) receiveBars(timeline);
     },
     refreshAbout,
     refreshThreads,
-    /** List the threads whose names or texts have a word. */
+    /** List the threads whose ids or texts contain a word. */
     find: (search, status = state.status) => {
       set({search, status});
       return refreshThreads();
@@ -239,7 +239,7 @@ export function makeStore(backend) {
       listed += LISTED_MORE;
       return refreshThreads();
     },
-    /** Make a call that a person wants; show why it was refused. Returns the answer, or undefined. */
+    /** Make a call and show its error. Returns the answer, or undefined. */
     async want(name, args) {
       try {
         const answer = await call(name, args);

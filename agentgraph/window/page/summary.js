@@ -1,22 +1,22 @@
-// The thread in short: what was asked and said last, why it failed, what it waits for.
+// The summary of the thread: last input, last output, error, open questions.
 
 import {atNextFrame, el, longText, timeText} from "./elements.js";
 
 /** @import {Bar, Changed, Child, State, Store} from "./page.d.ts" */
 /** @import {Thread} from "./shapes.d.ts" */
 
-const MOST_WORDS = 300; // characters of a text that are shown until all is wanted
+const MOST_WORDS = 300; // characters of a text that are shown at first
 const MOST_NOTICE = 600;
 
 /**
- * Which bar failed, and when.
+ * The failed bar, and the time of its failure.
  *
  * @typedef {{
  *   threadId: string | null, line: string | null, address: string, turn: number, time: number,
  * }} Failure
  */
 
-/** Make it: {node, update}.
+/** Make the summary: {node, update}.
  *
  * @param {Store} store
  */
@@ -25,12 +25,12 @@ export function makeSummary(store) {
   const asked = el("div", {class: "summary-asked"});
   const said = el("div", {class: "summary-said"});
   const notices = el("div", {class: "notices"});
-  const node = el("section", {class: "summary", "aria-label": "The thread in short", hidden: true});
+  const node = el("section", {class: "summary", "aria-label": "Thread summary", hidden: true});
   node.append(asked, said, notices);
   let shown = "";
   /** @type {Failure | null} */
-  let before = null; // which bar of the thread was seen to fail last, and when
-  let failedAgain = false; // whether it failed once more since then
+  let before = null; // the last known failure of the thread
+  let failedAgain = false; // whether the same bar has failed again since then
 
   const show = atNextFrame(() => {
     const {thread} = state;
@@ -47,8 +47,8 @@ export function makeSummary(store) {
     shown = key;
     node.hidden = !thread;
     if (!thread) return;
-    showWords(asked, "asked", texts.join("\n"));
-    showWords(said, "last said", thread.last);
+    showWords(asked, "Input", texts.join("\n"));
+    showWords(said, "Output", thread.last);
     notices.replaceChildren(...[
       failureNotice(thread, fault), stopNotice(thread), questionNotice(thread), changeNotice(thread),
       lineNotice(),
@@ -61,7 +61,7 @@ export function makeSummary(store) {
     node.dispatchEvent(new CustomEvent("showtab", {bubbles: true, detail: name}));
   }
 
-  /** Note whether it is the failure of before, or the same that came anew when it was tried again.
+  /** Store whether a retry of the failed bar has failed again.
    *
    * @param {Bar | null} fault
    */
@@ -88,8 +88,8 @@ export function makeSummary(store) {
   function stopNotice({status}) {
     if (status !== "stopped") return null;
     const text = "The run was stopped, or its process ended. ";
-    return notice("stopped", text, resumeButton("Resume"),
-      noticeButton("More in Run", () => showTab("actions")));
+    return notice("stopped", text, resumeButton("Resume run"),
+      noticeButton("Show run options", () => showTab("actions")));
   }
 
   /**
@@ -98,7 +98,7 @@ export function makeSummary(store) {
    */
   function failureNotice(thread, fault) {
     if (thread.status !== "failed") return null;
-    const again = resumeButton("Try again");
+    const again = resumeButton("Retry step");
     if (!fault) return notice("bad", el("b", {}, "The run failed. "), again);
     const look = () => {
       store.select(fault.id);
@@ -107,15 +107,15 @@ export function makeSummary(store) {
     const time = timeText(fault.ended ?? fault.began);
     const how = failedAgain ? ` failed again at ${time}. ` : " failed. ";
     const name = el("b", {}, el("bdi", {}, fault.agent_name), how);
-    return notice("bad", name, words(fault.text), noticeButton("Look at it", look), again);
+    return notice("bad", name, words(fault.text), noticeButton("Open activation", look), again);
   }
 
   /** @param {Thread} thread */
   function questionNotice({pending}) {
     if (!pending.length) return null;
-    const one = "1 question waits for an answer. ";
-    const text = pending.length === 1 ? one : `${pending.length} questions wait for answers. `;
-    return notice("ask", text, noticeButton("Answer", () => showTab("questions")));
+    const one = "1 open question ";
+    const text = pending.length === 1 ? one : `${pending.length} open questions `;
+    return notice("ask", text, noticeButton("Answer questions", () => showTab("questions")));
   }
 
   /** @param {Thread} thread */
@@ -125,8 +125,8 @@ export function makeSummary(store) {
 
   function lineNotice() {
     if (!state.line) return null;
-    const back = noticeButton("Back to the present", () => store.open(state.threadId));
-    return notice("", "This is an older line of the thread. ", back);
+    const back = noticeButton("Open current version", () => store.open(state.threadId));
+    return notice("", "This is an older version of the thread. ", back);
   }
 
   return {
@@ -152,7 +152,7 @@ function showWords(place, name, text) {
   place.replaceChildren(label, longText(text, {most: MOST_WORDS}));
 }
 
-/** Return the bar that failed last: the innermost, for it began last.
+/** Return the innermost failed bar: the one that started last.
  *
  * @param {State["bars"]} bars
  */
@@ -184,7 +184,7 @@ function noticeButton(text, onclick) {
 
 /** @param {string} text */
 function queueNotice(text) {
-  return notice("", "waits to be read: ", words(text));
+  return notice("", "Queued: ", words(text));
 }
 
 /** @param {string} text */

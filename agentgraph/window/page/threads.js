@@ -1,7 +1,7 @@
-// The threads: what each is called, how it stands, what it said last, what it cost, who waits for it.
+// The list of threads: id, status, last text, cost and open questions.
 
 import {atNextFrame, countText, el, setText, shortText, timeText} from "./elements.js";
-import {STATUS_MARKS} from "./states.js";
+import {STATUS_MARKS, stateText} from "./states.js";
 
 /** @import {Changed, State, Store} from "./page.d.ts" */
 /** @import {ThreadRow} from "./shapes.d.ts" */
@@ -16,9 +16,9 @@ export function makeThreads(store) {
     type: "search", class: "thread-search", placeholder: "Search threads  ( / )",
     "aria-label": "Search threads", autocomplete: "off", spellcheck: "false",
   });
-  const filter = el("select", {class: "thread-filter", "aria-label": "Show threads that are"},
-    el("option", {value: ""}, "all"),
-    ...STATUSES.map((status) => el("option", {value: status}, status)),
+  const filter = el("select", {class: "thread-filter", "aria-label": "Status filter"},
+    el("option", {value: ""}, "All"),
+    ...STATUSES.map((status) => el("option", {value: status}, stateText(status))),
   );
   const list = el("ul", {class: "thread-list", "aria-label": "Threads"});
   const more = smallButton("thread-more quiet-button", "Show more", () => store.listMore());
@@ -29,7 +29,7 @@ export function makeThreads(store) {
   /** @type {Map<string, ReturnType<typeof threadRow>>} */
   const rows = new Map(); // by thread id
   /** @type {string | null} */
-  let confirming = null; // the id of the thread that somebody may want to delete
+  let confirming = null; // the id of the thread whose deletion needs a confirmation
   let timer = 0;
 
   search.addEventListener("input", () => {
@@ -45,7 +45,7 @@ export function makeThreads(store) {
   filter.addEventListener("change", () => store.find(search.value.trim(), filter.value));
   start.addEventListener("click", () => node.dispatchEvent(new CustomEvent("newrun", {bubbles: true})));
 
-  /** Ask whether a thread may be deleted.
+  /** Request the confirmation to delete a thread.
    *
    * @param {string | null} id
    */
@@ -94,9 +94,9 @@ export function makeThreads(store) {
     });
     more.hidden = threads.length >= total && !hasMore;
     const isAll = !state.search && !state.status;
-    if (!threads.length && isAll) setText(count, "No threads yet: begin a new run.");
-    else if (!threads.length) setText(count, hasMore ? "No newer thread fits." : "No thread fits.");
-    else if (hasMore) setText(count, `${threads.length} threads, and perhaps more`);
+    if (!threads.length && isAll) setText(count, "No threads yet. Start a new run.");
+    else if (!threads.length) setText(count, hasMore ? "No newer thread matches." : "No thread matches.");
+    else if (hasMore) setText(count, `${threads.length} threads or more`);
     else if (threads.length < total) setText(count, `${threads.length} of ${countText(total)} threads`);
     else setText(count, "");
     return undefined;
@@ -137,7 +137,7 @@ export function makeThreads(store) {
 
     function confirm() {
       return [
-        el("span", {role: "alert"}, "Delete it for good?"),
+        el("span", {role: "alert"}, "Delete thread permanently?"),
         smallButton("thread-really danger", "Delete", () => remove(id)),
         smallButton("thread-keep quiet-button", "Keep", () => ask(null)),
       ];
@@ -157,17 +157,17 @@ export function makeThreads(store) {
         else open.removeAttribute("aria-current");
         mark.dataset.state = status;
         setText(mark, STATUS_MARKS[status] ?? "○");
-        mark.title = status;
+        mark.title = stateText(status);
         badge.hidden = !thread.pending;
-        setText(badge, thread.pending ? `${thread.pending} waiting` : "");
+        setText(badge, thread.pending ? `${thread.pending} open` : "");
         setText(first, shortText(thread.first, 160));
         first.hidden = !thread.first;
         const words = thread.error || thread.last;
         setText(last, shortText(words, 160));
         last.hidden = !words;
         const tokens = thread.tokens ? [`${countText(thread.tokens)} tokens`] : [];
-        setText(facts, [status, beganText(thread), ...tokens].filter(Boolean).join(" · "));
-        facts.title = thread.updated ? `Its last step was saved ${timeText(thread.updated)}` : "";
+        setText(facts, [stateText(status), beganText(thread), ...tokens].filter(Boolean).join(" · "));
+        facts.title = thread.updated ? `Last step saved ${timeText(thread.updated)}` : "";
         showTools(isConfirming ? "confirm" : isOpen ? "own" : "");
       },
     };
@@ -188,7 +188,7 @@ export function makeThreads(store) {
 
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
-/** Return what a row calls its thread: of an id that was drawn by lot the beginning is enough.
+/** Return the shown id of a thread; a random id is cut to its start.
  *
  * @param {string} id
  */
@@ -196,12 +196,12 @@ function shortId(id) {
   return UUID.test(id) ? `${id.slice(0, 8)}…` : shortText(id, 100);
 }
 
-/** Return when a thread began: those that began last are listed first.
+/** Return the start time of a thread, by which the list is sorted.
  *
  * @param {ThreadRow} thread
  */
 function beganText({began, updated}) {
-  return began ? `began ${timeText(began)}` : timeText(updated);
+  return began ? `started ${timeText(began)}` : timeText(updated);
 }
 
 /** Make a button of a row.

@@ -1,7 +1,7 @@
-// The timeline: a bar for each activation over time, with calls of models and tools inside.
+// The timeline: a bar for each activation, with model and tool calls inside.
 //
-// It is drawn on a canvas of the size of the panel. For keyboards and screen readers there is a list of
-// the bars around the selected one.
+// A canvas of the size of the panel shows the bars. A hidden list has the bars around the selected one,
+// for keyboards and screen readers.
 
 import {placesOf} from "./activations.js";
 import {atNextFrame, countText, durationText, el} from "./elements.js";
@@ -15,11 +15,11 @@ import {ROW, RULER, makeView} from "./view.js";
 /** @import {PointerActs} from "./pointing.js" */
 /** @import {Changed, Item, Layout, Places, State, Store, View} from "./page.d.ts" */
 
-const LIST_AROUND = 8; // bars before and after the selected one that the list has
+const LIST_AROUND = 8; // number of bars in the list before and after the selected one
 const ZOOM = 1.5;
-const GROWS = 100; // milliseconds between two pictures of what runs
-const GROWS_CALMLY = 1000; // the same, for who wants less motion
-const ABOUT = "Timeline: arrow keys move through the bars";
+const GROWS = 100; // milliseconds between redraws of running bars
+const GROWS_CALMLY = 1000; // the same, if the browser requests reduced motion
+const ABOUT = "Timeline: move through the bars with the arrow keys";
 
 /** @param {Store} store */
 export function makeTimeline(store) {
@@ -40,21 +40,21 @@ export function makeTimeline(store) {
     draw: () => draw(),
   };
   const pointing = makePointing(scroller, canvas, acts);
-  const follow = toolButton("timeline-follow", "Keep what runs now in view (f)", "Follow", () => {
+  const follow = toolButton("timeline-follow", "Follow running bars (f)", "Follow", () => {
     setMode(view.mode === "follow" ? "free" : "follow");
   });
-  const short = toolButton("timeline-short", "Leave out long waits (w)", "Without waits", () => {
+  const short = toolButton("timeline-short", "Hide long waits (w)", "Hide waits", () => {
     isShortChosen = true;
     change(() => view.setShort(!view.isShort));
   });
   const loadOlder = () => store.loadOlder();
-  const older = toolButton("timeline-older", "Load what ran before", "Load older", loadOlder);
+  const older = toolButton("timeline-older", "Load older bars", "Load older", loadOlder);
   const facts = el("span", {class: "timeline-facts quiet"});
   const head = el("div", {class: "panel-head"},
     el("h2", {}, "Timeline"), facts, el("span", {class: "spacer"}), older, short, follow,
     toolButton("timeline-out", "Zoom out (−)", "−", () => acts.zoom(1 / ZOOM)),
     toolButton("timeline-in", "Zoom in (+)", "+", () => acts.zoom(ZOOM)),
-    toolButton("timeline-fit", "Show all that ran (0)", "Fit", () => setMode("fit")),
+    toolButton("timeline-fit", "Fit all bars (0)", "Fit", () => setMode("fit")),
   );
   const plot = el("div", {class: "timeline-plot"}, canvas, scroller, pointing.tip);
   const empty = el("p", {class: "empty quiet"}, "Nothing has run yet.");
@@ -64,7 +64,7 @@ export function makeTimeline(store) {
   /** @type {Places} */
   let places = new Map();
   let growing = 0;
-  let isShortChosen = false; // by a person, for the thread that is open
+  let isShortChosen = false; // whether a person has chosen to hide waits, for the open thread
 
   /** @param {boolean} isShort */
   const setShort = (isShort) => change(() => view.setShort(isShort));
@@ -171,7 +171,7 @@ export function makeTimeline(store) {
     else choose(items.at(by > 0 ? 0 : -1));
   }
 
-  /** Go to the row below or above: to what is nearest there in time.
+  /** Go to the row below or above, to the nearest item in time.
    *
    * @param {1 | -1} by
    */
@@ -246,7 +246,7 @@ function timelineFacts({items, begin, end, isOpen}) {
 function makeBarList() {
   const node = el("ul", {class: "sr", role: "presentation"});
 
-  /** Show them; return the id of the selected one, if there is one.
+  /** Show the bars; return the element id of the selected one, if there is one.
    *
    * @param {Item[]} items
    * @param {Item | undefined} selected

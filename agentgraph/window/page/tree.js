@@ -1,26 +1,26 @@
-// The tree, lit by the bars of a thread: which turn and which lap is shown, what is open, how large.
+// The tree with the states of a thread's bars: the chosen turns and iterations, open boxes and the zoom.
 
-import {placesOf, standings} from "./activations.js";
+import {placesOf, placeStatuses} from "./activations.js";
 import {atNextFrame, el, icon, paced, toolButton} from "./elements.js";
 import {valueOf} from "./maps.js";
 import {KIND_WORDS, makePicture} from "./picture.js";
-import {STATE_WORDS, STATUS_MARKS} from "./states.js";
+import {STATES, STATUS_MARKS, stateText} from "./states.js";
 
-/** @import {Changed, Places, Standings, State, Store, TreeActs} from "./page.d.ts" */
+/** @import {Changed, Places, PlaceStatuses, State, Store, TreeActs} from "./page.d.ts" */
 /** @import {TreeNode} from "./shapes.d.ts" */
 
-const OPEN_AT_FIRST = 60; // places; a larger tree is closed below some depth
-const OPEN_AT_ONCE = 150; // places of a tree that is opened as a whole
+const OPEN_AT_FIRST = 60; // maximum number of places in a tree that is fully open at first
+const OPEN_AT_ONCE = 150; // maximum number of places in a tree that is expanded at once
 const SMALLEST = 0.4;
 const SMALLEST_FIT = 0.8;
 const LARGEST = 2;
 const ZOOM_STEP = 1.2;
-const ELAPSED = 1000; // milliseconds between two looks at how long something runs
+const ELAPSED = 1000; // milliseconds between updates of running times
 const SIGNS = [
-  ["→", "then"], ["⇄", "may hand over to each other"],
-  ["dashed box", "called by the agent around it, or for each item"], ["dotted box", "a switch"],
-  ["hatched bar", "waits for an answer, or was discarded"], ["dashed bar", "was stopped, or discarded"],
-  ["fading bar", "runs"], ["grey band ⋯", "a wait that is left out"],
+  ["→", "then"], ["⇄", "may transfer to each other"],
+  ["dashed box", "called by the enclosing agent, or for each item"], ["dotted box", "a switch"],
+  ["hatched bar", "paused or discarded"], ["dashed bar", "stopped or discarded"],
+  ["fading bar", "running"], ["grey band ⋯", "a hidden wait"],
 ];
 
 /** @param {Store} store */
@@ -29,15 +29,15 @@ export function makeTree(store) {
   /** @type {Places} */
   let places = new Map();
   /** @type {TreeNode | null} */
-  let built = null; // the tree of which the boxes are
+  let built = null; // the tree of the present boxes
   let zoom = 1;
   let isFitting = true;
   /** @type {Map<string, boolean>} */
-  const open = new Map(); // what people opened and closed: by the place's id
+  const open = new Map(); // boxes that a person opened or closed, by place id
   let depthOpen = Infinity;
-  let elapsing = 0; // the timer while something runs
+  let elapsing = 0; // timer while something is running
   /** @type {Set<string>} */
-  let unchosen = new Set(); // the places that a switch has not chosen: they are closed
+  let unchosen = new Set(); // places that a switch has not chosen; their boxes are closed
 
   const turns = el("select", {class: "turn-picker", "aria-label": "Turn", hidden: true});
   /** @type {TreeActs} */
@@ -63,12 +63,12 @@ export function makeTree(store) {
   });
   const tools = el("div", {class: "panel-head"},
     el("h2", {}, "Tree"), turns, el("span", {class: "spacer"}),
-    toolButton("tree-close-all", "Close all boxes", "Collapse", () => openAll(1)),
-    toolButton("tree-open-all", "Open closed boxes", "Expand", () => openAll(nextDepth())),
+    toolButton("tree-close-all", "Collapse all boxes", "Collapse", () => openAll(1)),
+    toolButton("tree-open-all", "Expand boxes", "Expand", () => openAll(nextDepth())),
     legendButton,
-    toolButton("tree-smaller", "Smaller", "−", () => setZoom(zoom / ZOOM_STEP)),
-    toolButton("tree-larger", "Larger", "+", () => setZoom(zoom * ZOOM_STEP)),
-    toolButton("tree-fit", "Fit the tree into its place", "Fit", () => fit()),
+    toolButton("tree-smaller", "Zoom tree out", "−", () => setZoom(zoom / ZOOM_STEP)),
+    toolButton("tree-larger", "Zoom tree in", "+", () => setZoom(zoom * ZOOM_STEP)),
+    toolButton("tree-fit", "Fit tree", "Fit", () => fit()),
   );
   const node = el("section", {class: "tree panel", "aria-label": "Tree"}, tools, legend, scroller);
   turns.addEventListener("change", () => {
@@ -100,7 +100,7 @@ export function makeTree(store) {
     isFitting = true;
   }
 
-  /** Return to which depth to open what is closed: all of a small tree, one level more of a large one. */
+  /** Return the depth to expand to: all of a small tree, one more level of a large one. */
   function nextDepth() {
     return places.size <= OPEN_AT_ONCE ? Infinity : depthOpen + 1;
   }
@@ -145,14 +145,14 @@ export function makeTree(store) {
     const last = bars.reduce((most, bar) => Math.max(most, bar.turn), 0);
     showTurns(last);
     const turn = state.turn === -1 ? null : state.turn ?? last;
-    const found = standings(places, bars, {turn, picks: state.picks});
+    const found = placeStatuses(places, bars, {turn, picks: state.picks});
     closeUnchosen(found);
     const selectedPlace = state.bars.get(state.selected ?? "")?.place;
     const {saying, picks} = state;
     const showPicture = () => picture.show(found, {selectedPlace, saying, picks});
     showPicture();
     clearInterval(elapsing);
-    const isRunning = [...found.values()].some((standing) => standing.state === "running");
+    const isRunning = [...found.values()].some((status) => status.state === "running");
     if (isRunning && state.isConnected) elapsing = setInterval(showElapsed, ELAPSED, showPicture);
   });
 
@@ -162,7 +162,7 @@ export function makeTree(store) {
     else if (document.visibilityState !== "hidden") showPicture();
   }
 
-  /** @param {Standings} found */
+  /** @param {PlaceStatuses} found */
   function closeUnchosen(found) {
     const now = new Set();
     for (const {node: place} of places.values()) {
@@ -204,12 +204,12 @@ export function makeTree(store) {
   };
 }
 
-/** Return the entries of the legend that say how activations stand. */
+/** Make the entries of the legend for the states of activations. */
 function stateEntries() {
-  return Object.entries(STATE_WORDS).filter(([state]) => state !== "idle").map(([state, words]) => {
+  return STATES.map((state) => {
     const mark = el("span", {class: "mark"}, STATUS_MARKS[state]);
     mark.dataset.state = state;
-    return el("li", {}, mark, ` ${words}`);
+    return el("li", {}, mark, ` ${stateText(state)}`);
   });
 }
 

@@ -1,21 +1,22 @@
-// Variants side by side: how their threads stand, what they said last, what they cost.
+// Variants in columns: the status, the last text and the cost of their threads.
 
 import {el, longText, settings, shortText} from "./elements.js";
 import {actionButton, putEntries, tokensText} from "./entries.js";
+import {stateText} from "./states.js";
 
 /** @import {Backend, Store} from "./page.d.ts" */
 /** @import {Spot, Thread} from "./shapes.d.ts" */
 
-const SECONDS_RUNNING = 1; // between two looks
+const SECONDS_RUNNING = 1; // seconds between reads while a variant is running
 const SECONDS_AT_REST = 4;
-const MOST_GROUPS = 20; // that this browser keeps
-const KEPT = "variants"; // the setting with them
+const MOST_GROUPS = 20; // maximum number of groups that the browser stores
+const KEPT = "variants"; // the name of the setting with the groups
 
 /** @typedef {{point: Spot, threads: {[name: string]: string}}} KeptGroup */
-/** @typedef {KeptGroup & {stands: {[name: string]: Thread}}} Group */
-/** @typedef {[name: string, Thread["status"]?, last?: string, usage?: Thread["usage"]]} Stand */
+/** @typedef {KeptGroup & {statuses: {[name: string]: Thread}}} Group */
+/** @typedef {[name: string, Thread["status"]?, last?: string, usage?: Thread["usage"]]} VariantStatus */
 
-/** Make the list of variants: {node, add, show, related}; `compare(threadId)` compares with one.
+/** Make the list of variants: {node, add, show, related}; it calls `compare(threadId)`.
  *
  * @param {Store} store
  * @param {Backend} backend
@@ -26,16 +27,16 @@ export function makeVariants(store, backend, compare) {
   /** @type {KeptGroup[]} */
   const kept = settings.get(KEPT, []);
   /** @type {Group[]} */
-  const groups = kept.map((each) => ({...each, stands: {}}));
+  const groups = kept.map((each) => ({...each, statuses: {}}));
   let timer = 0;
 
-  /** Show the threads of variants of what came after a point of a thread.
+  /** Show the threads of variants that start at a point of a thread.
    *
    * @param {Spot} point
    * @param {KeptGroup["threads"]} threads
    */
   async function add(point, threads) {
-    groups.unshift({point, threads, stands: {}});
+    groups.unshift({point, threads, statuses: {}});
     groups.splice(MOST_GROUPS);
     settings.set(KEPT, groups.map((each) => ({point: each.point, threads: each.threads})));
     draw();
@@ -43,7 +44,7 @@ export function makeVariants(store, backend, compare) {
     node.scrollIntoView({block: "nearest"});
   }
 
-  /** Return the threads that a thread came from, or that came from it, the latest first.
+  /** Return the source and the variants of a thread, the latest first.
    *
    * @param {string | null} threadId
    */
@@ -70,50 +71,50 @@ export function makeVariants(store, backend, compare) {
   async function look() {
     clearTimeout(timer);
     const looked = groupsOf(store.state.threadId);
-    for (const {threads, stands} of looked) {
+    for (const {threads, statuses} of looked) {
       for (const [name, id] of Object.entries(threads)) {
         const thread = await backend.call("thread", {thread_id: id}).catch(() => null);
-        if (thread) stands[name] = thread;
+        if (thread) statuses[name] = thread;
       }
     }
     draw();
-    const stands = looked.flatMap((each) => Object.values(each.stands));
-    const isAnyRunning = stands.some((each) => each.status === "running");
+    const statuses = looked.flatMap((each) => Object.values(each.statuses));
+    const isAnyRunning = statuses.some((each) => each.status === "running");
     clearTimeout(timer);
     if (!node.isConnected || !looked.length) return;
     timer = setTimeout(look, (isAnyRunning ? SECONDS_RUNNING : SECONDS_AT_REST) * 1000);
   }
 
-  /** Show the variants of the thread that is open, and go on looking how they stand. */
+  /** Show the variants of the open thread, and update their status regularly. */
   function show() {
     draw();
     if (groupsOf(store.state.threadId).length) look();
   }
 
   function draw() {
-    /** @type {[string, Stand[], () => HTMLElement][]} */
+    /** @type {[string, VariantStatus[], () => HTMLElement][]} */
     const entries = groupsOf(store.state.threadId).map((group) => {
       const {point, threads} = group;
-      /** @type {Stand[]} */
-      const stands = Object.keys(threads)
-        .filter((name) => group.stands[name]?.status !== "new") // it was deleted
+      /** @type {VariantStatus[]} */
+      const statuses = Object.keys(threads)
+        .filter((name) => group.statuses[name]?.status !== "new") // the thread was deleted
         .map((name) => {
-          const {status, last, usage} = group.stands[name] ?? {};
+          const {status, last, usage} = group.statuses[name] ?? {};
           return [name, status, last, usage];
         });
       const key = Object.values(threads).join(" ");
-      return [key, stands, () => groupView(point, threads, stands)];
+      return [key, statuses, () => groupView(point, threads, statuses)];
     });
-    putEntries(node, entries.filter(([, stands]) => stands.length));
+    putEntries(node, entries.filter(([, statuses]) => statuses.length));
   }
 
   /**
    * @param {Spot} point
    * @param {KeptGroup["threads"]} threads
-   * @param {Stand[]} stands
+   * @param {VariantStatus[]} statuses
    */
-  function groupView(point, threads, stands) {
-    const columns = stands.map(([name, status = "…", last = "", usage]) => {
+  function groupView(point, threads, statuses) {
+    const columns = statuses.map(([name, status = "…", last = "", usage]) => {
       const id = threads[name];
       return el(
         "article",
@@ -122,7 +123,7 @@ export function makeVariants(store, backend, compare) {
         el(
           "p",
           {},
-          el("span", {class: "pill", "data-state": status}, status),
+          el("span", {class: "pill", "data-state": status}, stateText(status)),
           " ",
           el("span", {class: "quiet"}, tokensText(usage)),
         ),
@@ -130,8 +131,8 @@ export function makeVariants(store, backend, compare) {
         el(
           "div",
           {class: "row"},
-          actionButton("Open", () => store.open(id), {"aria-label": `Open ${name}`}),
-          actionButton("Compare", () => compareTo(point, id), {
+          actionButton("Open thread", () => store.open(id), {"aria-label": `Open ${name}`}),
+          actionButton("Compare thread", () => compareTo(point, id), {
             "aria-label": `Compare ${name}`,
           }),
         ),
@@ -145,7 +146,7 @@ export function makeVariants(store, backend, compare) {
     );
   }
 
-  /** Compare the open thread with a variant; a variant itself with the thread that it came from.
+  /** Compare the open thread with a variant, or the open variant with its source thread.
    *
    * @param {Spot} point
    * @param {string} id

@@ -1,19 +1,19 @@
-// Which part of the time the timeline shows, and how large: {begin, scale} in units of the axis.
+// The visible part of the timeline: {begin, scale} in units of the axis.
 
 import {firstAt, layOut, makeAxis} from "./rows.js";
 
 /** @import {Axis, View} from "./page.d.ts" */
 
-export const ROW = 22; // pixels of a row
-export const RULER = 24; // pixels of what is above the rows
+export const ROW = 22; // height of a row, in pixels
+export const RULER = 24; // height of the ruler above the rows, in pixels
 
-const MARGIN = 12; // pixels left of what ran
-const END_MARGIN = 28; // pixels right of what ran: a short bar at the end is drawn whole
-const FOLLOWED = 48; // pixels to the right of what runs now
-const SHORTEST = 0.0005; // seconds as which the whole canvas may be shown
-const NEAR = 3; // pixels by which a click may miss
-const MARKED = new Set(["failed", "asks"]); // bars that are never too short for their mark
-const MARK_ROOM = 14; // pixels of such a bar, at least
+const MARGIN = 12; // pixels left of the first bar
+const END_MARGIN = 28; // pixels right of the last bar, so that a short one is drawn completely
+const FOLLOWED = 48; // pixels right of running bars
+const SHORTEST = 0.0005; // minimum seconds that the canvas shows
+const NEAR = 3; // maximum pixels between a click and its bar
+const MARKED = new Set(["failed", "asks"]); // states whose bars have room for their mark
+const MARK_ROOM = 14; // minimum width of such a bar, in pixels
 
 /** Make the view; `widthOf()` is the width of the canvas.
  *
@@ -24,12 +24,12 @@ export function makeView(widthOf) {
   const nothing = layOut([]);
   /** @type {Axis} */
   let axis = makeAxis(nothing, false, now());
-  let length = 1; // of the axis, now
+  let length = 1; // current length of the axis
   /** @type {View} */
   const view = {
     layout: nothing,
     mode: "fit", // or "follow", or "free"
-    isShort: false, // whether long waits are left out
+    isShort: false, // whether long waits are hidden
     left: 0, // the unit at the left of the canvas
     scale: 1, // pixels for a unit
     get waits() {
@@ -68,7 +68,7 @@ export function makeView(widthOf) {
     if (view.mode !== "fit") view.left = axis.toUnits(middle) - widthOf() / 2 / view.scale;
   }
 
-  /** Let the view follow time, if it is to. */
+  /** Move the view with time in the mode "follow". */
   function settle() {
     length = axis.lengthAt(now());
     if (view.mode === "fit") {
@@ -79,7 +79,7 @@ export function makeView(widthOf) {
     }
   }
 
-  /** Show all larger by a factor; what is at a place of the canvas stays there.
+  /** Zoom by a factor around a fixed position of the canvas.
    *
    * @type {View["zoom"]}
    */
@@ -97,7 +97,7 @@ export function makeView(widthOf) {
     view.mode = "free";
   }
 
-  /** Return where a bar ends, in pixels: what runs ends now, what waits or was killed with the axis.
+  /** Return the end of a bar, in pixels: now for a running bar, the axis end for an open or killed one.
    *
    * @type {View["endOf"]}
    */
@@ -109,7 +109,7 @@ export function makeView(widthOf) {
     return Math.max((length - view.left) * view.scale, least);
   }
 
-  /** Return the item at a place of the canvas, or the nearest one; null if there is none.
+  /** Return the item at or near a position of the canvas; null if there is none.
    *
    * @type {View["itemAt"]}
    */
@@ -128,7 +128,7 @@ export function makeView(widthOf) {
     return best;
   }
 
-  /** Move so that the beginning of an item can be seen.
+  /** Move the view so that the start of an item is visible.
    *
    * @type {View["show"]}
    */

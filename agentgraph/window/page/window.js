@@ -1,4 +1,4 @@
-// The window: threads, the tree, the timeline, one activation, questions, the time machine.
+// The window: threads, the tree, the timeline, one activation, questions, runs and rewinds.
 
 import {makeActions} from "./actions.js";
 import {makeDetail} from "./detail.js";
@@ -6,7 +6,7 @@ import {countText, el, isTyping, setText, settings, shortText, toolButton} from 
 import {makeBorder, makeTabs} from "./layout.js";
 import {makeMachine} from "./machine.js";
 import {makeQuestions} from "./questions.js";
-import {STATUS_MARKS} from "./states.js";
+import {STATUS_MARKS, stateText} from "./states.js";
 import {makeStore} from "./store.js";
 import {makeSummary} from "./summary.js";
 import {makeThreads} from "./threads.js";
@@ -17,23 +17,23 @@ import {makeTree} from "./tree.js";
 /** @import {About, Thread} from "./shapes.d.ts" */
 
 const KEY_HELP = [
-  ["?", "this help"],
-  ["/", "search the threads"],
-  ["j, k", "the next activation, the one before"],
-  ["g, G", "the first activation, the last"],
-  ["l", "into the timeline; Tab leaves it"],
-  ["Enter", "look at the selected bar (in the timeline)"],
+  ["?", "show this help"],
+  ["/", "search threads"],
+  ["j, k", "select the next or previous activation"],
+  ["g, G", "select the first or last activation"],
+  ["l", "enter the timeline; Tab leaves it"],
+  ["Enter", "open the selected bar (in the timeline)"],
   ["← → ↑ ↓", "move through the bars (in the timeline)"],
-  ["+ − 0", "zoom the timeline in, out, to fit; the wheel zooms, too, and dragging moves it"],
-  ["f, w", "follow what runs; leave out long waits (in the timeline)"],
-  ["n", "new run"],
-  ["1, 2, 3, 4", "activation, questions, run, time machine"],
-  ["t", "dark or light"],
-  ["Esc", "close the help; select nothing"],
+  ["+ − 0", "zoom the timeline in, out or to fit; the wheel zooms, dragging moves"],
+  ["f, w", "follow running bars; hide long waits (in the timeline)"],
+  ["n", "start a new run"],
+  ["1, 2, 3, 4", "show Activation, Questions, Run, Rewind"],
+  ["t", "switch dark and light"],
+  ["Esc", "close the help; clear the selection"],
 ];
 
 /**
- * What is opened: a thread, an older line of it, and the id of a bar.
+ * The initial view: a thread, an older line of the thread, and the id of a bar.
  *
  * @typedef {{thread?: string | null, line?: string | null, at?: string | null}} Opened
  * @typedef {Opened & {title?: string}} Shown
@@ -41,7 +41,7 @@ const KEY_HELP = [
 
 /** Show the window in an element: {store, close}.
  *
- * `note` is called with what is shown.
+ * `note` is called with the shown thread, line and bar after each change.
  *
  * @param {HTMLElement} root
  * @param {Backend} backend
@@ -63,7 +63,7 @@ export async function mount(root, backend, place = {}) {
   return {store, close: shell.close};
 }
 
-/** Return what the tree is; wait for a server that does not answer yet, and say why one refuses.
+/** Return the data of the tree; wait for a server that does not answer yet, and show its error.
  *
  * @param {HTMLElement} root
  * @param {Backend} backend
@@ -123,7 +123,7 @@ function makeShell(root, store, backend, note) {
   root.addEventListener("keydown", keys);
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", timeline.repaint);
-  root.addEventListener("schemechange", timeline.repaint); // of what is around the window
+  root.addEventListener("schemechange", timeline.repaint); // of the surrounding page
   return {
     nodes: [head.node, alerts.node, body, help],
     close() {
@@ -162,7 +162,7 @@ function makeSide(store, backend) {
     ["detail", "Activation", detail.node],
     ["questions", "Questions", questions.node],
     ["actions", "Run", actions.node],
-    ["machine", "Time machine", machine.node],
+    ["machine", "Rewind", machine.node],
   ]);
   const panels = [detail, questions, actions, machine];
   let waiting = 0;
@@ -207,7 +207,7 @@ function makeHead(root, timeline) {
   const name = el("bdi", {class: "head-thread"});
   const status = el("span", {class: "pill", role: "status"});
   const facts = el("span", {class: "head-facts quiet"});
-  const readOnly = el("span", {class: "pill read-only"}, "read only");
+  const readOnly = el("span", {class: "pill read-only"}, "Read-only");
   const connection = el("span", {class: "connection quiet", role: "status"});
   /** @type {(side: string, label: string, text: string) => HTMLElement} */
   const toggle = (side, label, text) => {
@@ -224,7 +224,7 @@ function makeHead(root, timeline) {
     set(settings.get(`without.${side}`, false));
     return button;
   };
-  const theme = toolButton("theme", "Dark or light (t)", "◐", () => toggleTheme());
+  const theme = toolButton("theme", "Switch dark and light (t)", "◐", () => toggleTheme());
   const showHelp = () => root.querySelector("dialog")?.showModal();
   const help = toolButton("help-button", "Keys (?)", "?", showHelp);
   const node = el("header", {class: "head"},
@@ -253,18 +253,18 @@ function makeHead(root, timeline) {
     /** @param {State} state */
     update(state) {
       setText(title, shortText(state.about?.title ?? "", 60));
-      setText(name, state.threadId ? shortText(state.threadId, 60) : "new run");
+      setText(name, state.threadId ? shortText(state.threadId, 60) : "New run");
       const {thread} = state;
       readOnly.hidden = !state.about?.is_read_only;
       status.hidden = !thread;
       if (thread) {
         const isStopping = state.stopping && state.stopping === state.threadId;
-        const word = isStopping ? "stopping…" : thread.status;
+        const word = isStopping ? "Stopping…" : stateText(thread.status);
         setText(status, `${STATUS_MARKS[thread.status] ?? ""} ${word}`);
         status.dataset.status = thread.status;
       }
       setText(facts, thread ? headFacts(thread) : "");
-      setText(connection, state.isConnected ? "live" : "not connected");
+      setText(connection, state.isConnected ? "Connected" : "Not connected");
       connection.dataset.state = state.isConnected ? "live" : "lost";
     },
   };
@@ -276,7 +276,7 @@ function headFacts({turns, usage, lines}) {
   return [
     turns.length > 1 ? `${turns.length} turns` : "",
     tokens ? `${countText(tokens)} tokens` : "",
-    lines > 1 ? `${lines} lines` : "",
+    lines > 1 ? `${lines} versions` : "",
   ].filter(Boolean).join(" · ");
 }
 
