@@ -1,4 +1,4 @@
-"""The models of the examples: a real one if `OPENAI_API_KEY` is set, else scripts for each."""
+"""The models of the examples: a real one if `OPENAI_API_KEY` is set, otherwise scripts."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ Tool = Callable[..., Any] | dict[str, Any]
 def real_or(
     scripts: Mapping[str, Script], scripted: type[ScriptedChatModel] = ScriptedChatModel
 ) -> Callable[[ag.Context], BaseChatModel | str]:
-    """Return a function for `model=` that gives the real model, or the script of the agent."""
+    """Return a function for `model=` that returns the real model, or the agent's script."""
 
     def choose(ctx: ag.Context) -> BaseChatModel | str:
         return REAL if _has_key() else scripted(responses=scripts[ctx.name])
@@ -27,7 +27,7 @@ def real_or(
 
 
 def web_search_or(search: Callable[[str], str]) -> Tool:
-    """Return the search that OpenAI runs for its models, or a function that searches offline."""
+    """Return OpenAI's web search, or a function that searches offline."""
     return {"type": "web_search"} if _has_key() else search
 
 

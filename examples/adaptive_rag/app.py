@@ -1,4 +1,4 @@
-"""Adaptive RAG: chooses where to look, grades what it finds and what it writes, and tries again."""
+"""Adaptive RAG: chooses a source, grades documents and answers, and retries."""
 
 from typing import Any, Literal
 
@@ -37,31 +37,31 @@ def passes(name: str) -> Any:
 
 @ag.agent
 def start(ctx: ag.Context) -> ag.SetValues:
-    """Take the user's words as the question."""
+    """Use the user's message as the question."""
     return ag.SetValues(question=ctx.messages[-1].text, answer="")
 
 
 @ag.agent
 def retrieve(ctx: ag.Context) -> ag.SetValues:
-    """Look in the index."""
+    """Search the index."""
     return ag.SetValues(documents=search_index(ctx.values["question"]))
 
 
 @ag.agent
 def keep_relevant(ctx: ag.Context) -> ag.SetValues:
-    """Drop the documents that did not pass."""
+    """Drop the documents that do not help."""
     graded = zip(ctx.values["documents"], ctx.values["grades"], strict=True)
     return ag.SetValues(documents=[document for document, grade in graded if grade["passes"]])
 
 
 @ag.agent
 def reply(ctx: ag.Context) -> str:
-    """Say the answer, as the last words of the run."""
+    """Return the answer as the last message of the run."""
     return str(ctx.values["answer"])
 
 
 def source(ctx: ag.Context) -> str:
-    """Look where the router says, and in the index once the question was rewritten."""
+    """Use the router's source, and the index after the question was rewritten."""
     return "index" if ctx.iteration else str(ctx.values["route"]["source"])
 
 

@@ -1,4 +1,4 @@
-"""What adaptive RAG needs offline: an index, a web search, and scripts in the place of the models."""
+"""Adaptive RAG offline: an index, a web search, and scripts instead of models."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""An airline's desk: a triage agent hands customers over to the FAQ or to seat booking, and back."""
+"""An airline's desk: a triage agent transfers customers to the FAQ or to seat booking, and back."""
 
 from random import randint
 
@@ -15,9 +15,9 @@ ANSWERS = {
 
 
 def look_up(question: str) -> str:
-    """Look up a question that customers ask often."""
+    """Look up a common question of customers."""
     known = (answer for word, answer in ANSWERS.items() if word in question.lower())
-    return next(known, "There is no answer to this question.")
+    return next(known, "No answer is known for this question.")
 
 
 def update_seat(confirmation_number: str, seat: str, ctx: ag.Context) -> list[str | ag.SetValues]:

@@ -1,4 +1,4 @@
-"""Scripts that stand in for the models of the airline's desk."""
+"""Scripts instead of the models of the airline's desk."""
 
 import re
 
@@ -40,7 +40,7 @@ def _seats(messages: list[BaseMessage]) -> str | AIMessage:
 
 
 def _asked(messages: list[BaseMessage]) -> str:
-    """Return what the customer said last."""
+    """Return the customer's last message."""
     said = [m.text for m in messages if m.type == "human" and not m.text.startswith("[")]
     return said[-1].lower()
 

@@ -1,6 +1,6 @@
 """Runs the tree on the cluster, over LangGraph's SDK: `python -m examples.cluster.client [URL ...]`.
 
-A run is done by any one of the servers, and may be started, followed and answered at all of them.
+Any server may execute a run. Clients may start, follow and answer the run at each server.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from examples.cluster.tree import magazine
 
 URLS = ("http://127.0.0.1:2026", "http://127.0.0.1:2027")
 MODES: Any = ["updates", "custom", "messages-tuple"]
-TIMEOUT = httpx.Timeout(300, connect=5)  # seconds; a stream is silent while a step runs
+TIMEOUT = httpx.Timeout(300, connect=5)  # seconds; a stream has no events while a step runs
 Turn = dict[str, Any]
 """The `input` of a run, or its `command` with answers."""
 
 
 class AnyServer(httpx.AsyncBaseTransport):
-    """Sends each request to the first server that takes it, as a load balancer would.
+    """Sends each request to the first server that accepts it, as a load balancer would.
 
-    So the SDK, which opens a broken stream again where it broke, does so at another server. A request
-    whose server died over it is sent again if it only reads; of others nobody knows what they did.
+    So when the SDK reopens a broken stream, it continues at another server. A request whose server died
+    is sent again only if it reads; for other requests the effect is unknown.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ class AnyServer(httpx.AsyncBaseTransport):
         self._transport = httpx.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; raise `httpx.ConnectError` if no server takes it."""
+        """Send a request; raise `httpx.ConnectError` if no server accepts it."""
         for url in self._urls:
             request.url = request.url.copy_with(host=url.host, port=url.port)
             try:
@@ -56,7 +56,7 @@ def connect(urls: Sequence[str]) -> LangGraphClient:
 
 
 def beginning(log: Path, seconds: float) -> Turn:
-    """Return the turn that begins a thread: its log, and how many seconds each step takes."""
+    """Return the first turn of a thread: its log, and the seconds of each step."""
     values = {"log": str(log.absolute()), "seconds": seconds}
     return {"input": {"messages": [{"role": "user", "content": "Go."}], "values": values}}
 
@@ -70,21 +70,21 @@ async def start(client: LangGraphClient, thread_id: str, turn: Turn) -> str:
 
 
 async def follow(client: LangGraphClient, thread_id: str, run_id: str) -> AsyncIterator[ag.AgentEvent]:
-    """Yield the events of a run, from its beginning."""
-    begin = f"{run_id}_event_0"  # if no event is named, a run that has ended tells nothing
+    """Yield the events of a run, from its start."""
+    begin = f"{run_id}_event_0"  # without an event id, an ended run yields no events
     parts = client.runs.join_stream(thread_id, run_id, last_event_id=begin)
     async for event in ag.atranslate(magazine, parts, thread_id=thread_id):
         yield event
 
 
 async def questions(client: LangGraphClient, thread_id: str) -> dict[str, Any]:
-    """Return the questions of a thread that wait for an answer, by their ids."""
+    """Return the open questions of a thread, by id."""
     tasks = (await client.threads.get_state(thread_id))["tasks"]
     return {asked["id"]: asked["value"] for task in tasks for asked in task["interrupts"]}
 
 
 async def main(urls: Sequence[str]) -> None:
-    """Run a thread to its end, and ask the person at the terminal what it asks."""
+    """Run a thread to its end; ask its questions in the terminal."""
     async with connect(urls) as client:
         thread_id = (await client.threads.create())["thread_id"]
         turn = beginning(Path("magazine.log"), 1)

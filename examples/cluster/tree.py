@@ -1,4 +1,4 @@
-"""A tree whose steps take a second each: time to kill the server that runs it.
+"""A tree whose steps take a second each, which is time to kill the server that runs it.
 
 `python -m examples.cluster.tree` runs it in this process.
 """
@@ -14,10 +14,10 @@ from agentgraph.testing import ScriptedChatModel, call, calls
 
 
 def work(ctx: ag.Context) -> None:
-    """Leave a line in the log that the run names, then take as many seconds as it says.
+    """Write a line to the log of the run, then sleep for the seconds of the run.
 
-    A line has the address, the process and the key of the work. The key is the same if the work is done
-    again: a payment would go to its provider with this key.
+    A line has the address, the process and the idempotency key. A repeated step has the same key; a
+    payment would send this key to its provider.
     """
     with Path(ctx.values["log"]).open("a", encoding="utf-8") as log:
         log.write(f"{ctx.address} {os.getpid()} {ctx.idempotency_key}\n")
@@ -25,13 +25,13 @@ def work(ctx: ag.Context) -> None:
 
 
 def look_up(topic: str, ctx: ag.Context) -> str:
-    """Look a topic up."""
+    """Look up a topic."""
     work(ctx)
     return f"{topic.capitalize()} hum."
 
 
 def write(messages: list[BaseMessage]) -> str | AIMessage:
-    """Say what a model would: a call of `look_up`, and then a draft."""
+    """Answer like a model: first a call of `look_up`, then a draft."""
     is_looked_up = messages[-1].type == "tool"
     return f"A draft: {messages[-1].text}" if is_looked_up else calls(call("look_up", topic="bees"))
 
@@ -59,7 +59,7 @@ def press(ctx: ag.Context) -> str:
 
 @ag.agent
 def printer(ctx: ag.Context) -> str:
-    """Print the draft, if the boss says so."""
+    """Print the draft if the boss approves it."""
     work(ctx)
     return "Printed." if ctx.values["decision"] == "yes" else "Thrown away."
 

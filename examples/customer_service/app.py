@@ -21,7 +21,7 @@ def send_video_link(ctx: ag.Context) -> str:
 
 
 def view_cart(ctx: ag.Context) -> dict[str, Any]:
-    """Return what is in the cart, and what it costs."""
+    """Return the products of the cart and their price."""
     cart, discount = ctx.values["cart"], ctx.values["discount"]
     usd = sum(PRODUCTS[product]["usd"] * number for product, number in cart.items())
     names = {PRODUCTS[product]["name"]: number for product, number in cart.items()}
@@ -49,13 +49,13 @@ def check_stock(product: str, store: str) -> str:
 
 
 def planting_times(day: date, ctx: ag.Context) -> list[str]:
-    """Return when planting services are free on a day."""
+    """Return the free times of planting services on a day."""
     taken = [each["time"] for each in ctx.values["appointments"] if each["day"] == day.isoformat()]
     return [time for time in ("9-12", "13-16") if time not in taken]
 
 
 def schedule_planting(day: date, time: str, details: str, ctx: ag.Context) -> TextAndValues:
-    """Schedule a planting service at a time that is free."""
+    """Schedule a planting service at a free time."""
     if time not in planting_times(day, ctx):
         raise ValueError(f"{time} is not free on {day}")
     made = {"day": day.isoformat(), "time": time, "details": details}
@@ -64,7 +64,7 @@ def schedule_planting(day: date, time: str, details: str, ctx: ag.Context) -> Te
 
 
 def send_care_instructions(plant: str, by: Literal["email", "sms"], ctx: ag.Context) -> str:
-    """Send the customer how to care for a plant."""
+    """Send the customer care instructions for a plant."""
     to = ctx.values["customer"]["email" if by == "email" else "phone"]
     return f"How to care for {plant} is sent to {to}."
 
@@ -77,25 +77,25 @@ def qr_code(discount: float, unit: Literal["percent", "dollars"], days: int) -> 
 
 
 def note_in_crm(details: dict[str, str], ctx: ag.Context) -> str:
-    """Note what was bought, scheduled or promised, after it was."""
+    """Record a purchase, an appointment or a promise, after it was made."""
     CRM.setdefault(ctx.values["customer"]["id"], {}).update(details)
-    return "It is noted."
+    return "It is recorded."
 
 
 def give_discount(percent: Annotated[int, Field(gt=0, le=LIMITS["percent"])]) -> TextAndValues:
-    """Give a discount on the cart that needs no manager."""
+    """Grant a discount on the cart that needs no manager."""
     return [f"The cart is {percent}% off.", ag.SetValues(discount=percent)]
 
 
 def ask_manager(percent: Annotated[int, Field(gt=LIMITS["percent"], le=100)], reason: str) -> str:
-    """Ask a manager for a higher discount; the answer comes later, and then the discount is given."""
+    """Ask a manager for a higher discount; the answer arrives later and grants the discount."""
     return f"A manager is asked for {percent}%."
 
 
 def decide(runner: ag.Runner, thread_id: str, is_approved: bool) -> ag.Result:
-    """Bring the manager's decision to a thread that waits for it; an approved discount is given."""
+    """Add the manager's decision to a paused thread; grant an approved discount."""
     asked = runner.thread(thread_id).open_calls[0]
-    text = f"The {asked.args['percent']}% are {'approved' if is_approved else 'refused'}."
+    text = f"The {asked.args['percent']}% are {'approved' if is_approved else 'rejected'}."
     values = {"discount": asked.args["percent"]} if is_approved else {}
     result = ToolMessage(text, tool_call_id=asked.tool_call_id)
     return runner.invoke(result, thread_id=thread_id, values=values)
@@ -103,7 +103,7 @@ def decide(runner: ag.Runner, thread_id: str, is_approved: bool) -> ag.Result:
 
 @ag.agent
 def load(ctx: ag.Context) -> ag.SetValues:
-    """Load the customer and the cart, unless the thread has them already."""
+    """Load the customer and the cart, if the thread does not have them yet."""
     initial = {"customer": CUSTOMER, "cart": CART, "discount": 0, "appointments": []}
     missing = {name: value for name, value in initial.items() if name not in ctx.values}
     return ag.SetValues(**missing, today=date.today().isoformat())
@@ -115,8 +115,8 @@ clerk = ag.chat_agent(
     instruction="You are Project Pro, the clerk of Cymbal Home & Garden. Greet customers by name. Help "
     "them to find out which plant they have, by a video call if they like; recommend products for it "
     "and for their garden and climate, rather than what the cart has; offer planting services, care "
-    "instructions, and a QR code to loyal customers. What you know about the customer needs no "
-    "question. Rely on tools, and do not mention them. Today is {today}.\nThe customer: {customer}",
+    "instructions, and a QR code to loyal customers. Do not ask what you know about the "
+    "customer. Rely on tools, and do not mention them. Today is {today}.\nThe customer: {customer}",
     tools=[
         send_video_link,
         view_cart,
@@ -132,13 +132,13 @@ clerk = ag.chat_agent(
         ag.long_running(ask_manager),
     ],
     approve=["change_cart", "schedule_planting"],  # by the customer
-    parallel_tools=False,  # each sees what the one before has written
+    parallel_tools=False,  # each call sees the values that the previous call wrote
 )
 customer_service = ag.sequential("customer_service", [load, clerk])
 
 
 def main(thread_id: str, decision: str) -> None:
-    """Decide as the manager, on a thread that the command line has saved."""
+    """Decide as the manager, on a saved thread."""
     with ag.Runner(customer_service, checkpointer="agentgraph.db") as runner:
         print(decide(runner, thread_id, decision == "approve").text)
 

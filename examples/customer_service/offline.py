@@ -1,4 +1,4 @@
-"""A customer, a catalogue, and a script that stands in for the model of the garden shop's clerk."""
+"""A customer, a catalogue, and a script instead of the model of the garden shop's clerk."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ PRODUCTS: dict[str, dict[str, Any]] = {
 }
 GOOD_FOR = {"petunias": ["soil-456", "fert-789"]}
 CRM: dict[str, dict[str, Any]] = {}
-"""What was noted, by the id of the customer."""
+"""Records by customer id."""
 
 
 SWAP = call("change_cart", add={"soil-456": 1, "fert-789": 1}, remove=["soil-123", "fert-456"])
@@ -43,7 +43,7 @@ CALLS = {
     "care": call("send_care_instructions", plant="petunias", by="email"),
     "": call("view_cart"),
 }
-"""What the clerk calls, by what the customer says; the first that fits."""
+"""Tool calls of the clerk by words of the customer; the first match counts."""
 
 
 def _clerk(messages: list[BaseMessage]) -> str | AIMessage:

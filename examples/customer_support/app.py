@@ -14,9 +14,9 @@ TextAndValues = list[str | ag.SetValues]
 
 
 def look_up_policy(words: list[str]) -> str:
-    """Look up the rules of the airline, for example before a flight is changed, by words in them."""
+    """Search the rules of the airline by words, for example before a flight is changed."""
     rules = [rule for rule in POLICIES if any(word.lower() in rule.lower() for word in words)]
-    return "\n".join(rules) or "There is no rule with these words."
+    return "\n".join(rules) or "No rule has these words."
 
 
 def search_flights(departs: str, arrives: str, day: date) -> list[dict[str, Any]]:
@@ -39,12 +39,12 @@ def change_ticket(ticket: str, flight: str, ctx: ag.Context) -> TextAndValues:
 def cancel_ticket(ticket: str, ctx: ag.Context) -> TextAndValues:
     """Cancel a ticket of the customer."""
     rest = {**ctx.values["tickets"]}
-    del rest[ticket]  # an unknown one is an error, which goes back to the model
+    del rest[ticket]  # an unknown ticket raises an error, which the model receives
     return [f"{ticket} is cancelled.", ag.SetValues(tickets=rest)]
 
 
 def offers(kind: str) -> list[StructuredTool]:
-    """Return the tools that search, book, change and cancel what is offered of a kind."""
+    """Return the tools that search, book, change and cancel offers of a kind."""
 
     def search(place: str) -> list[dict[str, Any]]:
         return [
@@ -75,7 +75,7 @@ def offers(kind: str) -> list[StructuredTool]:
 
 
 def assistant(name: str, description: str, tools: list[Any]) -> ag.ChatAgent:
-    """Return an assistant: a person approves what it does, but not what it only looks up."""
+    """Return an assistant; a person approves its changes, but not its searches."""
     sensitive = [tool.name for tool in tools if not tool.name.startswith("search")]
     return ag.chat_agent(
         name,
@@ -86,13 +86,13 @@ def assistant(name: str, description: str, tools: list[Any]) -> ag.ChatAgent:
         "and has booked {booked}. Today is {today}.",
         tools=tools,
         approve=sensitive,
-        parallel_tools=False,  # each adds to what the one before has written
+        parallel_tools=False,  # each call adds to the values of the previous call
     )
 
 
 @ag.agent
 def customer(ctx: ag.Context) -> ag.SetValues:
-    """Look up what the customer has, unless the thread knows it."""
+    """Look up the customer's tickets, if the thread does not have them yet."""
     known = {"tickets": TICKETS, "booked": {}}
     missing = {name: value for name, value in known.items() if name not in ctx.values}
     return ag.SetValues(**missing, today=date.today().isoformat())

@@ -1,4 +1,4 @@
-"""What the airline offers, and scripts that stand in for the models of its assistants."""
+"""The offers of the airline, and scripts instead of the models of its assistants."""
 
 import re
 from datetime import datetime, timedelta
@@ -48,7 +48,7 @@ def search(query: str) -> str:
 
 
 def _asked(messages: list[BaseMessage]) -> str:
-    """Return what the customer said last."""
+    """Return the customer's last message."""
     said = [m.text for m in messages if m.type == "human" and not m.text.startswith("[")]
     return said[-1].lower()
 
@@ -64,7 +64,7 @@ def _primary(messages: list[BaseMessage]) -> str | AIMessage:
 
 
 def _at_desk(name: str) -> Script:
-    """Return the script of a desk: it does what is asked, and transfers back for anything else."""
+    """Return the script of a desk, which handles its own requests and transfers back otherwise."""
     kind = {"car_desk": "cars", "hotel_desk": "hotels", "excursion_desk": "excursions"}.get(name, "")
 
     def script(messages: list[BaseMessage]) -> str | AIMessage:

@@ -1,6 +1,6 @@
 """A deep agent for tables: it plans with to-dos, and has sub-agents that code and that search the web.
 
-Its files are a value of the run, saved with the thread; code runs on a copy of them.
+Its files are a value, which the thread stores; code runs on a copy of the files.
 """
 
 import subprocess
@@ -32,7 +32,7 @@ def read_file(name: str, ctx: ag.Context, first_line: int = 1, lines: int = 20) 
 
 
 def run_python(code: str, ctx: ag.Context) -> list[ag.SetValues | str]:
-    """Run Python code in a folder with the files; what it writes there is kept."""
+    """Run Python code in a folder with the files; files that it writes there are kept."""
     with TemporaryDirectory() as folder:
         for name, text in ctx.values["files"].items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
@@ -44,7 +44,7 @@ def run_python(code: str, ctx: ag.Context) -> list[ag.SetValues | str]:
 
 @ag.agent
 def load(ctx: ag.Context) -> ag.SetValues:
-    """Read the files of the input folder, unless the run has some already."""
+    """Read the files of the input folder, if the thread has none yet."""
     files = {path.name: path.read_text(encoding="utf-8") for path in INPUT.iterdir()}
     return ag.SetValues(files=ctx.values.get("files", files), today=date.today().isoformat())
 
@@ -57,7 +57,7 @@ coder = ag.chat_agent(
     "it. Write results to new files, and end with what they hold. Today is {today}.",
     tools=[list_files, read_file, run_python],
     approve=["run_python"],
-    parallel_tools=False,  # each run begins with the files that the one before has left
+    parallel_tools=False,  # each run starts with the files of the previous run
 )
 web_searcher = ag.chat_agent(
     "web_searcher",

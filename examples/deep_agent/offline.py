@@ -1,4 +1,4 @@
-"""A search and scripts that stand in for the models of the deep agent."""
+"""A search, and scripts instead of the models of the deep agent."""
 
 from langchain_core.messages import AIMessage, BaseMessage
 

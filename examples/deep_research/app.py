@@ -1,4 +1,4 @@
-"""Open deep research: asks back, writes a brief, has topics researched in parallel, and reports."""
+"""Open deep research: asks the user, writes a brief, researches topics in parallel, and reports."""
 
 from langgraph.types import RetryPolicy
 from pydantic import BaseModel, Field
@@ -12,26 +12,26 @@ RETRY = RetryPolicy(max_attempts=3)
 
 
 class Clarification(BaseModel):
-    """Whether the request is clear enough to begin."""
+    """Whether the request is clear enough to start."""
 
-    question: str = Field(description="What to ask the user; empty if all is clear.")
+    question: str = Field(description="The question to the user; empty if all is clear.")
 
 
 class Plan(BaseModel):
-    """What to research next."""
+    """The topics to research next."""
 
     topics: list[str] = Field(description="Topics, each described in a sentence; none if all is known.")
 
 
 @ag.agent
 def user(ctx: ag.Context) -> str | ag.Ask:
-    """Ask the user what is unclear."""
+    """Ask the user about unclear points."""
     return str(ctx.answer) if ctx.answered else ag.Ask(ctx.values["clarification"]["question"])
 
 
 @ag.agent
 def take_notes(ctx: ag.Context) -> ag.SetValues:
-    """Add what was found to the notes; a topic that failed is noted as such."""
+    """Add the results to the notes, and a remark for each failed topic."""
     failed = [f"Nothing was found: {error}" for error in ctx.values["failed"].values()]
     found = [text for text in ctx.values["found"] if text is not None]
     return ag.SetValues(notes=[*ctx.values.get("notes", []), *found, *failed])
@@ -55,7 +55,7 @@ brief = ag.chat_agent(
 supervisor = ag.chat_agent(
     "supervisor",
     MODEL,
-    instruction="Name topics that can be researched side by side, at most five, or none if the notes "
+    instruction="Name topics that can be researched in parallel, at most five, or none if the notes "
     "answer the brief.\nBrief: {brief}\nNotes: {notes?}",
     output_schema=Plan,
     output_key="plan",

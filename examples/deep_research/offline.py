@@ -1,4 +1,4 @@
-"""What deep research needs offline: a search over a few pages, and scripts in place of the models."""
+"""Deep research offline: a search over a few pages, and scripts instead of models."""
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -25,7 +25,7 @@ def _clarify(messages: list[BaseMessage]) -> AIMessage:
 
 
 def _plan(messages: list[BaseMessage]) -> AIMessage:
-    """Name topics in two rounds; the second knows what the first has found."""
+    """Name topics in two rounds; the second round knows the results of the first."""
     notes = messages[0].text.partition("Notes: ")[2]
     if "winter" in notes:
         return calls(call("Plan", topics=[]))
@@ -39,7 +39,7 @@ def _search(messages: list[BaseMessage]) -> str | AIMessage:
 
 
 def _compress(messages: list[BaseMessage]) -> str:
-    """Leave the facts that a search found."""
+    """Keep the facts of the search results."""
     found = [page for page in PAGES.values() if any(page in each.text for each in messages)]
     if not found:
         raise ValueError("no source answered")

@@ -1,4 +1,4 @@
-"""Flights and hotels: two assistants hand a traveller over to each other, and book."""
+"""Flights and hotels: two assistants book, and transfer a traveller to each other."""
 
 from datetime import date
 
@@ -30,7 +30,7 @@ def book_hotel(hotel_id: str) -> str | ag.SetValues:
 
 
 def instructed(ctx: ag.Context) -> str:
-    """Tell an assistant what it is, and what is booked."""
+    """Return the instruction of an assistant, with its name and the bookings."""
     booked = {name: ctx.values[name] for name in ("flight", "hotel") if name in ctx.values}
     return f"You are the {ctx.name.replace('_', ' ')}. Today is {date.today()}. Booked: {booked}."
 

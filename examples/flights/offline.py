@@ -1,4 +1,4 @@
-"""What can be booked, and scripts that stand in for the models of the assistants."""
+"""The flights and hotels, and scripts instead of the models of the assistants."""
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -32,7 +32,7 @@ def _hotel(messages: list[BaseMessage]) -> str | AIMessage:
 
 
 def _asked(messages: list[BaseMessage]) -> str:
-    """Return what the traveller said last."""
+    """Return the traveller's last message."""
     said = [m.text for m in messages if m.type == "human" and not m.text.startswith("[")]
     return said[-1].lower()
 

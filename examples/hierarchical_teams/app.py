@@ -20,13 +20,13 @@ def scrape(urls: list[str]) -> str:
 
 
 def text_of(url: str) -> str:
-    """Return the beginning of a web page, without its tags."""
+    """Return the start of a web page, without its tags."""
     page = httpx.get(url, follow_redirects=True, timeout=SECONDS).raise_for_status()
     return " ".join(TAGS.sub(" ", page.text).split())[:CHARACTERS]
 
 
 def write_file(name: str, lines: list[str], ctx: ag.Context) -> list[str | ag.SetValues]:
-    """Write a file, in the place of what it had."""
+    """Write a file, and replace its text."""
     files = {**ctx.values.get("files", {}), name: lines}
     return [f"{name} has {len(lines)} lines.", ag.SetValues(files=files)]
 
@@ -42,19 +42,19 @@ def insert_lines(name: str, at: dict[int, str], ctx: ag.Context) -> list[str | a
 
 
 def read_file(name: str, ctx: ag.Context, start: int = 0, end: int | None = None) -> str:
-    """Read the lines of a file from one number to before another."""
+    """Read the lines of a file from one number up to another, exclusive."""
     return "\n".join(ctx.values["files"][name][start:end])
 
 
 def draw_chart(name: str, bars: dict[str, float], ctx: ag.Context) -> list[str | ag.SetValues]:
-    """Draw a chart of bars into a file."""
+    """Draw a bar chart into a file."""
     most = max(bars.values())
     drawn = [f"{label:>12} {'#' * round(20 * bars[label] / most)} {bars[label]:g}" for label in bars]
     return write_file(name, drawn, ctx)
 
 
 def instructed(task: str) -> Callable[[ag.Context], str]:
-    """Return an instruction: a task, and which files there are."""
+    """Return an instruction: a task, and the list of files."""
     return lambda ctx: f"{task} Ask nothing. The files: {[*ctx.values.get('files', {})]}"
 
 
@@ -80,7 +80,7 @@ writing_team = ag.supervisor(
             description="Writes outlines.",
             instruction=instructed("Read what there is, and write an outline."),
             tools=[write_file, read_file],
-            parallel_tools=False,  # each adds to the files that the one before has written
+            parallel_tools=False,  # each call adds to the files of the previous call
         ),
         ag.chat_agent(
             "writer",

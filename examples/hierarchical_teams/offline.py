@@ -1,4 +1,4 @@
-"""Scripts that stand in for the models and the web of the teams."""
+"""Scripts instead of the models and the web of the teams."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ def _sends(to: list[str], end: str) -> Script:
 
 
 def _does(tool: str, args: Mapping[str, Any], end: str) -> Script:
-    """Return the script of a worker: one call of a tool, then what it says."""
+    """Return the script of a worker: one tool call, then its reply."""
 
     def script(messages: list[BaseMessage]) -> str | AIMessage:
         return end if messages[-1].type == "tool" else calls(call(tool, **args))

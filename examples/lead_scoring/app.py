@@ -1,4 +1,4 @@
-"""Lead scoring: scores leads side by side, asks a person about the best, and writes to all of them."""
+"""Lead scoring: scores leads in parallel, asks a person about the best, and writes to all."""
 
 import csv
 from pathlib import Path
@@ -17,14 +17,14 @@ TOP = 3
 
 
 class Score(BaseModel):
-    """How well a lead fits the job."""
+    """The fit of a lead and the job."""
 
     score: int = Field(ge=1, le=100, description="A precise number: 87 or 42 rather than 90 or 50.")
     reason: str
 
 
 class Decision(BaseModel):
-    """What to do with the leads."""
+    """The decision on the leads."""
 
     choice: Literal["write", "score again", "quit"]
     feedback: str = ""
@@ -39,7 +39,7 @@ def load(ctx: ag.Context) -> ag.SetValues:
 
 @ag.agent
 def rank(ctx: ag.Context) -> ag.SetValues:
-    """Sort the leads that were scored, the best first."""
+    """Sort the scored leads, the best first."""
     scored = [
         {**lead, **score}
         for lead, score in zip(ctx.values["leads"], ctx.values["scores"].values(), strict=True)
@@ -51,7 +51,7 @@ def rank(ctx: ag.Context) -> ag.SetValues:
 
 @ag.agent
 def review(ctx: ag.Context) -> ag.Ask | ag.Exit | ag.BreakLoop | ag.SetValues:
-    """Show the best leads to a person, who may have all scored again."""
+    """Show the best leads to a person, who may request a new scoring."""
     if not ctx.answered:
         top = [f"{lead['name']}: {lead['score']}, {lead['reason']}" for lead in ctx.values["ranked"]]
         failed = len(ctx.values["failed"])
@@ -75,7 +75,7 @@ def save(ctx: ag.Context) -> str:
 
 
 def about(ctx: ag.Context) -> str:
-    """Tell an agent about its lead."""
+    """Return the text about the lead of an agent."""
     lead: dict[str, Any] = ctx.values["lead"]
     return "\n".join(f"{name}: {value}" for name, value in lead.items())
 

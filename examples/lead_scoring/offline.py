@@ -1,4 +1,4 @@
-"""Scripts that stand in for the models of lead scoring."""
+"""Scripts instead of the models of lead scoring."""
 
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -9,7 +9,7 @@ WANTED = ("React", "Next.js", "TypeScript", "CSS", "Git", "REST")
 
 
 def _score(messages: list[BaseMessage]) -> AIMessage:
-    """Count the skills that the job asks for; what the hiring manager names counts more."""
+    """Count the skills of the job; skills that the hiring manager names count more."""
     instruction, lead = messages[0].text, messages[-1].text
     if "skills: \n" in f"{lead}\n":
         raise ValueError("nothing is known about this lead")

@@ -1,4 +1,4 @@
-"""Nightly batch: has each file of a folder summarized, and continues where it was if it is killed.
+"""Nightly batch: summarizes each file of a folder, and continues after a kill.
 
 `python -m examples.nightly_batch.app FOLDER` writes `results.jsonl`, and `runs.db` with a thread a day.
 """
@@ -18,7 +18,7 @@ from examples.nightly_batch.offline import SCRIPTS
 
 
 class Summary(BaseModel):
-    """What a file is about."""
+    """The title and the topic of a file."""
 
     title: str
     topic: str = Field(description="One word.")
@@ -36,7 +36,7 @@ def text(ctx: ag.Context) -> str:
 
 @ag.agent
 def report(ctx: ag.Context) -> str:
-    """Write the results and the errors down, a line for each file."""
+    """Write the results and the errors, a line for each file."""
     summaries, failed = ctx.values["summaries"], ctx.values["failed"]
     results = [
         {"file": name, **(summary or {"error": failed[name]})} for name, summary in summaries.items()
@@ -70,7 +70,7 @@ nightly_batch = ag.sequential("nightly_batch", [inbox, report])
 
 
 def main(folder: str, night: str) -> None:
-    """Run the batch of a night, or what a run that was killed has left of it."""
+    """Run the batch of a night, or resume it after a kill."""
     with ag.Runner(nightly_batch, checkpointer=Path(folder) / "runs.db") as runner:
         is_new = night not in [each.thread_id for each in runner.threads(limit=1)]
         begin: Any = {"messages": "Go.", "values": {"folder": folder}} if is_new else {}

@@ -1,4 +1,4 @@
-"""A folder of files for the nightly batch, and a script that stands in for the model."""
+"""A folder of files for the nightly batch, and a script instead of the model."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ TOPICS = ("bees", "ants", "wasps")
 
 
 def make_files(folder: Path, count: int = 200) -> None:
-    """Write the files: one is not text, and each fiftieth is about nothing."""
+    """Write the files: one is not text, and each fiftieth has no topic."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         about = TOPICS[number % 3] if number % 50 else "nothing"

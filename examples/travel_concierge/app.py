@@ -19,7 +19,7 @@ LocalTime = Annotated[NaiveDatetime, Field(description="Without a time zone: 202
 
 
 class Place(BaseModel):
-    """A destination, or something to see at one."""
+    """A destination, or a sight at a destination."""
 
     name: str
     address: str = Field(description="The address, or for a city its country.")
@@ -27,7 +27,7 @@ class Place(BaseModel):
 
 
 class Places(BaseModel):
-    """What is suggested, the best first."""
+    """Suggestions, the best first."""
 
     places: list[Place] = Field(max_length=5)
 
@@ -53,7 +53,7 @@ class Flight(BaseModel):
 
 
 class Flights(BaseModel):
-    """The flights that were found."""
+    """The found flights."""
 
     flights: list[Flight] = Field(max_length=4)
 
@@ -76,7 +76,7 @@ class Hotel(BaseModel):
 
 
 class Hotels(BaseModel):
-    """The hotels that were found."""
+    """The found hotels."""
 
     hotels: list[Hotel] = Field(max_length=4)
 
@@ -90,24 +90,24 @@ class Event(BaseModel):
     begins_at: str = Field(description="The airport or the address.")
     ends: LocalTime
     ends_at: str
-    usd: int = Field(description="The price of all; 0 if nothing has to be booked.")
+    usd: int = Field(description="The total price; 0 if no booking is needed.")
 
 
 class Itinerary(BaseModel):
     """A trip."""
 
     title: str
-    events: list[Event] = Field(min_length=1, description="In the order in which they begin.")
+    events: list[Event] = Field(min_length=1, description="In the order of their start.")
 
 
 class Packing(BaseModel):
-    """What to pack."""
+    """The packing list."""
 
     items: list[str]
 
 
 class Until(BaseModel):
-    """Which part of the trip to check."""
+    """The part of the trip to check."""
 
     until: LocalTime
 
@@ -118,7 +118,7 @@ def now(ctx: ag.Context) -> datetime:
 
 
 def events(ctx: ag.Context) -> list[Event]:
-    """Return the events of the itinerary; none if there is no itinerary."""
+    """Return the events of the itinerary; an empty list without an itinerary."""
     trip = ctx.values.get("itinerary")
     return Itinerary.model_validate(trip).events if trip else []
 
@@ -135,7 +135,7 @@ def phase(ctx: ag.Context) -> str:
 
 
 def instructed(task: str) -> Callable[[ag.Context], str]:
-    """Return an instruction: a task, and what is known about the traveller and the trip."""
+    """Return an instruction: a task, and the facts about the traveller and the trip."""
 
     def instruction(ctx: ag.Context) -> str:
         known = {name: ctx.values[name] for name in SHOWN if name in ctx.values}
@@ -146,7 +146,7 @@ def instructed(task: str) -> Callable[[ag.Context], str]:
 
 
 def next_leg(ctx: ag.Context) -> str:
-    """Instruct an agent on the way to the event that begins next."""
+    """Return the instruction for the way to the next event."""
     past = [event for event in events(ctx) if event.begins <= now(ctx)]
     coming = events(ctx)[len(past) :]
     origin = past[-1].ends_at if past else PROFILE["home"]
@@ -158,7 +158,7 @@ def next_leg(ctx: ag.Context) -> str:
 
 @ag.agent
 def locate(ctx: ag.Context) -> ag.SetValues:
-    """Add links to a map to the sights."""
+    """Add map links to the sights."""
     sights = ctx.values["sights"]["places"]
     links = [MAP + quote_plus(f"{each['name']}, {each['address']}") for each in sights]
     mapped = [{**each, "map": link} for each, link in zip(sights, links, strict=True)]
@@ -172,18 +172,18 @@ def check(ctx: ag.Context) -> str:
 
 
 def ahead(ctx: ag.Context) -> list[dict[str, object]]:
-    """Return the events that begin until a time."""
+    """Return the events that start before a time."""
     until = datetime.fromisoformat(ctx.values["until"])
     return [each.model_dump(mode="json") for each in events(ctx) if now(ctx) <= each.begins <= until]
 
 
 def choose_flight(way: Literal["out", "back"], flight: Flight, seat: str) -> str | ag.SetValues:
-    """Keep the flight and the seat that the traveller has chosen."""
+    """Store the flight and the seat that the traveller has chosen."""
     return ag.SetValues(**{f"flight_{way}": {**flight.model_dump(mode="json"), "seats": [seat]}})
 
 
 def choose_hotel(hotel: Hotel, room: str) -> str | ag.SetValues:
-    """Keep the hotel and the room that the traveller has chosen."""
+    """Store the hotel and the room that the traveller has chosen."""
     return ag.SetValues(hotel={**hotel.model_dump(), "rooms": [room]})
 
 
@@ -197,16 +197,16 @@ def reserve(title: str, ctx: ag.Context) -> list[str | ag.SetValues]:
 def pay(
     title: str, usd: int, method: Literal["Apple Pay", "Google Pay", "credit card"], ctx: ag.Context
 ) -> list[str | ag.SetValues]:
-    """Pay for an event that is reserved."""
+    """Pay for a reserved event."""
     paid = ctx.values.get("paid", {})
     if title in paid or ctx.values.get("reserved", {}).get(title) != usd:
         raise ValueError(f"{title} is paid, or not reserved for ${usd}")
-    order = charge(ctx.idempotency_key, usd, method)  # a call that runs again charges nothing
+    order = charge(ctx.idempotency_key, usd, method)  # a repeated call charges nothing
     return [f"{title} is paid, order {order}.", ag.SetValues(paid={**paid, title: order})]
 
 
 def remember(like: str, ctx: ag.Context) -> list[str | ag.SetValues]:
-    """Remember what the traveller likes, for the next trip."""
+    """Remember a preference of the traveller, for the next trip."""
     return ["It is remembered.", ag.SetValues(likes=[*ctx.values.get("likes", []), like])]
 
 
@@ -291,7 +291,7 @@ booking = ag.chat_agent(
     ),
     tools=[reserve, pay],
     approve=["pay"],
-    parallel_tools=False,  # each adds to what the one before has written
+    parallel_tools=False,  # each call adds to the values of the previous call
 )
 
 packing = ag.chat_agent(

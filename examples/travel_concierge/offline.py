@@ -1,4 +1,4 @@
-"""A traveller, services that are made up, and scripts that stand in for the models of the concierge."""
+"""A traveller, invented services, and scripts instead of the models of the concierge."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ PROFILE = {
     "food": "vegan",
 }
 CHARGED: dict[str, int] = {}
-"""What was charged, in USD, by key: the service charges once for each."""
+"""Charges in USD, by idempotency key: the service charges once for each key."""
 
 
 def charge(key: str, usd: int, method: str) -> str:
@@ -27,7 +27,7 @@ def charge(key: str, usd: int, method: str) -> str:
 
 
 def status_of(event: Mapping[str, Any]) -> str:
-    """Return what has become of an event."""
+    """Return the status of an event."""
     return "closed" if event["title"] == "Space Needle" else "as planned"
 
 
@@ -43,7 +43,7 @@ def _flight(number: str, origin: str, destination: str, day: str) -> dict[str, A
 
 
 def _event(kind: str, title: str, begins: str, ends: str, place: str, usd: int) -> dict[str, Any]:
-    """Return an event; a `place` "SAN to SEA" is where it begins and where it ends."""
+    """Return an event; a `place` such as "SAN to SEA" has its start and its end."""
     begins_at, _, ends_at = place.partition(" to ")
     places = {"begins_at": begins_at, "ends_at": ends_at or begins_at}
     times = {"begins": f"2027-05-{begins}:00", "ends": f"2027-05-{ends}:00"}
@@ -67,7 +67,7 @@ TO_BOOK = {each["title"]: each["usd"] for each in EVENTS if each["usd"]}
 
 
 def _turn(messages: list[BaseMessage]) -> tuple[str, list[str]]:
-    """Return what the traveller asked last, and the tools whose results came since."""
+    """Return the traveller's last request, and the tools that have answered since."""
     is_human = [m.type == "human" and not m.text.startswith("[") for m in messages]
     last = len(messages) - 1 - is_human[::-1].index(True)
     since = [str(m.name) for m in messages[last:] if m.type == "tool"]
@@ -75,9 +75,9 @@ def _turn(messages: list[BaseMessage]) -> tuple[str, list[str]]:
 
 
 def _agent_for(messages: list[BaseMessage]) -> str:
-    """Return the agent for the phase of the trip, and for what the traveller asks."""
-    for moment, name in [("before", "pre_trip"), ("during", "in_trip"), ("after", "post_trip")]:
-        if f'"phase": "{moment} the trip"' in messages[0].text:
+    """Return the agent for the phase of the trip and for the traveller's request."""
+    for when, name in [("before", "pre_trip"), ("during", "in_trip"), ("after", "post_trip")]:
+        if f'"phase": "{when} the trip"' in messages[0].text:
             return "booking" if "book" in _turn(messages)[0] else name
     return "planning" if "plan" in _turn(messages)[0] else "inspiration"
 
@@ -176,7 +176,7 @@ def _guide(messages: list[BaseMessage]) -> str | AIMessage:
 
 
 def _direct(messages: list[BaseMessage]) -> str:
-    """Repeat where to go, from the instruction."""
+    """Repeat the goal, from the instruction."""
     goal = messages[0].text.partition(" for ")[2].partition(". An airport")[0]
     return f"Take the bus to {goal}."
 

@@ -1,4 +1,4 @@
-"""A web application: people watch a newsletter being made, answer, steer and stop it in a browser."""
+"""A web application: people follow, answer, steer and stop the work on a newsletter in a browser."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,14 +28,14 @@ MODEL = real_or(SCRIPTS, SlowModel)
 
 
 class Sender(BaseModel):
-    """Who sends it."""
+    """The sender of the newsletter."""
 
     name: str = Field(min_length=2)
     email: str | None = None
 
 
 class Order(BaseModel):
-    """What the newsletter is to be."""
+    """The order for the newsletter."""
 
     tone: Literal["plain", "cheerful", "dry"]
     sections: list[str] = Field(min_length=1, description="The headings, in their order.")
@@ -61,7 +61,7 @@ writer = ag.chat_agent(
     "writer",
     MODEL,
     instruction="Write a newsletter on what the user asks for, to this order: {order}. If there is a "
-    "draft, write it anew with what the critic says. Answer with the newsletter alone.",
+    "draft, rewrite it with the critic's advice. Answer with the newsletter alone.",
     output_key="draft",
 )
 critic = ag.chat_agent(
@@ -89,7 +89,7 @@ newsletter = ag.sequential("newsletter", [order, refine, reviews, editor, desk])
 # the application
 
 OWN = Path(__file__).parent
-WINDOW = Path(ag.__file__).parent / "window" / "page"  # its forms for questions serve any page
+WINDOW = Path(ag.__file__).parent / "window" / "page"  # its forms for questions work in any page
 FILES = {
     "/": OWN / "page.html",
     "/page.css": OWN / "page.css",
@@ -97,7 +97,7 @@ FILES = {
     "/forms.js": WINDOW / "forms.js",
     "/elements.js": WINDOW / "elements.js",
 }
-HEADERS = {  # the page loads nothing from elsewhere, and runs no script of its text
+HEADERS = {  # the page loads nothing from other servers, and runs no script in texts
     "Content-Security-Policy": "default-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-cache",
@@ -105,7 +105,7 @@ HEADERS = {  # the page loads nothing from elsewhere, and runs no script of its 
 
 
 def make_app(tree: ag.Agent, path: str | PathLike[str]) -> Starlette:
-    """Return the application for a tree, whose threads are in a SQLite file."""
+    """Return the application for a tree, with its threads in a SQLite file."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -135,7 +135,7 @@ def page(path: Path, request: Request) -> Response:
 
 
 async def thread(request: Request) -> Response:
-    """Return how a thread stands, and what the users said; what the agents did is in its events."""
+    """Return the status of a thread and the users' messages; events have the agents' work."""
     found: ag.Thread = await _runner(request).athread(_thread_id(request))
     turns = [[message.text for message in turn.messages] for turn in found.turns]
     return JSONResponse(
@@ -149,19 +149,19 @@ async def thread(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """Stream the events of a thread after the last one that the browser has, until nothing runs on it.
+    """Stream the events of a thread after the last received one, until no run is active.
 
-    The browser then asks again by itself, a second later: so it sees the runs of other tabs, too.
+    The browser then reconnects by itself, a second later, so it also sees the runs of other tabs.
     """
     after = request.headers.get("last-event-id") or request.query_params.get("after")
     runner = _runner(request)
     follow = runner.afollow(_thread_id(request), after or None)
-    await follow  # what is refused is refused here, before the first byte
+    await follow  # an error is raised here, before the first byte
     return StreamingResponse(runner.ato_sse(follow, retry=1), media_type="text/event-stream")
 
 
 async def messages(request: Request) -> Response:
-    """Begin a turn; if the thread is busy, do as the user chose."""
+    """Start a turn; for an active run, reject, queue or steer, as the user chose."""
     body = await _body(request)
     await _runner(request).astart(
         _text(body), thread_id=_thread_id(request), while_running=body.get("while_running", "refuse")
@@ -170,14 +170,14 @@ async def messages(request: Request) -> Response:
 
 
 async def answers(request: Request) -> Response:
-    """Answer questions, each by its id."""
+    """Answer questions, by their ids."""
     body = await _body(request)
     await _runner(request).astart(thread_id=_thread_id(request), answers=body)
     return _accepted()
 
 
 async def resume(request: Request) -> Response:
-    """Go on with a thread that was stopped, failed or was killed."""
+    """Resume a thread that was stopped, failed or was killed."""
     await _body(request)
     await _runner(request).astart(thread_id=_thread_id(request))
     return _accepted()
@@ -197,7 +197,7 @@ async def stop(request: Request) -> Response:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Answer a call that was refused, with the status and the text of its error."""
+    """Answer a rejected call with the status and the text of its error."""
     if isinstance(error, ag.AgentGraphError):
         body = {"error": type(error).__name__, "detail": str(error)}
         return JSONResponse(body, error.http_status)
@@ -215,22 +215,22 @@ def _thread_id(request: Request) -> str:
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    """Return the JSON object that was posted; other sites' pages cannot post JSON."""
+    """Return the posted JSON object; pages of other sites cannot post JSON."""
     if request.headers.get("content-type") != "application/json":
-        raise HTTPException(415, "post application/json")
+        raise HTTPException(415, "the body is not JSON; post application/json")
     try:
         body = await request.json()
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise HTTPException(400, "post a JSON object")
+        raise HTTPException(400, "the body is not a JSON object; post one")
     return body
 
 
 def _text(body: dict[str, Any]) -> str:
     text = body.get("text")
     if not isinstance(text, str) or not text.strip():
-        raise HTTPException(422, "the message has no text")
+        raise HTTPException(422, "the message has no text; write one")
     return text
 
 

@@ -1,4 +1,4 @@
-"""What the newsletter desk needs offline: models that speak slowly, word by word, from scripts."""
+"""The newsletter desk offline: scripted models that stream slowly, word by word."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from agentgraph.testing import ScriptedChatModel, call, calls
 from examples.models import Script
 
 PAUSE = 0.06
-"""The seconds between two words."""
+"""Seconds between two words."""
 FACTS = (
     "Bees dance to tell each other where the flowers are.",
     "A colony has one queen and some 50,000 workers.",
@@ -20,7 +20,7 @@ FACTS = (
 
 
 class SlowModel(ScriptedChatModel):
-    """A scripted model whose words come as slowly as those of a real one."""
+    """A scripted model that streams its words as slowly as a real one."""
 
     def _stream(self, *args: Any, **settings: Any) -> Iterator[ChatGenerationChunk]:
         for chunk in super()._stream(*args, **settings):
@@ -29,19 +29,19 @@ class SlowModel(ScriptedChatModel):
 
 
 def _wish(messages: list[BaseMessage]) -> str:
-    """Return what the user said last; what other agents said begins with their names."""
+    """Return the user's last message; messages of other agents start with their names."""
     said = [each.text for each in messages if each.type == "human" and not each.text.startswith("[")]
     return said[-1] if said else "nothing"
 
 
 def _write(messages: list[BaseMessage]) -> str:
-    """Write a draft with one more fact than the one before; the fourth is the first of a new letter."""
+    """Write a draft with one fact more than the previous one; the fourth draft starts a new letter."""
     drafts = sum(each.type == "ai" for each in messages) % len(FACTS)
     return f"Dear readers, you wished: “{_wish(messages)}” " + " ".join(FACTS[: drafts + 1])
 
 
 def _criticize(messages: list[BaseMessage]) -> str | AIMessage:
-    """Ask for the first fact that the draft, which is in the instruction, lacks."""
+    """Ask for the first fact that is missing in the draft of the instruction."""
     missing = [fact for fact in FACTS if fact not in messages[0].text]
     if not missing:
         return calls(call("break_loop"))
@@ -64,6 +64,6 @@ SCRIPTS: dict[str, Script] = {
     "facts": lambda messages: (
         "I have checked each fact against the encyclopedia of bees: all are right."
     ),
-    "style": lambda messages: "The sentences are short, and nobody needs a dictionary to read them.",
+    "style": lambda messages: "The sentences are short and readable without a dictionary.",
     "desk": _send,
 }

@@ -1,4 +1,4 @@
-// The page: what happens on a thread, as it happens, and what people want of it.
+// The page: the live events of a thread, and the actions on it.
 
 import {el} from "./elements.js";
 import {questionForm, questionText} from "./forms.js";
@@ -6,7 +6,7 @@ import {questionForm, questionText} from "./forms.js";
 /** @import {Question} from "../../agentgraph/window/page/shapes.d.ts" */
 
 /**
- * An event of `Runner.to_sse`, as far as the page shows it, and the element that shows it.
+ * An event of `Runner.to_sse`, with the fields that the page shows.
  *
  * @typedef {{type: string, data: {[field: string]: any}}} Message
  * @typedef {{
@@ -17,7 +17,7 @@ import {questionForm, questionText} from "./forms.js";
  * @typedef {HTMLElement & {question?: Question}} Entry
  */
 
-const RETRY = 1000; // milliseconds until a refused connection is tried again
+const RETRY = 1000; // milliseconds until a rejected connection is retried
 
 /** @type {(id: string) => any} */
 const $ = (id) => document.getElementById(id);
@@ -58,7 +58,7 @@ async function call(path, body) {
   return data;
 }
 
-/** Post something that a person wants; say why it was refused, there or at the foot of the page.
+/** Post an action; show its error there, or at the foot of the page.
  *
  * @param {string} path
  * @param {object} body
@@ -83,7 +83,7 @@ function warn(text) {
   $("alert").hidden = !text;
 }
 
-/** Read how the thread stands. */
+/** Read the status of the thread. */
 async function refresh() {
   try {
     state = await call("/thread");
@@ -103,7 +103,7 @@ function showState() {
   state.turns.forEach((texts, number) => showUser(turn(number), texts));
   log.querySelector(".queued")?.remove();
   if (state.queued.length) {
-    const waiting = () => el("small", {}, "waits to be read");
+    const waiting = () => el("small", {}, "queued");
     const said = state.queued.map((text) => el("p", {class: "user waiting"}, text, waiting()));
     log.append(el("section", {class: "queued"}, ...said));
   }
@@ -150,7 +150,7 @@ function newEntry(event, kind) {
 }
 
 /**
- * Return the part of an element that fits a selector.
+ * Return the part of an element that matches a selector.
  *
  * @param {HTMLElement} node
  * @param {string} selector
@@ -161,7 +161,7 @@ function part(node, selector) {
 }
 
 /**
- * Return the elements of the log that fit a selector.
+ * Return the elements of the log that match a selector.
  *
  * @param {string} selector
  * @returns {Entry[]}
@@ -170,7 +170,7 @@ function entries(selector) {
   return [...log.querySelectorAll(selector)].map((entry) => /** @type {Entry} */ (entry));
 }
 
-/** Put an entry after those that are complete: the order is that in which events came.
+/** Put an entry after the complete ones, in the order of arrival.
  *
  * @param {Entry} entry
  * @param {AgentEvent} event
@@ -268,7 +268,7 @@ function line(event, kind, text) {
 const acts = {
   exit: () => "ends the run",
   break_loop: () => "ends the loop",
-  transfer_to: (action) => `hands over to ${action.transfer_to}`,
+  transfer_to: (action) => `transfers to ${action.transfer_to}`,
   chosen: (action) => `chooses ${action.chosen}`,
   values: (action) => `sets ${Object.keys(action.values).join(", ")}`,
   action: (action) => JSON.stringify(action.custom),
@@ -285,7 +285,7 @@ function textOf(message) {
   return content.map((each) => (typeof each === "string" ? each : each.text ?? "")).join("");
 }
 
-/** Show the form of a question while it waits for an answer.
+/** Show the form of an open question.
  *
  * @param {Entry} entry
  */
@@ -295,10 +295,10 @@ function showQuestion(entry) {
   const isOpen = state.pending.includes(id) && state.status !== "running";
   entry.classList.toggle("open", isOpen);
   if (!isOpen) return place.replaceChildren();
-  if (place.firstChild || !entry.question) return undefined; // what a person has typed stays
+  if (place.firstChild || !entry.question) return undefined; // a typed text stays
   const inner = questionForm(entry.question);
   const fault = el("p", {class: "fault", role: "alert", hidden: true});
-  const button = el("button", {class: "primary"}, "Answer");
+  const button = el("button", {class: "primary"}, "Send answer");
   const form = el("form", {novalidate: true}, inner.node, fault, button);
   /** @param {string} text */
   const sayWhy = (text) => {
@@ -355,31 +355,31 @@ function scroll() {
 
 // the connection
 
-/** Follow the thread after the last event; the browser itself connects again when it is cut off. */
+/** Follow the thread after the last event; after a cut the browser reconnects by itself. */
 function connect() {
   disconnect();
   source = new EventSource(`/events?${new URLSearchParams({thread, after: cursor})}`);
-  let isOver = false; // after its end a connection is closed, and the browser asks again
+  let isOver = false; // whether the stream has ended; then the connection closes, and the browser reconnects
   source.addEventListener("open", () => {
     if ($("connection").textContent === "connecting") showConnection("live");
-    // chunks of the time between are not told again; the whole message is
+    // missed chunks are not sent again; the complete message is
     for (const entry of log.querySelectorAll(".partial .body")) entry.append(" … ");
   });
   for (const kind of [...Object.keys(shows), ...Object.keys(acts)]) {
     source.addEventListener(kind, (message) => {
-      if (message.data !== undefined) receive(kind, message.data); // "error" is the browser's own, too
+      if (message.data !== undefined) receive(kind, message.data); // the browser itself also sends "error"
     });
   }
   source.addEventListener("end", (message) => {
     const {status, error} = JSON.parse(message.data);
     isOver = true;
-    showConnection("at rest");
+    showConnection("idle");
     if (error) warn(error);
     if (status !== state.status) refreshSoon();
   });
   source.addEventListener("error", (/** @type {MessageEvent | Event} */ lost) => {
     if ("data" in lost || !source || lost.target !== source) return;
-    if (!isOver) showConnection(state.status === "new" ? "at rest" : "connecting");
+    if (!isOver) showConnection(state.status === "new" ? "idle" : "connecting");
     isOver = false;
     if (source.readyState === EventSource.CLOSED) retrying = setTimeout(connect, RETRY); // 404, 503
   });
