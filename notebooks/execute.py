@@ -1,4 +1,4 @@
-"""Executes the notebooks, offline, and keeps what they show: `make notebooks`."""
+"""Executes the notebooks offline and stores their outputs: `make notebooks`."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent
 
 
 def execute(path: Path) -> None:
-    """Execute a notebook in place; what differs from machine to machine is left out."""
+    """Execute a notebook in place, without data that differ between machines."""
     notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(FOLDER)}}
     options = {"record_timing": False, "coalesce_streams": True, "store_widget_state": False}

@@ -8,7 +8,7 @@ import agentgraph as ag
 
 
 def graph_of(notebook: str, **options: str) -> Any:
-    """Return the graph of the tree that a notebook calls `agent`, with options by their names there."""
+    """Return the graph of a notebook's `agent`; options name variables of the notebook."""
     cells = json.loads((Path(__file__).parent / f"{notebook}.ipynb").read_text())["cells"]
     tagged = [cell for cell in cells if "studio" in cell["metadata"].get("tags", [])]
     names: dict[str, Any] = {}
@@ -28,7 +28,7 @@ middleware = graph_of("09_middleware_and_structure")
 values = graph_of("10_values_and_results", values="Values")
 application = graph_of("11_in_your_application", context_schema="User")
 data = graph_of("12_choose_and_repeat")
-hand_over = graph_of("13_hand_over")
-time_machine = graph_of("14_time_machine")
-under_way = graph_of("15_under_way")
+transfer = graph_of("13_transfer")
+rewind = graph_of("14_rewind_and_compare")
+active_run = graph_of("15_stop_steer_follow")
 window = graph_of("16_window")

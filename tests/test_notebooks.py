@@ -90,11 +90,11 @@ def test_a_notebook_shows_what_is_committed_and_speaks_with_a_real_model(
 
 
 @each_notebook
-def test_a_notebook_is_one_question_in_a_few_cells_with_outputs(path: Path) -> None:
+def test_a_notebook_is_one_task_in_a_few_cells_with_outputs(path: Path) -> None:
     notebook: Any = nbformat.read(path, as_version=4)
     first = notebook.cells[0]
     assert first.cell_type == "markdown"
-    assert re.match(rf"# {path.stem[:2]}\. .+\?\n", first.source)
+    assert re.match(rf"# {path.stem[:2]}\. [A-Z].+[^?.]\n", first.source)
     assert len(code(notebook)) <= 12
     assert [cell.source for cell in code(notebook) if cell.execution_count is None] == []
     assert [cell.id for cell in notebook.cells if "execution" in cell.metadata] == []

@@ -1,4 +1,4 @@
-"""The time machine: again with changes, variants side by side, older lines, comparisons."""
+"""The rewind panel: reruns with changes, variants, older versions, comparisons."""
 
 import json
 

@@ -26,7 +26,7 @@ def test_three_laps_and_eight_branches(server: WindowServer, tab: Open) -> None:
     page.wait_for(lambda: page.text(f"{page.box('refine')} .pick-text") == "iteration 1 of 3")
     page.wait_for(lambda: not page.text(f"{page.box('writer')} .box-facts").startswith("×"))
     page.click(f"{page.box('writer')} .box-open")
-    page.wait_for(lambda: page.selected.startswith("writer, does/newspaper/refine[0]/writer, done"))
+    page.wait_for(lambda: page.selected.startswith("writer, does/newspaper/refine[0]/writer, Done"))
     page.click(page.box("newspaper"))  # in its middle, beside its name
     page.wait_for(lambda: page.selected.startswith("newspaper, does/newspaper, "))
     page.click(f"{page.box('refine')} .pick-forth")
@@ -69,16 +69,16 @@ def test_a_thousand_items_are_a_grid_by_key(server: WindowServer, tab: Open) -> 
     page.wait_for(lambda: page.texts(".items-count") == ["? 1 paused", "✕ 10 failed", "✓ 989 done"])
     assert page.nodes < 2000
     page.click(".items-count[data-state=asks]")
-    page.wait_for(lambda: page.text(".items-about") == "page 7: asks")
+    page.wait_for(lambda: page.text(".items-about") == "page 7: Paused")
     page.click(f"{page.box('read')} .box-open")
-    page.wait_for(lambda: page.selected.startswith("read page 7, does/pages/read(7:page%207), asks"))
+    page.wait_for(lambda: page.selected.startswith("read page 7, does/pages/read(7:page%207), Paused"))
     page.click(".items-count[data-state=failed]")
     page.wait_for(lambda: page.text(".items-about") == "page 50: Failed")
     page.click(".items-count[data-state=failed]")
     page.wait_for(lambda: page.text(".items-about") == "page 150: Failed")
     page.wait_for(lambda: page.boxes["read"] == "failed")
     page.find(".items-canvas").send_keys("\ue014")  # arrow right
-    page.wait_for(lambda: page.text(".items-about") == "page 151: done")
+    page.wait_for(lambda: page.text(".items-about") == "page 151: Done")
     page.wait_for(lambda: page.boxes["read"] == "done")
 
 
