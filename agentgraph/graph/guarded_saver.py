@@ -35,6 +35,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 
 from agentgraph.errors import SaverError
+from agentgraph.graph.collecting import decoding
 from agentgraph.graph.internals import RETURN, SAVER
 from agentgraph.graph.open_types import Saver
 from agentgraph.graph.saving import arose_in_saving
@@ -296,6 +297,8 @@ class GuardedSaver(Saver):
     def _guarded(self, name: str) -> tuple[Callable[..., object], Callable[..., object]]:
         """Return a method of the saver, sync and async, that fails once the saver has failed."""
         method, amethod = getattr(self.inner, name), getattr(self.inner, f"a{name}")
+        if name in _READS:
+            method, amethod = decoding(method, amethod)
         writes, own = name in _WRITES, self._namespace if name == "get_tuple" else None
 
         @wraps(method)

@@ -40,6 +40,7 @@ from langgraph.checkpoint.serde.jsonplus import (
 from langgraph.types import Send
 from pydantic import BaseModel
 
+from agentgraph.graph.collecting import DECODING
 from agentgraph.graph.internals import SAFE_MSGPACK_TYPES, DeltaSnapshot
 from agentgraph.graph.signal_handlers import is_of_a_handler
 from agentgraph.safe_repr import reason, shown
@@ -169,6 +170,8 @@ class StrictSerializer(JsonPlusSerializer):
             UnreadableError: It is malformed, or has an object of a class that is not allowed.
         """
         kind, packed = data
+        if (reads := DECODING.get()) is not None and not reads.has_begun:
+            reads.begin()
         match kind:
             case "msgpack":
                 try:

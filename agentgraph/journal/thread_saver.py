@@ -16,6 +16,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import StateSnapshot
 
 from agentgraph.errors import AgentGraphError
+from agentgraph.graph.collecting import decoding
 from agentgraph.graph.graph_classes import RootGraph
 from agentgraph.graph.guarded_saver import saver_error
 from agentgraph.graph.internals import SAVER
@@ -148,7 +149,8 @@ class ThreadSaver:
     def checkpoint(self, namespace: str = "", checkpoint_id: str | None = None) -> Calls[Saved | None]:
         """Return the latest checkpoint of a namespace, or one by its id; None if there is none."""
         config = config_of(self.checked_id, namespace, checkpoint_id)
-        return self._called(self.saver, "get_tuple", config)
+        read = decoding(self.saver.get_tuple, self.saver.aget_tuple)
+        return self._result(Call(*read, (config,)))
 
     def state(self, namespace: str = "", checkpoint_id: str | None = None) -> Calls[StateSnapshot]:
         """Return LangGraph's state at the latest checkpoint of a namespace, or at another one."""

@@ -2,15 +2,19 @@
 
 import asyncio
 import gc
+import os
+import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
-from helpers import asks, says
+from helpers import Drive, asks, says
 from langgraph.checkpoint.memory import InMemorySaver
 
 import agentgraph as ag
+from agentgraph.graph.collecting import Decoding
+from agentgraph.graph.strict_serializer import StrictSerializer
 
 READS: dict[str, tuple[Any, ...]] = {"events": (), "thread": (), "timeline": (), "visits": ()}
 
@@ -118,3 +122,86 @@ def test_a_collector_that_is_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+class Noting(StrictSerializer):
+    """Notes whether the collector is on where it decodes."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.states: list[bool] = []
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        value = super().loads_typed(data)
+        self.states.append(gc.isenabled())
+        return value
+
+
+def test_it_waits_while_a_resume_decodes_what_has_finished(drive: Drive) -> None:
+    saver = InMemorySaver(serde=Noting())
+    tree = ag.parallel("p", [*(says(f"a{number}") for number in range(20)), asks("boss")])
+    runner = ag.Runner(tree, checkpointer=saver)
+    [*drive.run(runner, "Go.", thread_id="t")]
+    noted: Any = saver.serde
+    noted.states.clear()
+    [*drive.resume(runner, "t", "Yes.")]
+    assert noted.states.count(False) > 40
+    assert noted.states.count(True) < 10
+    assert gc.isenabled()
+
+
+def test_it_collects_while_an_async_resume_waits() -> None:
+    async def whole() -> list[bool]:
+        saver = Looking()
+        runner = await waiting(saver)
+        saver.states.clear()
+        _ = [each async for each in runner.aresume("t", "Yes.")]
+        return saver.states
+
+    states = asyncio.run(whole())
+    assert states != []
+    assert all(states)
+
+
+@contextmanager
+def decoding_in_a_thread() -> Iterator[None]:
+    begun, ends = threading.Event(), threading.Event()
+
+    def decode() -> None:
+        with Decoding() as block:
+            block.begin()
+            begun.set()
+            ends.wait()
+
+    other = threading.Thread(target=decode)
+    other.start()
+    begun.wait()
+    try:
+        yield
+    finally:
+        ends.set()
+        other.join()
+
+
+def test_it_waits_until_the_last_of_two_threads_has_decoded() -> None:
+    with ExitStack() as other:
+        with Decoding() as block:
+            block.begin()
+            other.enter_context(decoding_in_a_thread())
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_what_decodes_after_its_block_has_ended_stops_nothing() -> None:
+    with Decoding() as block:
+        pass
+    block.begin()
+    assert gc.isenabled()
+
+
+def test_a_forked_process_collects_while_a_thread_of_its_parent_decoded() -> None:
+    with decoding_in_a_thread():
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if gc.isenabled() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
