@@ -9,6 +9,7 @@ from langgraph.channels.any_value import AnyValue
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.topic import Topic
+from langgraph.graph.message import add_messages
 
 from agentgraph.graph.internals import MISSING, delta_reducer
 from agentgraph.graph.open_types import Channel
@@ -36,6 +37,11 @@ def merges(channel: object) -> bool:
 def reducer_of(channel: object) -> object:
     """Return the function with which a channel merges; None if it has none."""
     return getattr(channel, "operator", None) or getattr(channel, "reducer", None)
+
+
+def only_merges_messages(channel: object) -> bool:
+    """Return whether a channel leaves the messages that it holds as they are."""
+    return type(channel) is BinaryOperatorAggregate and channel.operator is add_messages
 
 
 def operand_of(channel: Channel) -> object:

@@ -15,7 +15,7 @@ import resumes
 import steps
 from calls import count_calls
 from long_runs import READERS, Made, Read, all_events, first, kept, loop, reading, resumed
-from loops import HELLO, Opened, invoked
+from loops import HELLO, Opened, invoked, laid_flat
 from measure import Contender, Figure, grown, memory
 
 import agentgraph as ag
@@ -23,7 +23,7 @@ import agentgraph as ag
 Run = Callable[..., Contender]
 """Returns what runs so many with a saver: `run(count, opened)`."""
 _SIZE, _RUNS, _DEPTHS, _SIZES = 100, 20, (8, 4), (400, 50)
-_BRANCHES, _LARGE = 20, 100_000
+_STEPS, _BRANCHES, _LARGE = (100, 20), 20, 100_000
 _THREADS: Mapping[str, tuple[Made, Mapping[str, Read]]] = {
     "an event": (loop, READERS),
     "an item": (resumes.items, {**READERS, "resume": resumed}),
@@ -51,6 +51,9 @@ def written() -> Iterator[Figure]:
             (mine, my_bytes), (theirs, their_bytes) = both
             yield _beside(f"statements of {one}", mine, theirs, against, "statements", 1.1)
             yield _beside(f"bytes of {one}, SQLite", my_bytes, their_bytes, against, "B", 1.3)
+        totals = [_calls(_flattened(steps)) for steps in _STEPS]
+        name = "calls of a step of a flattened graph"
+        yield grown(name, totals, _STEPS, of="one of", unit="calls", aim=1.1)
         large, small = (_written(partial(_says, size), path)[1] * _SIZE for size in (_LARGE, 0))
         result = (large - small) / _BRANCHES
         yield _beside("bytes of a result of 100 kB, SQLite", result, _LARGE, "its size", "B", 2.1)
@@ -111,6 +114,12 @@ def _grown(name: str, totals: list[float], aim: float, *, unit: str = "calls", *
 
 def _loop(run: Run) -> Run:
     return lambda count, opened: run(opened, count // 2)
+
+
+def _flattened(steps: int) -> Contender:
+    """Run a loop of so many steps as a flattened graph."""
+    tree = laid_flat(steps // 2)
+    return invoked(lambda saver: ag.compile_agent(tree, checkpointer=saver), HELLO)
 
 
 def _says(letters: int, opened: Opened) -> Contender:

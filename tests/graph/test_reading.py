@@ -13,7 +13,7 @@ from helpers import Async, Drive, chat, scripted
 from langchain.agents.middleware import AgentMiddleware, AgentState
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import tool
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolRuntime
 from pydantic import BaseModel
 from typing_extensions import TypedDict
@@ -230,6 +230,13 @@ def _graph(**options: Any) -> ag.Agent:
     return ag.graph_agent("a", builder.compile(), **options)
 
 
+def _edge(**options: Any) -> ag.Agent:
+    """Return a graph that changes its state where it decides which node is next."""
+    builder = StateGraph(Inner).add_node("n", lambda _: {"messages": [AIMessage("Done.")]})
+    builder.add_edge(START, "n").add_conditional_edges("n", spoiling(END), [END])
+    return ag.graph_agent("a", builder.compile(), **options)
+
+
 def _state(ctx: ag.Context) -> dict[str, Any]:
     return {"messages": ctx.messages, "seen": ctx.values["seen"]}
 
@@ -281,6 +288,8 @@ WORKS: dict[str, Callable[[], ag.Agent]] = {
     "a graph": lambda: _graph(),
     "the input of a graph": lambda: _graph(input=_state),
     "a flat graph": lambda: _graph(flat=True),
+    "an edge of a flat graph": lambda: _edge(flat=True),
+    "an edge of a flat graph with an input": lambda: _edge(flat=True, input=_state),
     "the input of a flat graph": lambda: _graph(flat=True, input=_state),
 }
 

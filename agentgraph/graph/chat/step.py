@@ -46,6 +46,7 @@ from agentgraph.graph.foreign.flat_graph import with_state
 from agentgraph.graph.message_changes import is_remove_all
 from agentgraph.graph.nodes.activation import Activation
 from agentgraph.graph.open_types import Channel
+from agentgraph.graph.value_channels import only_merges_messages
 from agentgraph.graph.values import copied, is_same
 from agentgraph.safe_repr import shown
 
@@ -149,12 +150,15 @@ class Step:
     def channels(self, every: Mapping[str, Channel]) -> dict[str, Channel]:
         """Return LangGraph's channels of the state with their values, by name.
 
+        Messages are shared with a channel that only merges them: who reads it makes them its own.
+
         Args:
             every: The channels without values.
         """
         unsaved = self._channels.unsaved
         mine = {name: value if name in unsaved else own(value) for name, value in self.own.items()}
-        values = {"messages": own_list(self.messages), **mine}
+        is_shared = only_merges_messages(every.get("messages"))
+        values = {"messages": self.messages if is_shared else own_list(self.messages), **mine}
         return {
             name: filled(channel, values[name]) if name in values else channel.copy()
             for name, channel in every.items()

@@ -24,7 +24,7 @@ from langchain_core.runnables.config import merge_configs
 from langgraph.graph import END
 from langgraph.types import Send
 
-from agentgraph.graph.copied_values import private
+from agentgraph.graph.copied_values import own_list, private
 from agentgraph.graph.internals import (
     DEFAULT_RECURSION_LIMIT,
     READ,
@@ -35,6 +35,7 @@ from agentgraph.graph.internals import (
     local_read,
 )
 from agentgraph.graph.open_types import Channel
+from agentgraph.graph.value_channels import only_merges_messages
 
 Write = tuple[str, Any]
 """The name of a channel, and what was written to it."""
@@ -106,7 +107,9 @@ class FlatGraph:
         """
         scratchpad: Any = SimpleNamespace(step=steps + 1, stop=self.most_steps)
         task = PregelTaskWrites((), "", writes, ())
-        return partial(local_read, scratchpad, channels, self._builder.managed, task)
+        is_shared = only_merges_messages(channels.get("messages"))
+        read = _read_own_messages if is_shared else local_read
+        return partial(read, scratchpad, channels, self._builder.managed, task)
 
     def configured(
         self, name: str, config: RunnableConfig, read: Read, writes: list[Write]
@@ -181,6 +184,23 @@ def with_state(
         return {**own, **outer_read(others, fresh)} if others else own
 
     return redirected(config, names.__contains__, read, lambda each: write(dict([each])))
+
+
+def _read_own_messages(
+    scratchpad: Any,
+    channels: Any,
+    managed: Any,
+    task: PregelTaskWrites,
+    select: list[str] | str,
+    fresh: bool = False,
+) -> Any:
+    """Read channels that share messages, as `local_read`: a message is copied when it is reached."""
+    values = local_read(scratchpad, channels, managed, task, select, fresh)
+    if select == "messages":
+        return own_list(cast(list[Any], values))
+    if isinstance(select, list) and "messages" in values:
+        values["messages"] = own_list(values["messages"])
+    return values
 
 
 def following(writes: Sequence[Write]) -> tuple[list[str], list[Send]]:
