@@ -11,7 +11,6 @@ author = "the agentgraph authors"
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "extensions.docstrings",
     "extensions.code_links",
@@ -39,8 +38,6 @@ suppress_warnings = ["mystnb.unknown_mime_type"]  # a drawing is HTML and Mermai
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # expanded aliases fill screens; `Args:` says the types
-autodoc_preserve_defaults = True
-napoleon_use_ivar = True  # `Attributes:` of a dataclass, without a second entry for each field
-napoleon_custom_sections = [("Yields", "returns_style")]
+python_use_unqualified_type_names = True
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

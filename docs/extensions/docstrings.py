@@ -4,7 +4,11 @@ import re
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.domains.python import PyObject
+from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.pycode import ModuleAnalyzer
+
+import agentgraph
 
 CONSTANTS = {
     "agentgraph.Agent": "agentgraph.agents.agents",
@@ -17,6 +21,13 @@ CONSTANTS = {
 }
 """The modules that assign these names. Their docstrings are in the source, not on the value."""
 
+SECTIONS = Config(napoleon_use_ivar=True)
+"""`Attributes:` of a dataclass make no second entry for each field."""
+WITHOUT_SIGNATURE = tuple(
+    f"agentgraph.{each}." for each in ("agents.agents", "events", "journal", "reports", "threads")
+)
+"""The modules of classes that users read, and do not make."""
+
 FENCE = re.compile(r"^([ ]*)```(\w*)\n(.*?)^\1```[ ]*$", re.M | re.S)
 CODE = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)(?=(\w?))")
 DOCTEST = re.compile(r" *(?:>>>|\.\.\. )")
@@ -25,11 +36,29 @@ DOCTEST = re.compile(r" *(?:>>>|\.\.\. )")
 def docstring_as_rst(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Turn a docstring into reStructuredText, before napoleon reads its sections."""
+    """Turn a docstring into reStructuredText, its sections into fields."""
     if name in CONSTANTS:
         module, constant = CONSTANTS[name], name.rpartition(".")[2]
         lines[:] = ModuleAnalyzer.for_module(module).find_attr_docs().get(("", constant), [])
-    lines[:] = as_rst("\n".join(lines)).split("\n")
+    text = as_rst("\n".join(lines))
+    if what not in ("attribute", "data", "property"):  # these have no sections
+        text = str(GoogleDocstring(text, SECTIONS, app, what, name, obj, options))
+    lines[:] = text.split("\n")
+
+
+def without_signature(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None] | None:
+    """Leave out the signature of a class that users do not call."""
+    module = f"{getattr(obj, '__module__', '')}."
+    is_read = what == "class" and obj is not agentgraph.Runner and module.startswith(WITHOUT_SIGNATURE)
+    return ("", None) if is_read else None
 
 
 def as_rst(text: str) -> str:
@@ -71,5 +100,9 @@ def _literal(code: re.Match[str]) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.connect("autodoc-process-docstring", docstring_as_rst, priority=400)
+    for field in PyObject.doc_field_types:
+        if field.name == "variable":
+            field.label = "Attributes"
+    app.connect("autodoc-process-docstring", docstring_as_rst)
+    app.connect("autodoc-process-signature", without_signature)
     return {"parallel_read_safe": True}
