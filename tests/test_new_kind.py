@@ -57,7 +57,7 @@ p (parallel)
 ['checked: Ho.']
 w: e is a echo; the agents of a swarm are chat, function and graph agents, and swarms; put it in the \
 sub_agents of one of these
-w/e: times=0 is not a limit; use a whole number from 1, or None for no bound
+w/e: times=0 is not a limit; pass a whole number from 1, or None for no bound
 w/e: output_key='no name' cannot be used in a template; use a plain name such as 'draft'
 """
 

@@ -63,6 +63,7 @@ PARTS = (
 LEFT = {*PARTS} - {
     *DOCS,
     "agentgraph/*.py",
+    "agentgraph/agents/",
     "agentgraph/cli/",
     "agentgraph/events/",
     "agentgraph/skills/",

@@ -1,4 +1,4 @@
-"""The agents: frozen dataclasses that say what runs; `builders` make them, and describe each option."""
+"""The agents: frozen dataclasses that describe a tree; `builders` make and document them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,8 +23,8 @@ from agentgraph.agents.signals import (
 )
 
 HistoryPolicy = ChosenBy | Trimmed | Summarized
-"""Which messages an agent sees: one of five words, a function from `Entry`s to messages, or the
-result of `trimmed` or `summarized`."""
+"""The messages that an agent sees: one of five words, a function from `Entry` objects to messages, or
+the result of `trimmed` or `summarized`."""
 
 if TYPE_CHECKING:
     from langchain.agents.middleware import AgentMiddleware
@@ -43,7 +43,7 @@ InputFunction: TypeAlias = Callable[["Context"], Any]
 """Makes the input of a graph or a runnable; it may be async."""
 
 OutputFunction: TypeAlias = Callable[[Any], Any]
-"""Makes of the result of a graph or a runnable what the agent says and sets; it may be async."""
+"""Converts the result of a graph or a runnable to the agent's output; it may be async."""
 
 Source: TypeAlias = str | Callable[["Context"], Any]
 """The name of a value, or a function of a context, sync or async."""
@@ -51,7 +51,7 @@ Source: TypeAlias = str | Callable[["Context"], Any]
 Check: TypeAlias = Callable[
     ["Context", Sequence[BaseMessage], int], CheckResult | Awaitable[CheckResult]
 ]
-"""The check of an agent that has ended: of a `Context`, what it said, and the attempt, from 0."""
+"""The check of an agent that has ended: a function of a `Context`, its messages, and the attempt."""
 
 KeyFunction: TypeAlias = Callable[[Any], str | int | Awaitable[str | int]]
 """The key of an item, by the item; it may be async."""
@@ -63,10 +63,10 @@ Messages: TypeAlias = Sequence[BaseMessage] | Awaitable[Sequence[BaseMessage]]
 ModelInput: TypeAlias = (
     Callable[[list[BaseMessage]], Messages] | Callable[["Context", list[BaseMessage]], Messages]
 )
-"""A function, sync or async, that may change the messages just before a model is sent them."""
+"""A function, sync or async, that may change the messages just before a model call."""
 
 Retry: TypeAlias = "RetryPolicy | Sequence[RetryPolicy] | None"
-"""LangGraph's policy, or several, of which the first that matches applies; None tries once."""
+"""LangGraph's policy, or several, of which the first that matches applies; None allows no retry."""
 
 Timeout: TypeAlias = "float | timedelta | TimeoutPolicy | None"
 """Seconds, a timedelta, or LangGraph's policy; None for no limit."""
@@ -75,7 +75,7 @@ Caching: TypeAlias = "CachePolicy[Any] | None"
 """LangGraph's policy; None runs the agent each time."""
 
 Middleware: TypeAlias = "AgentMiddleware[Any, Any, Any]"
-"""A middleware of LangChain's."""
+"""A LangChain middleware."""
 
 Graph: TypeAlias = "Pregel[Any, Any, Any, Any] | RemoteGraph"
 """A compiled LangGraph graph, local or on a server."""
@@ -103,13 +103,13 @@ mypy reads `int | None` as a type only where `TypeForm` is not inside another al
 
 
 class Renderer(Protocol):
-    """Shows an agent to people; the agents know no other way to what is above them."""
+    """Renders an agent for people; it is the only link from the agents to the modules above them."""
 
     def text(self, agent: "Agent") -> str:
         """Return the outline of a tree."""
 
     def mime_bundle(self, agent: "Agent") -> dict[str, str]:
-        """Return what Jupyter displays, by MIME type."""
+        """Return the representations for Jupyter, by MIME type."""
 
 
 @hints_names("agent")
@@ -117,7 +117,7 @@ class Shown:
     """Displays an agent: as its tree when printed, as its compiled graph in Jupyter.
 
     Attributes:
-        renderer: Shows it; importing `agentgraph.show` registers it.
+        renderer: Renders the agent; the import of `agentgraph.show` registers it.
     """
 
     __slots__ = ()
@@ -145,12 +145,12 @@ ArgsSchema = type[Any] | Values | None
 """The arguments of a tool: a pydantic model, a dataclass, a typed dict, or a JSON schema."""
 
 Enabled = bool | str | Condition | None
-"""Whether the model is offered a tool: the name of a value, or a function of a context; None: yes."""
+"""Whether the model may call a tool: the name of a value, or a function of a context; None is yes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTool:
-    """An agent as a tool of a chat agent; each call runs in its own lane.
+    """An agent as a tool of a chat agent; each call is isolated.
 
     Its fields are the options of `agent_tool`.
     """
@@ -165,7 +165,7 @@ class AgentTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Handoff:
-    """How others hand over to an agent.
+    """The definition of a transfer to an agent.
 
     Its fields are the options of `handoff`.
     """
@@ -181,17 +181,17 @@ class Handoff:
 
     @property
     def tool_name(self) -> str:
-        """The name of the tool that hands over."""
+        """The name of the tool for the transfer."""
         return self.name if isinstance(self.name, str) else f"transfer_to_{self.agent.name}"
 
     @property
     def target(self) -> "Agent":
-        """The agent, as it runs where it is handed over to."""
+        """The agent, with the history that it sees after the transfer."""
         return _with_last(self.agent) if self.context == "last" else self.agent
 
     @property
     def about(self) -> str:
-        """What the agent is for."""
+        """The text about the agent for the model."""
         return self.description if isinstance(self.description, str) else self.agent.description
 
 
@@ -200,17 +200,17 @@ Approval = Iterable[str] | ApproveFunction | Values
 """The tool calls that a person must approve: tool names, a function of a call, LangChain's rules."""
 
 OnUnknownTool = Literal["return", "raise"] | Callable[[str, dict[str, Any]], Any]
-"""How a call to an unknown tool is handled: a word, or a function of the tool's name and arguments."""
+"""The treatment of a call to an unknown tool: a word, or a function of the name and arguments."""
 
 OnToolError = str | type[Exception] | tuple[type[Exception], ...] | Callable[[Any], Any]
-"""How an exception in a tool is handled: "return", "raise", the exception types to return, a text to
+"""The treatment of an exception in a tool: "return", "raise", the exception types to return, a text to
 return, or a function from the exception to the text to return."""
 
 Seconds = float | timedelta
 """A duration: seconds, or a timedelta."""
 
 ToolTimeout = Seconds | Mapping[str, Seconds] | None
-"""How long a call of an async tool may take: for all tools, or by tool name."""
+"""The maximum time of a call of an async tool: for all tools, or by tool name."""
 
 Tool = Union["BaseTool", "Runnable[Any, Any]", Callable[..., Any], Values, AgentTool]
 """A LangChain tool, or the result of its `with_retry()`, `with_fallbacks()` or `with_config()`; a
@@ -220,7 +220,7 @@ function, an agent as a tool, or a tool that the model's provider runs."""
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatAgent(Shown):
-    """A leaf that calls a chat model, runs the tools that the model calls, and says its replies.
+    """A leaf that calls a chat model, runs the tools that the model calls, and emits its replies.
 
     Its fields are the options of `chat_agent`.
     """
@@ -236,7 +236,7 @@ class ChatAgent(Shown):
     peers: bool = False
     sticky: bool = False
     by_handoff: tuple[Handoff, ...] = ()
-    """The sub-agents that were given as a `handoff`."""
+    """The sub-agents that were passed as a `handoff`."""
     output_key: str | None = None
     output_schema: OutputSchema = None
     history: HistoryPolicy = "shared"
@@ -256,7 +256,7 @@ class ChatAgent(Shown):
     model_input: ModelInput | None = None
     middleware: "tuple[Middleware, ...]" = ()
     output_mode: Literal["full", "last"] = "full"
-    """How much of what a sub-agent said others see, an option of `supervisor`."""
+    """The messages of a sub-agent that others see, an option of `supervisor`."""
     faults: tuple[str, ...] = ()
     """Faults in the arguments of a derived agent's builder, reported when it is compiled."""
 
@@ -305,10 +305,10 @@ class GraphAgent(Single):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerNode:
-    """A node of a graph that is laid flat. Users do not build it."""
+    """A node of a flattened graph. Users do not build it."""
 
     name: str
-    """Its name in addresses: that of the node, with `%` escapes as in URLs."""
+    """The node's name in addresses, with `%` escapes as in URLs."""
     node: str
     """The name of the node in its graph."""
     graph: object = None
@@ -318,7 +318,7 @@ class InnerNode:
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HumanAgent(Single):
-    """A leaf that asks a person and says the answer.
+    """A leaf that asks a person and emits the answer.
 
     Its fields are the options of `human`.
     """
@@ -348,7 +348,7 @@ class SequentialAgent(Shown):
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelAgent(Shown):
-    """A composite that runs its sub-agents at the same time, each in its own lane.
+    """A composite that runs its sub-agents at the same time, each in its own branch.
 
     Its fields are the options of `parallel`.
     """
@@ -385,7 +385,7 @@ class Step:
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowAgent(Shown):
-    """A composite that runs steps, each in its own lane as soon as its dependencies are done.
+    """A composite that runs steps, each as soon as its dependencies are done.
 
     Its fields are the options of `workflow`.
     """
@@ -406,7 +406,7 @@ class WorkflowAgent(Shown):
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EachAgent(Single):
-    """A composite that runs one agent for each of several items, each in its own lane.
+    """A composite that runs one agent for each of several items.
 
     Its fields are the options of `each`; the last two are for `plan_execute`.
     """
@@ -427,16 +427,16 @@ class EachAgent(Single):
     depends_on: Callable[["Context"], Sequence[str]] | None = None
     """Returns the keys of the items that an item, `ctx.item`, needs."""
     kept_by: str | None = None
-    """The enclosing agent that keeps the text of each result, as `results` by the key of the item."""
+    """The enclosing agent that stores the text of each result, as `results` by the key of the item."""
 
     @property
     def collects(self) -> bool:
-        """Whether the results of the items are collected, so that the values behind them are not."""
+        """Whether the results of the items are collected, so that their values stay local."""
         return self.output_key is not None or self.kept_by is not None
 
     @property
     def mode(self) -> Literal["full", "last", "none"]:
-        """How much of what the items said joins the history."""
+        """The messages of the items that join the history."""
         return self.output_mode or ("none" if self.output_key else "full")
 
 
@@ -461,7 +461,7 @@ class LoopAgent(Shown):
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchAgent(Shown):
-    """A composite that runs one of its sub-agents, which a value or a function chooses.
+    """A composite that runs one of its sub-agents, chosen by a value or a function.
 
     Its fields are the options of `switch`, the cases as pairs.
     """
@@ -477,13 +477,13 @@ class SwitchAgent(Shown):
 
     @property
     def ways(self) -> tuple["Case", ...]:
-        """What the cases lead to, and that of `otherwise`."""
+        """The targets of the cases and of `otherwise`."""
         rest = () if self.otherwise is None else (self.otherwise,)
         return (*(way for _, way in self.cases), *rest)
 
     @property
     def sub_agents(self) -> tuple["Agent", ...]:
-        """The agents of the cases; one of several cases is there once."""
+        """The agents of the cases; an agent of several cases appears once."""
         agents: list[Agent] = []
         for way in self.ways:
             is_agent = not isinstance(way, Skip | BreakLoop | Exit)
@@ -495,7 +495,7 @@ class SwitchAgent(Shown):
 @hints_options
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwarmAgent(Shown):
-    """A composite whose sub-agents hand over to each other.
+    """A composite whose sub-agents transfer to each other.
 
     Its fields are the options of `swarm`.
     """
@@ -507,7 +507,7 @@ class SwarmAgent(Shown):
     sticky: bool = True
     handoffs: Mapping[str, tuple[str, ...]] | None = None
     by_handoff: tuple[Handoff, ...] = ()
-    """The agents that were given as a `handoff`."""
+    """The agents that were passed as a `handoff`."""
     description: str = ""
     limits: Limits | None = None
     faults: tuple[str, ...] = ()
@@ -515,7 +515,7 @@ class SwarmAgent(Shown):
 
     @property
     def first(self) -> int:
-        """The number of the sub-agent at which it begins."""
+        """The number of the sub-agent at which it starts."""
         return 0 if self.start is None else [each.name for each in self.sub_agents].index(self.start)
 
 
@@ -526,13 +526,13 @@ class CheckedAgent(Shown):
     agent: "Agent"
     """The agent that runs."""
     check: Check
-    """Called with a `Context`, what the agent said, and the number of the attempt, from 0."""
+    """Called with a `Context`, the agent's messages, and the number of the attempt, from 0."""
     repeats: bool = False
     """Whether a check may make the agent run again."""
     keeps: bool = False
-    """Whether data that is not a value of the run is kept for the agent."""
+    """Whether the check stores data for the agent that is not a value of the run."""
     limits: Limits | None = None
-    """What the agent and all below it may spend, an option of `validated`."""
+    """The limits of the agent and all agents below it, an option of `validated`."""
     faults: tuple[str, ...] = ()
     """Faults in the arguments of the check's builder, reported when it is compiled."""
 
@@ -552,10 +552,10 @@ Composite = (
     SequentialAgent | LoopAgent | ParallelAgent | WorkflowAgent | EachAgent | SwitchAgent | SwarmAgent
 )
 Agent = Leaf | Composite | CheckedAgent
-"""An agent of a tree: a frozen value that describes what runs and has no behaviour."""
+"""An agent of a tree: a frozen value that describes a run and has no behaviour."""
 
 Case = Agent | Skip | BreakLoop | Exit
-"""What a case of a `switch` leads to: an agent, `SKIP`, or the end of what is around the switch."""
+"""The target of a `switch` case: an agent, `SKIP`, or the end of the loop or the run."""
 
 
 def has_case(agent: SwitchAgent, kind: type[Skip | BreakLoop | Exit]) -> bool:
@@ -564,7 +564,7 @@ def has_case(agent: SwitchAgent, kind: type[Skip | BreakLoop | Exit]) -> bool:
 
 
 def is_same(one: object, other: object) -> bool:
-    """Return whether two are one agent, or equal: a copy stands for what it was copied from."""
+    """Return whether two agents are identical or equal, because a copy counts as its original."""
     if isinstance(one, Agent) and isinstance(other, Agent):
         return one is other or (one.name == other.name and one == other)
     return one is other
@@ -577,7 +577,6 @@ def sub_agents(agent: "Agent") -> tuple["Agent", ...]:
 
 
 def _with_last(agent: "Agent") -> "Agent":
-    """Return an agent that has a `history` with the history "last"; any other agent is unchanged."""
     if isinstance(agent, CheckedAgent):
         return replace(agent, agent=_with_last(agent.agent))
     leaf: Any = agent
@@ -585,14 +584,14 @@ def _with_last(agent: "Agent") -> "Agent":
 
 
 def handoff_to(parent: object, agent: "Agent") -> Handoff:
-    """Return how others hand over to a sub-agent of an agent."""
+    """Return the handoff to a sub-agent of an agent."""
     given: tuple[Handoff, ...] = getattr(parent, "by_handoff", ())
     named = (each for each in given if getattr(each.agent, "name", None) == agent.name)
     return next(named, Handoff(agent=agent))
 
 
 def is_agent(thing: object) -> bool:
-    """Return whether something is an agent."""
+    """Return whether an object is an agent."""
     return isinstance(thing, Leaf | Composite) or (
         isinstance(thing, CheckedAgent) and is_agent(thing.agent)
     )

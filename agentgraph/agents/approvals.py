@@ -1,7 +1,7 @@
 """Answers to questions for approval: LangChain's decisions on the calls of tools.
 
-A question has one request for each call ("batched"), and so its answer has a list of decisions. Or each
-call has a question of its own ("per_call"), and the answer is the decision.
+A "batched" question has one request for each call, and its answer is a list of decisions. With
+"per_call" each call has its own question, and the answer is one decision.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from agentgraph.agents.schemas import answer_fault
 from agentgraph.agents.signals import JsonSchema
 
 Decision = dict[str, object]
-"""A decision of LangChain's, or several."""
+"""One LangChain decision, or several."""
 
 WORDS = ("approve", "reject")
-"""The decisions that need nothing but their name, so that one word can stand for them."""
+"""The decisions without arguments, which one word can express."""
 _DECISIONS: dict[str, Decision] = {
     "approve": {"type": "approve"},
     "reject": {"type": "reject"},
@@ -24,7 +24,7 @@ _DECISIONS: dict[str, Decision] = {
 
 
 def decided(words: Sequence[str], asked: object) -> Decision | None:
-    """Return words as decisions, one for all requests or one for each; None if they are not decisions.
+    """Convert words to decisions, one for all requests or one for each; None for other words.
 
     >>> decided(["approve"], {"review_configs": [{"allowed_decisions": ["approve"]}]})
     {'decisions': [{'type': 'approve'}]}
@@ -45,7 +45,7 @@ def decided(words: Sequence[str], asked: object) -> Decision | None:
 
 
 def from_word(answer: object, asked: object) -> object:
-    """Return a bare word as the decision on the only request; any other answer as it is.
+    """Convert a bare word to the decision on the only request; any other answer stays unchanged.
 
     >>> from_word("reject", {"review_configs": [{"allowed_decisions": ["approve", "reject"]}]})
     {'decisions': [{'type': 'reject'}]}
@@ -73,7 +73,7 @@ def example(asked: object, schema: JsonSchema | None) -> Decision | None:
 
 
 def tools_asked_about(asked: object) -> list[str]:
-    """Return the names of the tools whose calls a question asks about; none for another question.
+    """List the tools whose calls a question asks about; empty for another question.
 
     >>> tools_asked_about({"action_requests": [{"name": "pay", "args": {"usd": 180}}]})
     ['pay']
@@ -87,5 +87,5 @@ def tools_asked_about(asked: object) -> list[str]:
 
 
 def _first(allowed: Sequence[str]) -> Decision:
-    """Return a decision of an allowed kind, if possible one that needs nothing but its name."""
+    """Return an allowed decision, if possible one without arguments."""
     return next((each for kind, each in _DECISIONS.items() if kind in allowed), _DECISIONS["edit"])

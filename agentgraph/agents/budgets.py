@@ -1,6 +1,6 @@
 """History policies with a token budget: trimmed or summarized.
 
-Trimming is a function of messages, implemented here. LangChain's middleware writes the summaries.
+Trimming is a function of messages in this module. LangChain's middleware writes the summaries.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,8 +23,8 @@ PolicyWord = Literal["shared", "path", "own", "last", "input"]
 """The history policies that have a name."""
 Selected: TypeAlias = Sequence[BaseMessage] | Awaitable[Sequence[BaseMessage]]
 ChosenBy = PolicyWord | Callable[[list[Entry]], Selected]
-"""How messages are selected before the budget applies: a word, or a function from `Entry`s, sync or
-async."""
+"""The selection of messages before the budget applies: a word, or a function from `Entry` objects, sync
+or async."""
 TokenCounter = Callable[[list[BaseMessage]], int]
 """Counts the tokens of messages; with `len` the budget is a number of messages."""
 
@@ -56,20 +56,20 @@ class Summarized:
 
 
 _OURS = (count_tokens_approximately, len)
-"""Counters that are known to be sync."""
+"""Counters known to be sync."""
 
 HistoryFunction = Callable[[list[Entry]], object]
 
 
 def history_function(policy: object) -> HistoryFunction | None:
-    """Return the function that selects the messages of a policy; None if a word does."""
+    """Return the function that selects the messages of a policy, or None for a word."""
     while isinstance(policy, Trimmed | Summarized):
         policy = policy.history
     return policy if callable(policy) else None
 
 
 def with_function(policy: Any, fn: Callable[[list[Entry]], Sequence[BaseMessage]]) -> Any:
-    """Return a policy with another function in place of its own."""
+    """Replace the function of a policy."""
     if isinstance(policy, Trimmed | Summarized):
         return replace(policy, history=with_function(policy.history, fn))
     return fn
@@ -155,7 +155,7 @@ def summarized(
 
 
 def checked(counter: TokenCounter) -> TokenCounter:
-    """Return a token counter that refuses what must be awaited: LangChain calls it synchronously."""
+    """Make a counter that rejects awaitables, because LangChain calls counters synchronously."""
 
     def count(messages: list[BaseMessage]) -> int:
         tokens: object = counter(messages)
@@ -175,7 +175,7 @@ def fitting(
 ) -> list[BaseMessage]:
     """Return the newest of `messages` that together have at most `max_tokens`.
 
-    A cut list begins with a message of a person or a model, so that no tool result appears without
+    A cut list starts with a message of a person or a model, so that no tool result appears without
     its call; the last message, with its call if it is a result, is included whatever its size. Each
     call in `messages` must be followed by its results, as `history.paired` ensures.
 

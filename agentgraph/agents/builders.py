@@ -1,4 +1,4 @@
-"""The builders of agents; faults are reported when the tree is compiled."""
+"""The builders of agents; `compile_agent` reports the faults of a tree."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, overload
@@ -86,13 +86,13 @@ def chat_agent(
     middleware: "Iterable[Middleware]" = (),
     limits: Limits | None = None,
 ) -> ChatAgent:
-    """Make an agent that calls a chat model and runs the tools it calls, until it calls none.
+    """Make an agent that calls a chat model and runs its tool calls, until there are no more calls.
 
-    A tool returns what LangChain's tools return, including `Command(update={"messages": [...],
+    A tool may return any result of a LangChain tool, including `Command(update={"messages": [...],
     "values": {...}})`, or `SetValues(...)`, `Custom(...)`, `Exit()`, `BreakLoop()`,
-    `TransferTo(name)`, or a list of these with a text or `ToolMessage`s. Its return annotation decides
-    which of these the graph is drawn with, as with `function_agent`. A tool may call LangGraph's
-    `interrupt()`.
+    `TransferTo(name)`, or a list of these with a text or `ToolMessage` objects. Its return annotation
+    decides which of these the drawing of the graph shows, as with `function_agent`. A tool may call
+    LangGraph's `interrupt()`.
 
     >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
     >>> def search(topic: str) -> str:
@@ -106,7 +106,7 @@ def chat_agent(
     librarian: 3 books about bees
     librarian: There are 3.
 
-    The functions among the options may be async, or return an awaitable: that needs the async methods.
+    Functions passed as options may be async, or return an awaitable; both need the async methods.
     Tools may be async in sync runs too.
 
     A run raises `MissingValueError` if the instruction names a missing value, `MaxIterationsError`, and
@@ -118,9 +118,9 @@ def chat_agent(
         model: A LangChain chat model, or a runnable that wraps one: from `with_fallbacks`, or, without
             tools, from `with_retry`; `retry` works with and without tools. Arguments that were bound to
             it stay bound. Or a name, such as "openai:gpt-5", for LangChain's `init_chat_model`, which
-            makes the model at its first call. Or a function from a `Context` to either, called for
+            creates the model at its first call. Or a function from a `Context` to either, called for
             each step. LangChain caches replies for a model with a `cache`, or after `set_llm_cache`.
-        description: What the agent is for, in one sentence for other agents.
+        description: The purpose of the agent, in one sentence for other agents.
         instruction: The system message, a template: `{topic}` is replaced by the value of the run,
             `{topic?}` by nothing if the value is missing, as in google-adk; `{{` and `}}` are braces,
             and any other text in braces is unchanged. Or a `SystemMessage`, which is sent unchanged
@@ -128,68 +128,69 @@ def chat_agent(
             called for each step.
         tools: LangChain tools, functions, agents (`agent_tool`), or dicts that describe tools
             which the model's provider runs.
-        sub_agents: Agents that it may transfer to, as in google-adk, by the tools
-            `transfer_to_<name>`, or as a `handoff(agent, ...)` says. A chat agent among them may
-            transfer back; a sub-agent that ends without a transfer ends this agent too.
+        sub_agents: Agents to which it may transfer, as in google-adk, with the tools
+            `transfer_to_<name>`, or with the tool of a `handoff(agent, ...)`. A chat agent among them
+            may transfer back; a sub-agent that ends without a transfer ends this agent too.
         sub_agents_return: Whether this agent continues when a sub-agent ends; then sub-agents have no
             tool to transfer back.
         peers: Whether its sub-agents may transfer to each other.
-        sticky: Whether the next turn, or the next iteration of a loop around it, begins at the
-            sub-agent that was active when it ended, as in google-adk, if that can transfer. Who is
-            active is the value `<name>_active`, as in a `swarm`.
+        sticky: Whether the next turn, or the next iteration of a loop around it, starts at the
+            sub-agent that was active when it ended, as in google-adk, if that can transfer. The value
+            `<name>_active` names the active agent, as in a `swarm`.
         output_key: The name of the value that stores the text of the last message; with
             `output_schema` the answer, as plain data.
         output_schema: The schema of the answer, LangChain's `response_format`: a type that pydantic
             knows, a JSON schema, a `ProviderStrategy` or a `ToolStrategy`. The provider enforces it if
             the model's profile supports that; any other model answers by calling a tool that
             LangChain makes from it; if the model takes no tools, or the schema does not describe an
-            object, the schema is added to the instruction. A reply that does not fit goes back to the
-            model, at most twice; for tool calls `handle_errors` of the strategy decides. Other agents
-            see the answer as JSON.
-        history: Which messages the model is sent: "shared" (all), "path" (those on the way to
+            object, the schema is added to the instruction. The model may correct a reply that does
+            not fit, at most twice; for tool calls `handle_errors` of the strategy decides. Other
+            agents see the answer as JSON.
+        history: The messages for the model: "shared" (all), "path" (those on the path of the run to
             this agent), "own", "last" (the user's input and the last answer), "input" (the
             user's input). Or a function from entries to messages, `trimmed(...)` or `summarized(...)`.
         max_iterations: The maximum number of model calls in one activation, at least 1; None for no
             limit.
-        on_max_iterations: What happens then: "raise" `MaxIterationsError`, or "answer", which calls
-            the model once more without tools.
+        on_max_iterations: Whether that maximum is an error: "raise" raises `MaxIterationsError`,
+            "answer" calls the model once more without tools.
         return_directly: Names of tools whose result ends the agent; of several results, the last.
         exit_tool: Whether the model may end the run, with the tool `exit(final_result)`.
-        break_tool: Whether it may end the nearest loop, with the tool `break_loop(final_result)`.
+        break_tool: Whether the model may end the nearest loop, with the tool
+            `break_loop(final_result)`.
         approve: The tools whose calls a person must approve, edit, reject or respond to: their names,
             or the `interrupt_on` of LangChain's human in the loop, `{"mail": True, "pay":
             {"allowed_decisions": ["approve", "reject"], "description": "..."}}`. Or a function from a
             call (`{"name": ..., "args": ..., "id": ...}`) to whether it needs approval, called once
-            for each.
-        interrupt_mode: "batched" asks one question for all calls of a message, "per_call" one for each.
+            per call.
+        interrupt_mode: "batched" asks one question for all calls of a message, "per_call" one per call.
             "batched" asks before any of the calls runs, with an action request for each call that needs
-            approval. An answer has a decision for each, in order: `{"decisions": [{"type":
+            approval. An answer has one decision per request, in order: `{"decisions": [{"type":
             "approve"}]}`, or "edit" and an `edited_action`, "reject" or "respond" and a `message`.
             "per_call" asks for each call as it starts, while calls without approval run; an answer is
             one decision. The formats are LangChain's.
         parallel_tools: Whether the calls of one message run at the same time, or in their order.
         on_tool_error: "return" sends an exception in a tool to the model, "raise" fails the agent. Or,
             as in LangGraph's `ToolNode`: one or several exception types to send to the model, a text to
-            send, or a function from the exception to the text (only for the types that its parameter
-            is annotated with). Arguments that do not fit always go back to the model.
-        tool_timeout: How long a call of an async tool may take, in seconds or as a timedelta: one for
-            all of them, or by tool name; after that the tool fails with a `TimeoutError`. For retries
+            send, or a function from the exception to the text (only for the types in the annotation of
+            its parameter). The model always receives an error for arguments that do not fit.
+        tool_timeout: The maximum time of a call of an async tool, in seconds or as a timedelta: one for
+            all tools, or by tool name; after that the tool fails with a `TimeoutError`. For retries
             and limits of single tools use `tool.with_retry()`, or LangChain's `ToolRetryMiddleware` and
             `ToolCallLimitMiddleware`.
-        unknown_tool: How a call to an unknown tool is handled: "return" or "raise", as above, or a
-            function from its name and arguments to the result.
+        unknown_tool: The treatment of a call to an unknown tool: "return" or "raise", as above, or a
+            function from the name and arguments to the result.
         retry: LangGraph's `RetryPolicy`, or several, for a model call.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a model call; it needs the
             async methods, because LangGraph cannot stop a sync call.
-        model_input: Called with the messages that the model is about to be sent, or with a
-            `Context` and these messages; the model is sent the messages that it returns.
-        middleware: LangChain's `AgentMiddleware`s, made by class or decorator, the outermost first.
+        model_input: A function that edits the messages for the model: called with these messages, or
+            with a `Context` and these messages, it returns the messages to send.
+        middleware: LangChain's `AgentMiddleware` objects, made by class or decorator, outermost first.
             They wrap the calls as in LangChain; each hook is a node, `writer.Limit.before_model`. The
             agent also gets their tools. Messages of other agents that they remove or replace change
-            for this agent only. Their state is saved with the thread, so the saver must be able to save
-            it, except an `UntrackedValue`. A state key that is also declared with `values=` of
+            for this agent only. Their state is saved with the thread, so the checkpointer must be able
+            to save it, except an `UntrackedValue`. A state key that is also declared with `values=` of
             `compile_agent` is that value of the run.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -211,7 +212,7 @@ def handoff(
     context: Literal["shared", "last"] | None = None,
     args_schema: ArgsSchema = None,
 ) -> Handoff:
-    """Say how others hand over to an agent: one of the `sub_agents` of a chat agent, or of a `swarm`.
+    """Define the transfer to an agent among the `sub_agents` of a chat agent, or in a `swarm`.
 
     >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
     >>> desk = ScriptedChatModel(responses=[calls(call("ask_billing"))])
@@ -224,7 +225,7 @@ def handoff(
     desk: [transfer_to] bills
     desk/bills: 1 messages seen.
 
-    With an `args_schema` the model says what the agent has to do. The agent reads that as one user
+    With an `args_schema` the model passes arguments to the agent. The agent reads them as one user
     message of JSON, and each field is a value while it runs:
 
     >>> from pydantic import BaseModel
@@ -238,23 +239,23 @@ def handoff(
 
     Args:
         agent: The agent.
-        name: The name of the tool that hands over; by default `transfer_to_<name>`. A function still
+        name: The name of the tool for the transfer; by default `transfer_to_<name>`. A function still
             names the agent: `TransferTo("bills")`.
-        description: What the model reads about the agent; by default its description.
-        context: What a chat, function or graph agent sees: "shared", what its own `history` says, or
-            "last", the user's input and the last answer: the same as `history="last"`. By default
-            "shared"; with an `args_schema` the arguments alone, else these after that history.
-        args_schema: The arguments with which a model hands over: a pydantic model, or the JSON schema
-            of an object. By default there are none. `TransferTo` in a function carries none.
+        description: The text about the agent for the model; by default the agent's description.
+        context: The messages that a chat, function or graph agent sees: "shared" for those of its
+            `history`, or "last" for the user's input and the last answer, as with `history="last"`.
+            The default is "shared"; with an `args_schema` the default is only the arguments, and a
+            given `context` puts them after that history.
+        args_schema: The arguments that a model passes with the transfer: a pydantic model, or the JSON
+            schema of an object; by default none. `TransferTo` in a function passes no arguments.
 
     Returns:
-        What takes the place of the agent in these lists; other lists take plain agents.
+        The handoff, which replaces the agent in these lists; other lists take plain agents.
     """
     return Handoff(**locals())
 
 
 def _without_handoffs(agents: object) -> tuple[tuple[Agent, ...], tuple[Handoff, ...]]:
-    """Return agents without what `handoff` says of them, and that."""
     given = as_tuple(agents)
     by_handoff = tuple(each for each in given if isinstance(each, Handoff))
     return tuple(each.target if isinstance(each, Handoff) else each for each in given), by_handoff
@@ -270,15 +271,15 @@ def agent_tool(
     output: Callable[[Reply], Any] | None = None,
     enabled: Enabled = None,
 ) -> AgentTool:
-    """Make a tool of an agent, for a chat agent: it gets a `request`, and returns its last message.
+    """Make an agent a tool of a chat agent: it gets a `request`, and returns its last message.
 
-    Each call runs in its own lane: what the agent says is yielded as events and not added to the
-    caller's history; its Exit, BreakLoop and transfers end nothing outside it; the caller also gets the
-    values that it writes. Questions inside it pause the run, and a resume repeats nothing.
+    Each call is isolated: the agent's messages are yielded as events but not added to the caller's
+    history, and its Exit, BreakLoop and transfers end nothing outside of the call. The caller also gets
+    the values that it writes. Questions inside it pause the run, and a resume repeats nothing.
 
     If middleware repeats the call, as LangChain's `ToolRetryMiddleware` does, the agent runs again as
-    `boss/find(0.1)`, and the previous attempt is voided (a `discarded` event names it). A resume
-    continues the last attempt; for middleware it replays how the earlier attempts ended.
+    `boss/find(0.1)`, and a `discarded` event names the previous attempt. A resume continues the last
+    attempt; for middleware it replays the outcomes of the earlier attempts.
 
     >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
     >>> find = function_agent("find", lambda ctx: f"{ctx.messages[-1].text} hum.")
@@ -294,18 +295,18 @@ def agent_tool(
     Args:
         agent: The agent, which may be a composite; the tool has the same name.
         description: The description for the model; by default the agent's description.
-        history: "input": it sees only the request; "shared": what the caller sees, then the request.
+        history: "input": the agent sees only the request; "shared": it also sees the caller's messages
+            before the request.
         args_schema: The arguments of the tool, in place of `request`: a pydantic model, a dataclass, a
             typed dict, or a JSON schema of an object. The agent's request is the arguments as JSON
             text, and each is a value that the agents in the call see, as plain data.
-        output: Called with what the agent said, a `Reply` with `data`, `values` and `messages`, as of
-            `ctx.run`; it returns what the model reads: a text, or data, which becomes JSON. By default
-            the text of the last message; of an agent with an `output_schema` that is JSON. It may be
-            async.
-        enabled: Whether the model is offered the tool, by default always: True or False, the name of a
-            value that decides, or a function from a `Context`, sync or async. It is asked before each
-            model call; a call to the tool while it is not enabled is handled as that of an unknown
-            tool.
+        output: A function, sync or async, from the agent's `Reply` (with `data`, `values` and
+            `messages`, as of `ctx.run`) to the result for the model: a text, or data, which becomes
+            JSON. The default is the text of the last message, which is JSON for an agent with an
+            `output_schema`.
+        enabled: Whether the model may call the tool, by default always: True or False, the name of a
+            value that decides, or a function from a `Context`, sync or async. It is evaluated before
+            each model call; a call to the tool while it is disabled counts as one to an unknown tool.
 
     Returns:
         The tool, for `chat_agent(tools=[...])`.
@@ -329,12 +330,13 @@ def function_agent(
 ) -> FunctionAgent:
     """Make an agent that calls `fn(ctx)`, sync or async, plain or generator.
 
-    `fn` returns, or yields one by one, `str` (said as an assistant message), a LangChain
+    `fn` returns, or yields one by one, `str` (emitted as an assistant message), a LangChain
     message, `Exit()`, `BreakLoop()`, `TransferTo(name)`, `Ask(...)`, `Custom(data)`,
     `SetValues(...)`, or nothing; or it returns a list of these. Items after one that ends the agent
     are ignored.
-    Its return annotation declares what it may do, and so what is drawn: `-> str` only speaks,
-    `-> str | Exit` may end the run, `-> Iterator[str | Ask]` may ask; without one it may do all.
+    Its return annotation declares its possible results, which the drawing shows: `-> str` only emits
+    messages, `-> str | Exit` may end the run, `-> Iterator[str | Ask]` may ask; by default all are
+    possible.
     A run raises `InvalidOutputError` if `fn` returns or yields anything else, or anything that its
     annotation does not name, and `AgentGraphError` if data of its signals has no JSON form.
 
@@ -349,24 +351,24 @@ def function_agent(
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         fn: Called with a `Context`; it may be a coroutine function, also for the sync methods.
         agents: The agents that `fn` may run, by `ctx.run(name, request)`.
-        description: What the agent is for, in one sentence for other agents.
+        description: The purpose of the agent, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
-        history: Which messages `ctx.messages` holds; see `chat_agent`. In an async run a function is
+        history: The messages in `ctx.messages`; see `chat_agent`. In an async run a history function is
             called before `fn`.
         retry: LangGraph's `RetryPolicy`, or several, for a call that fails.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a call; it needs the
             async methods, because LangGraph cannot stop a sync call.
         cache_policy: LangGraph's `CachePolicy`, for a graph compiled with a `cache=`: where the key is
-            in the cache, `fn` is not called, and the agent gives again what it gave then: messages
+            in the cache, `fn` is not called, and the agent emits the cached result: messages
             (under new ids, without `usage_metadata`), custom data, values and its signal. The default
             key is `ctx.messages`, without ids and metadata, and `ctx.values`; a function that depends
             on more, such as `ctx.context` or `ctx.iteration`, needs a `key_func`, a function from
-            a `Context` to a text or bytes. `ttl` is in seconds; None keeps an entry for good. Entries
-            belong to a tree of one shape, the agent's place in it, and what its function is made of:
-            its code, and the texts, numbers and functions that it uses; not what lists, dicts and
-            objects around it hold, for which a `key_func` is needed. A call that asks, fails, or
-            changes earlier messages is not cached.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+            a `Context` to a text or bytes. `ttl` is in seconds; None keeps an entry permanently. An
+            entry belongs to the shape of the tree, the agent's address, and the parts of its function:
+            its code, and the texts, numbers and functions that it uses. The contents of lists, dicts
+            and objects outside of the function do not count: they need a `key_func`. A call that
+            asks, fails, or changes earlier messages is not cached.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -423,7 +425,7 @@ def agent(
     Args:
         fn: The function, if the decorator has no arguments.
         name: The agent's name, if not the function's.
-        description: What the agent is for, if not the first line of the docstring.
+        description: The purpose of the agent, if not the first line of the docstring.
 
     The other options are those of `function_agent`.
 
@@ -431,7 +433,7 @@ def agent(
         The agent, which replaces the function; with arguments, the decorator.
 
     Raises:
-        InvalidAgentError: It decorates a class.
+        InvalidAgentError: The decorated object is a class.
     """
 
     def decorate(fn: AgentFunction) -> FunctionAgent:
@@ -469,11 +471,11 @@ def graph_agent(
     cache_policy: Caching = None,
     limits: Limits | None = None,
 ) -> GraphAgent:
-    """Make an agent that runs a LangGraph graph: a hand-written one, or that of `create_agent(...)`.
+    """Make an agent that runs a LangGraph graph, written by hand or made by `create_agent(...)`.
 
-    The graph gets `{"messages": [...]}`. The agent says each new message as soon as the step that
-    wrote it has ended, and passes on the graph's tokens and questions. The state of a graph without a
-    saver is saved with the run, so that a resume continues inside it.
+    The graph gets `{"messages": [...]}`. The agent emits each new message as soon as the step that
+    wrote it has ended, and streams the graph's tokens and questions. The state of a graph without a
+    checkpointer is saved with the run, so that a resume continues inside it.
 
     >>> from agentgraph.testing import transcript
     >>> from langgraph.graph import START, MessagesState, StateGraph
@@ -486,28 +488,29 @@ def graph_agent(
     Args:
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         graph: The compiled graph, with `messages` in its state; with `output` a graph of any state, or
-            an `@entrypoint`. One compiled with `checkpointer=True` keeps its state over activations and
-            turns, separately at each place in the tree; if calls of it as a tool run at the same time,
-            the last to end is kept. Any other begins each activation anew. Or a `RemoteGraph`, which
-            runs on a thread of the server. The server thread has the id of the run's thread if that is
-            a UUID and the agent is the first remote one outside of branches; otherwise a UUID made from
-            that id and the agent's place. The next turn uses that thread again; a call of the agent as
-            a tool starts a new one. The server gets the run's config, and of its context those fields
-            that the remote graph's own context has.
-        description: What the agent is for, in one sentence for other agents.
+            an `@entrypoint`. A graph compiled with `checkpointer=True` keeps its state over activations
+            and turns, separately for each occurrence in the tree; of concurrent calls as a tool, the
+            last to end determines the state. Any other graph starts each activation from scratch. Or a
+            `RemoteGraph`, which runs on a thread of the server. The server thread has the id of the
+            run's thread if that is a UUID and the agent is the first remote one outside of branches;
+            otherwise it has a UUID made from that id and the agent's address. The next turn uses that
+            thread again; a call of the agent as a tool starts a new one. The server gets the run's
+            config, and the fields of its context that the remote graph's own context has.
+        description: The purpose of the agent, in one sentence for other agents.
         output_key: The name of the value that stores the text of its last message.
-        history: Which messages the graph gets; see `chat_agent`.
+        history: The messages for the graph; see `chat_agent`.
         input: A function, sync or async, from a `Context` to the input of the graph; by default
             `{"messages": ctx.messages}`.
-        output: A function, sync or async, from what the graph's `invoke` returns to what the agent
-            says and sets: a text, a message, `SetValues(...)`, `Custom(...)`, or a list of these; the
-            agent says nothing else. By default it says the graph's new messages.
-        flat: Whether to run the nodes of the graph as nodes of the tree's own graph, not as a graph
-            inside it: each step is then saved like one of the tree, at a fraction of the cost, and has
-            an address of its own, `job/planner`, from the second visit on `job/planner[1]`. For a
-            `StateGraph` that takes one way at a time, `create_agent(...)` included; several packets for
-            one node (`Send`) run side by side. At several nodes at a time a run raises
-            `SeveralWaysError`. As a tool it begins each call anew, also if it keeps its state.
+        output: A function, sync or async, from the result of the graph's `invoke` to the output of the
+            agent: a text, a message, `SetValues(...)`, `Custom(...)`, or a list of these; the agent
+            emits nothing else. By default it emits the graph's new messages.
+        flat: Whether to flatten the graph: its nodes become nodes of the tree's own graph, not of a
+            graph inside it. Each step is then saved like one of the tree, at a fraction of the cost,
+            and has its own address, `job/planner`, and after a repetition `job/planner[1]`. It is for a
+            `StateGraph` with one next node at a time, such as that of `create_agent(...)`; several
+            packets for one node (`Send`) run concurrently. A run that continues at several nodes in
+            parallel raises `SeveralWaysError`. As a tool it starts each call from scratch, even if it
+            keeps its state.
         retry: LangGraph's `RetryPolicy`, or several, for a run that fails; with `flat` for a node.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for a run, with `flat` for a
             node; it needs the async methods, because LangGraph cannot stop a sync call.
@@ -515,9 +518,9 @@ def graph_agent(
             so not with `flat`. The default key is the input of the graph, its messages without ids and
             metadata; `key_func` gets a `Context`. Entries belong to a graph of the same nodes, models
             and tools. A run that paused is not cached. A graph that keeps its state over turns needs a
-            `key_func` that knows of it. Nodes inside the graph that have policies of their own use the
-            cache of that graph.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+            `key_func` that includes the state. Nodes inside the graph that have their own policies use
+            the cache of that graph.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -535,10 +538,10 @@ def human(
     description: str = "",
     limits: Limits | None = None,
 ) -> HumanAgent:
-    """Make an agent that asks a person, and says the answer.
+    """Make an agent that asks a person, and emits the answer as a message.
 
-    The run pauses there, with LangGraph's `interrupt()` reported as an event, and `resume` continues
-    it with the answer. A text is said unchanged, any other answer as JSON. A run raises
+    The run pauses there, with LangGraph's `interrupt()` as an event, and `resume` continues it with the
+    answer. The message has a text answer unchanged, and any other answer as JSON. A run raises
     `MissingValueError` if the prompt names a missing value.
 
     >>> from agentgraph.testing import transcript
@@ -553,11 +556,11 @@ def human(
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         prompt: The question: a template as in `chat_agent`, or plain data.
         response_schema: The schema of an answer: a type that pydantic knows, or a JSON schema;
-            `resume` raises `InvalidAnswerError` for an answer that does not fit. Without one any plain
+            `resume` raises `InvalidAnswerError` for an answer that does not fit. By default any plain
             data is an answer.
         output_key: The name of the value that stores the answer, as plain data.
-        description: What the person is asked for, in one sentence for other agents.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+        description: The purpose of the question, in one sentence for other agents.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -566,11 +569,11 @@ def human(
 
 
 def class_fault(kind: type) -> str:
-    """Return what is wrong with a class as the function of an agent."""
+    """Describe the fault of a class that is passed as the function of an agent."""
     name = kind.__name__
     return (
-        f"{name}: it is a class, and an agent calls a function; decorate a function, or give an "
-        f'instance that can be called: ag.function_agent("{name.lower()}", {name}())'
+        f"{name}: it is a class, and an agent calls a function; decorate a function, or pass a "
+        f'callable instance: ag.function_agent("{name.lower()}", {name}())'
     )
 
 
@@ -588,8 +591,8 @@ def sequential(
 ) -> SequentialAgent:
     """Make an agent that runs its sub-agents one after the other.
 
-    Each sees what was said before it, and each earlier sub-agent is one step of its run path. It is
-    google-adk's `SequentialAgent`.
+    Each sees the messages before it, and each earlier sub-agent is one step of its run path. It
+    corresponds to google-adk's `SequentialAgent`.
 
     >>> from agentgraph.testing import transcript
     >>> writer = function_agent("writer", lambda ctx: "A draft.")
@@ -600,8 +603,8 @@ def sequential(
     Args:
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         sub_agents: The agents, in the order in which they run; at least one.
-        description: What the agent is for, in one sentence for other agents.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+        description: The purpose of the agent, in one sentence for other agents.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -622,9 +625,9 @@ def parallel(
 ) -> ParallelAgent:
     """Make an agent that runs its sub-agents at the same time.
 
-    Each branch sees the history before the fork and what it adds itself; after the join every agent
-    sees all branches, in declared order. An Exit or a BreakLoop in a branch takes effect at the
-    join. It is google-adk's `ParallelAgent`.
+    Each branch sees the history before the parallel agent and its own messages; after the join every
+    agent sees all branches, in declared order. An Exit or a BreakLoop in a branch takes effect at the
+    join. It corresponds to google-adk's `ParallelAgent`.
 
     >>> from agentgraph.testing import transcript
     >>> legal = function_agent("legal", lambda ctx: "Allowed.")
@@ -636,14 +639,14 @@ def parallel(
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         sub_agents: The branches, in the order in which they are joined; at least one. No two of them
             may write the same `output_key`, unless `on_error` is "first".
-        description: What the agent is for, in one sentence for other agents.
-        on_error: What happens when a branch fails. "fail": the others stop after their current step,
+        description: The purpose of the agent, in one sentence for other agents.
+        on_error: The effect of a branch that fails. "fail": the others stop after their current step,
             and the error is raised. "wait": the others finish first. "collect": the error becomes
-            the last message of its branch, and the run continues. "first": nothing, as long as
-            another branch succeeds; the first success ends the other branches and discards what
-            they said.
-        max_concurrency: How many branches run at once; 64 unless told otherwise.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+            the last message of its branch, and the run continues. "first": no effect, as long as
+            another branch succeeds; the first success ends the other branches and discards their
+            output.
+        max_concurrency: Maximum number of branches that run at once; by default 64.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -664,8 +667,8 @@ def loop(
 ) -> LoopAgent:
     """Make an agent that runs its sub-agents one after the other, repeatedly.
 
-    BreakLoop ends the loop at once, and the run continues after it. It is google-adk's `LoopAgent`,
-    and BreakLoop is its `escalate`.
+    BreakLoop ends the loop at once, and the run continues after it. The loop corresponds to
+    google-adk's `LoopAgent`, and BreakLoop to its `escalate`.
 
     >>> from agentgraph.testing import transcript
     >>> writer = function_agent("writer", lambda ctx: f"Draft {ctx.iteration}.")
@@ -675,12 +678,13 @@ def loop(
     Args:
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         sub_agents: The body of the loop, in the order in which it runs; at least one agent.
-        description: What the agent is for, in one sentence for other agents.
-        max_iterations: After how many iterations, at least 1, the loop ends without an error; None
-            for no limit, which is allowed only if `until` or an agent inside can end the loop.
+        description: The purpose of the agent, in one sentence for other agents.
+        max_iterations: Maximum number of iterations, at least 1, after which the loop ends without an
+            error; None for no limit, which is allowed only if `until` or an agent inside can end the
+            loop.
         until: A function, sync or async, called with a `Context` after each complete iteration; the
             loop ends when it returns True.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -710,21 +714,20 @@ def step(
         agent: The agent that runs; the step has the same name.
         depends_on: The names of the steps that must finish first.
         when: The name of a value, or a function of a context, sync or async: the step runs only if
-            that is true. It is looked at when the dependencies are done, and not again once the step
-            has begun. A step that is skipped counts as done, says nothing, and its result is an empty
-            text.
+            that is true. It is evaluated when the dependencies are done, and not again once the step
+            has started. A skipped step counts as done, emits nothing, and its result is an empty text.
         input: The agent's request, a template: `${results.analyze}` is the last message of the step
             `analyze`, which must be a dependency, direct or not, and `${results.analyze.title}` a
             field of the data under its `output_key`; `${topic}` or `{topic}` is a value of the run. Or
             a function of a context, sync or async, which has the values and messages of the
-            dependencies, to a text. The agent sees only that. Without `input` it sees what was said
-            before the workflow, and what its dependencies said.
+            dependencies, to a text. The agent sees only that. Without `input` it sees the messages
+            before the workflow, and those of its dependencies.
         retry: LangGraph's `RetryPolicy`, or several, for each leaf of the step without a `retry`: only
             the leaf that failed runs again.
         timeout: Seconds, a timedelta, or LangGraph's `TimeoutPolicy`, for each attempt of a leaf of
             the step without a `timeout`; it needs the async methods.
         compensate: An agent that undoes the step, or a function as for `function_agent`. It sees
-            what the step said, and runs when another step has failed for good.
+            the messages of the step, and runs when another step has failed permanently.
 
     Returns:
         The step, for `workflow(name, [...])`.
@@ -757,10 +760,10 @@ def workflow(
     In the history after the workflow, each step follows its dependencies; otherwise the steps are in
     declared order.
 
-    When a step fails for good, no further step begins. If any step has a `compensate`, the failure is
-    final: the finished steps are undone once each, the last to finish first, and `StepFailedError` is
-    raised, also by every resume. Otherwise it is raised as soon as the running steps have ended, and a
-    resume runs only the steps that have not finished.
+    After a step has failed permanently, no further step starts. If any step has a `compensate`, the
+    failure is final: the finished steps are undone once each, the last to finish first, and
+    `StepFailedError` is raised, also by every resume. Otherwise it is raised as soon as the running
+    steps have ended, and a resume runs only the steps that have not finished.
 
     >>> from agentgraph.testing import transcript
     >>> find = function_agent("find", lambda ctx: "Bees hum.")
@@ -773,13 +776,13 @@ def workflow(
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         steps: The steps, in any order, at least one; a plain agent is a step without dependencies. No
             two of them may write the same `output_key`.
-        description: What the agent is for, in one sentence for other agents.
-        on_error: What happens to the running steps when another one fails: "fail" stops each of them
-            after its current node, "wait" lets them finish, and then they are undone, too. If the
-            process dies while a step runs, and the failure is final, it is not known what that step has
-            done: with both a resume continues it to its end and undoes it. With "fail" it does not
-            run one again that has no `compensate`, and leaves one that asks where it is.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+        description: The purpose of the agent, in one sentence for other agents.
+        on_error: The effect of a failed step on running ones: "fail" stops each of them after its
+            current node, "wait" lets them finish, and then they are undone, too. If the process dies
+            while a step runs, and the failure is final, the effects of that step are unknown: a resume
+            continues the step to its end and undoes it. With "fail", a resume does not run a step
+            again that has no `compensate`, and leaves a step that asks at its question.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -799,13 +802,13 @@ def swarm(
     description: str = "",
     limits: Limits | None = None,
 ) -> SwarmAgent:
-    """Make an agent of several that hand over to each other, as in langgraph-swarm.
+    """Make an agent of several agents that transfer to each other, as in langgraph-swarm.
 
     The model of a chat agent among them has a tool `transfer_to_<name>` for each of the others; a
-    function returns `TransferTo(name)`. The swarm ends when the active agent ends without handing over.
-    The next time it begins, in a later turn or iteration, it begins at the agent that was active last.
-    That is the value `<name>_active` (with `_` for `-`), a text, which may be written. In a branch, an
-    item or a call it is local to that, and begins at `start`.
+    function returns `TransferTo(name)`. The swarm ends when the active agent ends without a transfer.
+    In a later turn or iteration it starts at the agent that was active last. The value `<name>_active`
+    (with `_` for `-`) is the name of that agent, and may be written. In a branch, an item or a call of
+    a tool the value is local, and the swarm starts at `start`.
 
     >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
     >>> to_bob = ScriptedChatModel(responses=[calls(call("transfer_to_bob"))])
@@ -822,20 +825,20 @@ def swarm(
 
     Args:
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
-        agents: The agents, or `handoff`s of them: chat, function and graph agents, chat agents with
-            sub-agents of their own, and swarms, whose agents may also hand over to those of each
-            swarm around them. The number after the swarm in an address counts the hand-overs since it
-            began.
-        start: The name of the agent at which it begins; by default the first.
-        sticky: Whether it begins at the agent that was active last.
-        handoffs: Who may hand over to whom, `{"ann": ["bob"]}`; by default each to every other. An
-            agent that it does not name hands over to nobody in this swarm.
-        description: What the agent is for, in one sentence for other agents.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+        agents: The agents, or a `handoff(...)` of each: chat, function and graph agents, chat agents
+            with their own sub-agents, and swarms, whose agents may also transfer to the agents of each
+            swarm around them. The number after the swarm in an address counts the transfers since its
+            start.
+        start: The name of the agent at which it starts; by default the first.
+        sticky: Whether it starts at the agent that was active last.
+        handoffs: The allowed transfers, `{"ann": ["bob"]}`; by default each agent to every other. An
+            agent that is not a key transfers to no agent of this swarm.
+        description: The purpose of the agent, in one sentence for other agents.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
-        The agent; `compile_agent` checks it. A run raises `InvalidOutputError` if the value names none
-        of its agents.
+        The agent; `compile_agent` checks it. A run raises `InvalidOutputError` if the value does not
+        name one of its agents.
     """
     sub_agents, by_handoff = _without_handoffs(agents)
     names = handoffs if isinstance(handoffs, Mapping) else {}
@@ -888,11 +891,11 @@ def switch(
     description: str = "",
     limits: Limits | None = None,
 ) -> SwitchAgent:
-    """Make an agent that runs one of several agents, which a value or a function chooses.
+    """Make an agent that runs one of several agents, chosen by a value or a function.
 
-    It has a node of its own, and emits what it chose: `event.action.chosen`. In a loop it chooses anew
-    in each iteration; a run that is resumed later does not choose again. The run path of the chosen
-    agent continues that of the switch.
+    It has its own node, and emits its choice: `event.action.chosen`. In a loop it chooses again in each
+    iteration; a run that is resumed later does not choose again. The run path of the chosen agent
+    continues that of the switch.
 
     >>> from agentgraph.testing import transcript
     >>> ask = function_agent("ask", lambda ctx: "Which bees?")
@@ -905,15 +908,14 @@ def switch(
 
     Args:
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
-        choose: The name of a value, or a function of a context, sync or async, that gives the key of a
-            case.
-        cases: What runs, by key, as a mapping or as pairs: an agent; `SKIP`, which continues after the
-            switch; `BreakLoop()` or `Exit()`. Keys are equal as those of a dict are, so `1` and `True`
-            are one key.
-        otherwise: What runs for any other key, and where the named value is missing. Without it the
-            first is an `InvalidOutputError`, and the second a `MissingValueError`.
-        description: What the agent is for, in one sentence for other agents.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+        choose: The name of a value, or a function of a context, sync or async; the value or the result
+            is the key of a case.
+        cases: The cases by key, as a mapping or as pairs: an agent; `SKIP`, which continues after the
+            switch; `BreakLoop()` or `Exit()`. Keys compare as in a dict, so `1` and `True` are one key.
+        otherwise: The case for any other key, or if the named value is missing. By default another key
+            is an `InvalidOutputError`, and a missing value a `MissingValueError`.
+        description: The purpose of the agent, in one sentence for other agents.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -948,11 +950,11 @@ def each(
     output_mode: Literal["full", "last", "none"] | None = None,
     limits: Limits | None = None,
 ) -> EachAgent:
-    """Make an agent that runs one agent for each of several items, which are known only at run time.
+    """Make an agent that runs one agent for each of several items, known only at run time.
 
-    Each item runs in a lane of its own, with the item as the value `as_` and as `ctx.item`. The address
-    of an item has its number and its key: `files/read(7:f07)`; answers to questions may leave out the
-    key. An Exit or a BreakLoop of an item takes effect when all have ended.
+    Each item runs in isolation, with the item as the value `as_` and as `ctx.item`. The address of an
+    item has its number and its key: `files/read(7:f07)`; answers to questions may leave out the key. An
+    Exit or a BreakLoop of an item takes effect when all items have ended.
 
     >>> from agentgraph.testing import transcript
     >>> measure = function_agent("measure", lambda ctx: f"{ctx.item.value}: {len(ctx.item.value)}")
@@ -966,39 +968,39 @@ def each(
         name: The agent's name: letters, digits, `_` and `-`; different agents need different names.
         agent: The agent that runs for each item, of any kind.
         over: The name of a value that holds a list, a tuple or a mapping, or a function of a context,
-            sync or async, that returns one; it may be empty. It is looked up when the `each` begins,
+            sync or async, that returns one; it may be empty. It is evaluated when the `each` starts,
             and the items are saved: a resume continues with these. The items of a mapping are its
             values, and their keys its keys.
-        description: What the agent is for, in one sentence for other agents.
-        as_: The name of the value that is the item, in its lane alone.
-        key: A function, sync or async, from an item to its key, a text or a whole number; no two may
-            have the same one.
+        description: The purpose of the agent, in one sentence for other agents.
+        as_: The name of the value that is the item, visible only to the run of this item.
+        key: A function, sync or async, from an item to its key, a text or a whole number; the keys of
+            all items must differ.
         input: The agent's request: a template, as in `step`, or a function of a context, sync or
             async, with `ctx.item` that returns a text. The agent sees only that. Without `input` it
             sees the history before the `each`.
-        max_concurrency: How many items run at once; 32 unless told otherwise.
-        on_error: What happens when an item fails, as in `parallel`. With "collect" its result is None,
+        max_concurrency: Maximum number of items that run at once; by default 32.
+        on_error: The effect of an item that fails, as in `parallel`. With "collect" its result is None,
             and its error is in `errors_key`; with "first" the first result is that of the whole.
         output_key: The value that holds the results in the order of the items: a list, or with keys a
-            mapping; with "first" the winner's result alone. The result of an item is the value of the
-            `output_key` that the agent wrote last; else, if it ended with an answer that fits an
-            `output_schema`, that answer as plain data; else the text of its last message. The agent's
-            own output keys stay in the lanes.
+            mapping; with "first" only the winner's result. The result of an item is the value of the
+            `output_key` that the agent wrote last; or else, if it ended with an answer that fits an
+            `output_schema`, that answer as plain data; or else the text of its last message. The
+            agent's own output keys are local to each item.
         errors_key: The value that holds the errors of items by key, or else by number; empty if no item
             failed.
-        output_mode: How much of what the items said joins the history: "full", its "last" message, or
-            "none"; by default "none" with an `output_key`, else "full". All is emitted as events.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+        output_mode: The messages of each item that join the history: "full" for all, "last" for the
+            last, or "none"; by default "none" with an `output_key`, or else "full". Events include all.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it. A run raises `MissingValueError` for a missing value, and
-        `InvalidOutputError` for what is no list or mapping, and for keys that are invalid or equal.
+        `InvalidOutputError` for an invalid type of `over`, and for keys that are invalid or equal.
     """
     return EachAgent(**locals())
 
 
 def as_tuple(value: object) -> tuple[Any, ...]:
-    """Return an iterable as a tuple; a single value, such as a string or a tool, as a tuple of one."""
+    """Convert an iterable to a tuple; a single value, such as a string or a tool, to a tuple of one."""
     is_one = isinstance(value, str | Mapping) or is_tool(value)
     return tuple(value) if isinstance(value, Iterable) and not is_one else (value,)
 
@@ -1026,9 +1028,9 @@ def with_helpers(
     Args:
         main: The agent that answers.
         helpers: The agents that run before it; at least one. If one fails, the whole agent fails.
-        description: What the whole is for, in one sentence for other agents; by default the
+        description: The purpose of the whole, in one sentence for other agents; by default the
             description of the main agent.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it.

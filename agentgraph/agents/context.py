@@ -1,4 +1,4 @@
-"""The `Context`: the view of the run that functions and tools of users are given."""
+"""The `Context`: the view of the run for users' functions and tools."""
 
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Protocol
@@ -22,10 +22,10 @@ RunContext = TypeVar("RunContext", default=Any)
 
 
 class KeepingContext(Protocol):
-    """A context that also shows the package's own agents what is kept for them."""
+    """A context that also shows the package's own agents their stored data."""
 
     def kept(self, name: str) -> Values:
-        """Return what the nearest enclosing agent with this name keeps; for "" what all share."""
+        """Return the data of the nearest enclosing agent with this name; for "" the shared data."""
 
 
 @hints_names("Context")
@@ -37,17 +37,17 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
         return f"Draft {ctx.iteration + 1} about {ctx.values['topic']}."
     ```
 
-    A tool gets it as the parameter annotated with `Context`, whatever its name; the model does not see
+    A tool gets it as the parameter annotated with `Context`, under any name; the model does not see
     that parameter, as with LangGraph's `ToolRuntime`, which has the same base class. For a tool,
     `messages` are all messages of the run.
 
-    `ctx: Context[Tenant]` says to type checkers that `ctx.context` is a `Tenant`.
+    `ctx: Context[Tenant]` declares to type checkers that `ctx.context` is a `Tenant`.
 
     Attributes:
         values: The values of the run, as a read-only mapping; write them with `SetValues`.
         answered: Whether this call follows the answer to an `Ask`.
         answer: That answer, as plain data; None before.
-        asked: How many of its questions, put by `Ask`, this activation has had answered.
+        asked: The number of answered `Ask` questions of this activation.
         item: The item of the nearest `each` around this activation; None outside.
     """
 
@@ -74,7 +74,7 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
     @property
     @abstractmethod
     def entries(self) -> list[Entry]:
-        """The whole history, regardless of `history`, with who said what and where."""
+        """The whole history, regardless of `history`, with the agent and address of each message."""
 
     @property
     @abstractmethod
@@ -84,13 +84,13 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
     @property
     @abstractmethod
     def idempotency_key(self) -> str:
-        """A text that names what is done here, so that a service does it once: a payment, a mail.
+        """A key with which a service performs an action only once, such as a payment or a mail.
 
         It is made of the thread, the turn and the address of the activation; for a tool also of the
-        place of the call in it, its id, the name of the tool and the arguments with which it runs. So
-        it is the same when a step or a call is tried again, also after a crash, a resume or a rewind,
-        and another one for another call, also one with the same id, and on a copy of the thread. In a
-        run without a thread each run has its own.
+        number of the call, its id, the name of the tool and the arguments with which it runs. So
+        it is the same when a step or a call is retried, also after a crash, a resume or a rewind. It
+        differs for another call, even one with the same id, and on a copy of the thread. Without a
+        thread, each run has its own keys.
         """
 
     @property
@@ -113,22 +113,22 @@ class Context(_DirectlyInjectedToolArg, ABC, Generic[RunContext]):
         """Run one of the `agents` of this function agent, and return its `Reply`.
 
         In a coroutine or an async generator it is awaited: `await ctx.run("research", "Bees?")`.
-        Each call runs the agent in a lane of its own: it sees the request, and the values. On a resume
-        the function begins anew, and calls that have ended give what they gave before. They are known
-        by their keys, else by their order, so the function must make the same calls each time.
+        Each call is isolated: the agent sees the request, and the values. On a resume the function
+        starts from scratch, and calls that have ended return their saved results. Calls are identified
+        by their keys, or else by their order, so the function must make the same calls each time.
 
         Args:
             name: The name of the agent.
-            request: What it is asked to do.
+            request: The task for the agent.
             key: A text or whole number that names the call in addresses: `flow/research(bees)`.
 
         Returns:
-            The `Reply`; in a coroutine what gives it when it is awaited.
+            The `Reply`; in a coroutine an awaitable of it.
 
         Raises:
-            AgentGraphError: The agent is not declared, the key is used twice, or on a resume another
-                request has the place of this one.
-            Exception: What the agent raised. If the function catches it, it is an `error` event.
+            AgentGraphError: The agent is not declared, the key is used twice, or on a resume the
+                request differs from the earlier one of this call.
+            Exception: The exception of the agent. If the function catches it, it is an `error` event.
         """
 
     @property

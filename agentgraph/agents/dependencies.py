@@ -13,13 +13,13 @@ DependsOn = Mapping[str, Sequence[str]]
 
 
 def dependency_faults(names: Sequence[str], depends_on: DependsOn) -> Iterator[str]:
-    """Yield what is wrong with the names of steps and what they depend on.
+    """Yield the faults of the names and dependencies of steps.
 
     >>> list(dependency_faults(["a", "b"], {"a": ["b"], "b": ["a"]}))
     ["the steps 'a' -> 'b' -> 'a' wait for each other; take one 'depends_on' out"]
     """
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-        yield f"{names.count(name)} steps are named {shown(name)}; give each a name of its own"
+        yield f"{names.count(name)} steps are named {shown(name)}; give each its own name"
     known = known_dependencies(depends_on)
     unknown = [
         (name, each)
@@ -30,7 +30,8 @@ def dependency_faults(names: Sequence[str], depends_on: DependsOn) -> Iterator[s
     for name, each in unknown:
         there = ", ".join(map(shown, depends_on))
         yield (
-            f"the step {shown(name)} depends on {shown(each)}, which is not a step; there are: {there}"
+            f"the step {shown(name)} depends on {shown(each)}, which is not a step; choose one of: "
+            f"{there}"
         )
     try:
         TopologicalSorter(known).prepare()

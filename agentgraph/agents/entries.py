@@ -1,4 +1,4 @@
-"""What users' functions are given beside the context: items, entries of the history, replies."""
+"""Further arguments of users' functions: items, entries of the history, replies."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,21 +12,21 @@ from agentgraph.agents.run_path import RunPath
 from agentgraph.agents.signals import Values
 
 PathOf = Callable[[str, BaseMessage | None], RunPath | None]
-"""Returns the run path of an address at which a message was said; None if it is not in the tree.
+"""Returns the run path of the address of a message, or None if the address is not in the tree.
 
-Without a message it is the address of who asks.
+Without a message it is the caller's address.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One of the items of an `each`, in the lane that runs for it: `ctx.item`.
+    """One of the items of an `each`, for the agent that runs for it: `ctx.item`.
 
     Attributes:
         number: Its number, from 0.
         key: Its key; None if the items have no keys.
         value: The item.
-        results: For a step of a plan: what the steps said that it depends on, by name.
+        results: For a step of a plan: the texts of the steps on which it depends, by name.
     """
 
     number: int
@@ -48,8 +48,8 @@ class Entry:
 
     Attributes:
         message: The message.
-        agent_name: The agent that said it; None for the user.
-        address: Where it was said, such as `report/refine[1]/critic`; None for the user.
+        agent_name: The agent that wrote it; None for the user.
+        address: The address of that agent, such as `report/refine[1]/critic`; None for the user.
     """
 
     message: BaseMessage
@@ -60,19 +60,19 @@ class Entry:
 
     @cached_property
     def run_path(self) -> RunPath:
-        """The run path of the agent that said it; empty for the user's messages."""
+        """The run path of the agent that wrote it; empty for the user's messages."""
         return (self.address and self._path_of(self.address, self.message)) or RunPath()
 
 
 @hints_names("Reply")
 class Reply(str):
-    """What an agent said that a function ran: the text of its last message. Saved, it is a bare `str`.
+    """The reply of an agent that a function ran: the text of its last message, saved as a plain `str`.
 
     Attributes:
-        data: Its structured answer, typed where it has an `output_schema`; else the value of its last
+        data: Its structured answer, typed by its `output_schema`; or else the value of its last
             `output_key`; None without one.
         values: The values that it wrote.
-        messages: All that it and the agents inside it said.
+        messages: All messages of the agent and the agents inside it.
     """
 
     data: Any
@@ -90,10 +90,10 @@ class Reply(str):
         """Make a reply.
 
         Args:
-            text: What the agent said last.
+            text: The text of the agent's last message.
             data: Its structured answer, or the value of its last `output_key`.
             values: The values that it wrote.
-            messages: All that was said.
+            messages: All messages.
 
         Returns:
             The reply.

@@ -25,7 +25,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 
 Fn = Callable[..., Any]
-"""A function of a user's."""
+"""A user's function."""
 T = TypeVar("T")
 
 _OF_LOOPS = ("ensure_future", "create_task", "create_future", "get_running_loop", "get_event_loop")
@@ -42,7 +42,7 @@ def is_async(fn: object) -> bool:
 
 
 def gives_one_value(fn: object) -> bool:
-    """Return whether `fn` can be asked for a value: it is callable, and not a generator function."""
+    """Return whether `fn` returns one value: it is callable, and not a generator function."""
     return callable(fn) and not _is_any(fn, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
@@ -54,7 +54,7 @@ def is_awaitable(value: object) -> bool:
 
 
 def discard(awaitable: object) -> None:
-    """Close or cancel an awaitable that nobody awaits."""
+    """Close or cancel an awaitable that is never awaited."""
     for name in ("close", "cancel"):
         if callable(end := getattr(awaitable, name, None)):
             end()
@@ -62,32 +62,32 @@ def discard(awaitable: object) -> None:
 
 
 AWAITS = "the async methods: arun(), aresume(), ainvoke()"
-"""What to call instead where a sync run cannot await something."""
+"""The methods to call instead of a sync run that cannot await something."""
 
 
 class Asks:
-    """A function of ours that asks one of the user's."""
+    """One of our functions that calls a user's function."""
 
     __slots__ = ()
 
     @property
     def function(self) -> object:
-        """The user's function, or what there is in its place."""
+        """The user's function, or the object in its place."""
         raise NotImplementedError
 
 
 def function_in(fn: object) -> object:
-    """Return the user's function inside one of ours that asks it; any other is returned unchanged."""
+    """Return the user's function inside an `Asks`; any other function is returned unchanged."""
     return fn.function if isinstance(fn, Asks) else fn
 
 
 def needs_await(slot: str, fn: object) -> str:
-    """Return why sync runs cannot ask the async function of an option, and what to do."""
+    """Describe why sync runs cannot call the async function of an option, and the remedy."""
     return f"{slot}={shown(function_in(fn))} is async; pass a sync function, or run {AWAITS}"
 
 
 def raise_unawaitable(where: str, slot: str, fn: object, awaitable: object) -> NoReturn:
-    """Refuse an awaitable that a function returned where nothing can await it.
+    """Reject an awaitable that a function returned in a sync run.
 
     Raises:
         AgentGraphError: Always.
@@ -97,22 +97,22 @@ def raise_unawaitable(where: str, slot: str, fn: object, awaitable: object) -> N
 
 
 def then(returned: object, finish: Callable[[Callable[[], Any]], T]) -> "T | Later[T]":
-    """Return what `finish` makes of what a function returned; an awaitable of it for an awaitable.
+    """Apply `finish` to the result of a function; for an awaitable, return an awaitable.
 
-    `finish` gets a function that returns the value, or raises what awaiting it raised.
+    `finish` gets a function that returns the value, or raises the exception of the awaitable.
     """
     return Later(returned, finish) if is_awaitable(returned) else finish(lambda: returned)
 
 
 class Later(Generic[T]):
-    """An awaitable of what a function makes of what another awaitable gives."""
+    """An awaitable that applies a function to the result of another awaitable."""
 
     def __init__(self, awaitable: Any, finish: Callable[[Callable[[], Any]], T]) -> None:
         """Make it.
 
         Args:
             awaitable: The other awaitable.
-            finish: Called with a function that returns what the other gave, or raises its exception.
+            finish: Called with a function that returns the other's result or raises its exception.
         """
         self._awaitable, self._finish = awaitable, finish
 
@@ -143,7 +143,7 @@ def takes_two(fn: Fn) -> bool:
 
 
 def is_hook(fn: object) -> bool:
-    """Return whether something is a function of one argument, or of a context and one."""
+    """Return whether an object is a function of one argument, or of a context and one."""
     if not callable(fn) or not gives_one_value(fn):
         return False
     signature = inspect.signature(fn)
@@ -173,7 +173,7 @@ def names_writer(fn: Fn) -> bool:
 
 
 def names_loop(fn: Fn) -> bool:
-    """Return whether the code of `fn` names what works only where an event loop runs.
+    """Return whether the code of `fn` names a function that needs a running event loop.
 
     >>> import asyncio
     >>> names_loop(lambda ctx: asyncio.ensure_future(ctx)), names_loop(lambda ctx: "done")
@@ -187,7 +187,7 @@ def names_loop(fn: Fn) -> bool:
 def names_interrupt(fn: Fn) -> bool:
     """Return whether the code of `fn` names LangGraph's `interrupt`, or that of a function it names.
 
-    Functions of other packages than its own are not looked at, nor what is more than five calls away.
+    It ignores functions of other packages, and functions that are more than five calls away.
 
     >>> from langgraph.types import interrupt as ask
     >>> helper = lambda text: ask(text)
@@ -233,9 +233,9 @@ def _named_by(function: types.FunctionType) -> Iterator[object]:
         if issubclass(type(each), types.ModuleType):
             found += [vars(each)[name] for name in names if name in vars(each)]
     for cell in function.__closure__ or ():
-        with suppress(ValueError):  # it is empty as yet
+        with suppress(ValueError):  # the closure cell is still empty
             found.append(cell.cell_contents)
-    # by type(): asked for its class, a lazy object of a user's would load what it stands for
+    # type() instead of isinstance(), because a lazy object may load its target for `__class__`
     yield from (each for each in found if issubclass(type(each), _FUNCTIONS))
 
 
@@ -282,7 +282,7 @@ def _name(hint: object) -> str:
 
 
 def allowed(fn: Fn) -> Capabilities:
-    """Return what `fn` may do according to its return annotation.
+    """Return the capabilities that the return annotation of `fn` declares.
 
     >>> def stop_or_speak(ctx) -> str | Exit: ...
     >>> allowed(stop_or_speak)
@@ -316,7 +316,7 @@ def _item_types(hint: object) -> tuple[object, ...]:
     """Return the types of the items that a member of a return annotation yields or returns."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in _STREAMS:
-        ends = arguments[2:]  # what a generator returns
+        ends = arguments[2:]  # the return type of a generator
         return tuple(kind for part in (*arguments[:1], *ends) for kind in _members(part)) or (Any,)
     if origin in _AWAITED:
         awaited = _members(arguments[-1]) if arguments else (Any,)

@@ -1,8 +1,8 @@
-"""Kinds of agents: what an agent of each kind holds, may do, and means for its place in a tree.
+"""Kinds of agents: the contents, the capabilities and the role in a tree of each kind.
 
-Here alone it is asked of which kind an agent is: `kind_of` is a closed `match`, so mypy reports a kind
-without a row. Other folders that treat kinds differently have a file `kinds.py` too, a closed `match`
-of `Kind.name`. All other code asks what a `Kind` says, such as `place.kind.is_parallel`.
+Only this module determines the kind of an agent: `kind_of` is a closed `match`, so mypy reports a kind
+without a row. Other folders that treat kinds differently also have a file `kinds.py`, a closed `match`
+of `Kind.name`. All other code reads attributes of a `Kind`, such as `place.kind.is_parallel`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ CompositeKind = Literal["sequential", "parallel", "loop", "workflow", "switch", 
 AgentKind = Literal[LeafKind, CompositeKind]
 """The words for the kinds of agents, which outlines show and threads save."""
 PlaceKind = Literal[AgentKind, "node"]
-"""The words for the kinds of places: a node of a graph that is laid flat is no agent."""
+"""The words for the kinds of places: a node of a flattened graph is not an agent."""
 
 Lanes = list[set[Signal | None]]
 """The signals with which each lane of a parallel agent may end."""
@@ -71,31 +71,31 @@ def _no_peers(_agent: object, _name: str) -> tuple[()]:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the kind of an agent says of it. A leaf that is like most needs only a name.
+    """The properties of a kind of agents. A leaf with all defaults needs only a name.
 
     Attributes:
         name: The word for it in outlines, which threads save.
         is_node: Whether it is a node of its lane; if not, it only decides the order of nodes.
-        is_parallel: Whether its node runs each of its sub-agents in a lane of its own.
+        is_parallel: Whether its node runs each of its sub-agents in its own lane.
         has_steps: Whether these are steps, which may depend on each other.
         has_items: Whether these are the items of a value, with one agent for all.
-        loops: Whether its sub-agents run again and again.
+        loops: Whether its sub-agents run repeatedly.
         chooses: Whether its node chooses the one sub-agent that runs.
         transfers: Whether its sub-agents run only when it transfers to them.
         is_swarm: Whether its sub-agents transfer to each other.
-        keeps_active: Whether a value of the run says which of its sub-agents is active.
+        keeps_active: Whether a value of the run names its active sub-agent.
         joins_swarms: Whether it may be one of the agents of a swarm.
         calls_model: Whether it is a chat agent.
         asks: Whether it always asks a person.
-        runs_graph: Whether it runs a foreign graph.
-        is_flattened: Whether it is a foreign graph whose nodes are nodes of the lane.
+        runs_graph: Whether it runs a LangGraph graph.
+        is_flattened: Whether it is a LangGraph graph whose nodes are nodes of the lane.
         is_inner: Whether it is such a node, which runs any number of times.
         runs_agents: Whether it is a function that runs agents.
         first_wins: Whether the first sub-agent that succeeds ends the others and discards their work.
         further: The suffixes of the names of its other nodes, and of its task ("call").
         called: Returns the agents that it calls any number of times.
-        peers: Returns the sub-agents to which the one with a name may hand over, itself included.
-        capabilities: Returns what it may do when it ends; for a parallel node its lanes decide that.
+        peers: Returns the sub-agents to which the named one may transfer, including itself.
+        capabilities: Returns its capabilities when it ends; for a parallel node its lanes decide.
         emits_early: Returns whether it may emit events before its node has ended, other than from
             tasks. A generator yields while it runs; functions, middleware and nodes may write to
             LangGraph's stream.
@@ -141,7 +141,7 @@ class Kind:
 
 
 def kind_of(agent: Leaf | Composite | InnerNode) -> Kind:  # noqa: C901 (a row for each kind)
-    """Return what kind of agent it is."""
+    """Return the kind of an agent."""
     match agent:
         case ChatAgent():
             return _STICKY if agent.sticky is True else _CHAT
@@ -257,7 +257,7 @@ _EACH = Kind(
     is_parallel=True,
     has_items=True,
     called=lambda agent: (agent.agent,),
-    joined=lambda _, lanes: [{*lane, None} for lane in lanes],  # there may be no item
+    joined=lambda _, lanes: [{*lane, None} for lane in lanes],  # because there may be zero items
 )
 _FIRST_EACH = replace(_EACH, first_wins=True)
 _SWITCH = Kind("switch", chooses=True, capabilities=_of_switch)
@@ -286,7 +286,7 @@ KINDS: Mapping[AgentKind, Kind] = MappingProxyType(
         "each": _EACH,
     }
 )
-"""The rows by their words, as far as no option changes them: what an outline of a tree still tells."""
+"""The kinds by name, without the effects of options: the information in an outline of a tree."""
 
 
 def is_chat(agent: object) -> bool:
@@ -309,13 +309,13 @@ def agents_inside(agent: Agent) -> tuple[Agent, ...]:
 
 
 def peers_of(parent: Leaf | Composite, name: str) -> list[Agent]:
-    """Return the other sub-agents of an agent to which the one with a name may hand over."""
+    """Return the other sub-agents of an agent to which the named one may transfer."""
     peers = kind_of(parent).peers(parent, name)
     return [each for each in peers if isinstance(each, Agent) and each.name != name]
 
 
 def active_key(agent: Leaf | Composite | InnerNode, name: str | None = None) -> str | None:
-    """Return the name of the value that says who is active; None for an agent that does not keep it.
+    """Return the name of the value with the active agent; None for an agent without such a value.
 
     Args:
         agent: The agent.
@@ -326,7 +326,7 @@ def active_key(agent: Leaf | Composite | InnerNode, name: str | None = None) -> 
 
 
 def inner_nodes(agent: Leaf | Composite | InnerNode) -> tuple[InnerNode, ...]:
-    """Return the nodes of the graph of an agent; empty if it is not laid flat."""
+    """Return the nodes of an agent's graph; empty if the graph is not flattened."""
     if not kind_of(agent).is_flattened:
         return ()
     nodes = getattr(cast(GraphAgent, agent).graph, "nodes", {})
@@ -342,7 +342,7 @@ def inner_nodes(agent: Leaf | Composite | InnerNode) -> tuple[InnerNode, ...]:
 
 
 def output_keys(agent: Any) -> Iterator[str]:
-    """Yield the keys under which an agent gives results: its own, and those of its sub-agents."""
+    """Yield the output keys of an agent and its sub-agents."""
     inner = unchecked(agent)
     if isinstance(key := getattr(inner, "output_key", None), str):
         yield key
@@ -370,7 +370,7 @@ def _called_with_values(agent: Leaf | Composite) -> tuple[Agent, ...]:
 
 
 def staying_keys(agent: EachAgent) -> frozenset[str]:
-    """Return the values that stay in the lane of an item."""
+    """Return the values that are local to an item."""
     return frozenset([agent.as_, *(written_keys(agent.agent) if agent.collects else ())])
 
 

@@ -1,7 +1,7 @@
-"""Whether a value is a runnable, a model or a tool of LangChain's, without importing these classes.
+"""Type checks for LangChain's runnables, models and tools without an import of these classes.
 
-A value of a class can only be there if the module of the class has been imported. Importing these takes
-longer than all that builds a tree.
+A value of a class exists only if the module of the class has been imported. The imports would take
+longer than everything else that builds a tree.
 """
 
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_runnable(value: object) -> "TypeIs[Runnable[Any, Any]]":
-    """Return whether a value is a runnable: a chain, a model, a tool, a compiled graph, ..."""
+    """Return whether a value is a runnable, such as a chain, a model, a tool or a compiled graph."""
     return _is(value, "langchain_core.runnables.base", "Runnable")
 
 

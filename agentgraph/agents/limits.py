@@ -1,4 +1,4 @@
-"""The limits of a turn, and checks of options that are numbers or words."""
+"""The limits of a turn, and the checks of options that are numbers or words."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
@@ -9,7 +9,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 
 Measure = Literal["model_calls", "tokens", "transfers", "steps", "seconds"]
-"""What a limit bounds."""
+"""A quantity that a limit bounds."""
 
 MEASURES: tuple[Measure, ...] = ("model_calls", "tokens", "transfers", "steps", "seconds")
 
@@ -19,52 +19,54 @@ MEASURES: tuple[Measure, ...] = ("model_calls", "tokens", "transfers", "steps", 
 class Limits:
     """The limits of one turn: of a run, a graph, or of an agent and all below it.
 
-    What would exceed a limit is not done: the run raises `LimitError`, or asks a person. The thread can
+    Before a limit would be exceeded, the run raises `LimitError`, or asks a person. The thread can
     be resumed with higher limits, and continues there. A turn has one count: over branches, items,
-    calls, agents as tools and graphs, over resumes, and of what was thrown away.
+    calls, agents as tools and graphs, over resumes, and including discarded work.
 
     >>> graph = compile_agent(function_agent("a", lambda ctx: "Hi."), limits=Limits(transfers=10))
 
-    Limits of a run are nobody's failure: no `on_error`, retry, compensation or model handles it. The
-    limits of an agent (`limits=` of its builder) are its failure, like any other.
+    A `LimitError` of a run is not attributed to an agent: no `on_error`, retry, compensation or model
+    handles it. A reached limit of an agent (`limits=` of its builder) is a failure of that agent.
 
-    None is no limit of its own: a run inherits it from the `Runner` or the graph, and that has 50
-    transfers and no other limit.
+    None inherits the limit: a run inherits it from the `Runner` or the graph, which has 50 transfers
+    and no other limit by default.
 
     Raises:
-        AgentGraphError: A limit is neither a number above 0 nor None, or `on_limit` is not known.
+        AgentGraphError: A limit is neither a number above 0 nor None, or `on_limit` is unknown.
     """
 
     model_calls: int | None = None
-    """The maximum number of calls of chat models, wherever they are called: also by tools, functions,
-    middleware and graphs, if these call them through LangChain, with the config that they run in."""
+    """The maximum number of calls of chat models, including those of tools, functions, middleware and
+    graphs that call models through LangChain, with the config of the run."""
 
     tokens: int | None = None
     """The maximum number of tokens, as providers report them; checked before each call of a model, so
-    that calls under way may exceed it. A reply without a report warns once in a run."""
+    that active calls may exceed it. A reply without a report warns once in a run."""
 
     transfers: int | None = None
     """The maximum number of transfers between agents, by tool or `TransferTo`. The return from a
     supervisor's worker is not counted."""
 
     steps: int | None = None
-    """The maximum number of visits of agents that work: chat, function and graph agents, and people.
-    What runs again after a failure or a pause is the same visit."""
+    """The maximum number of activations of chat, function and graph agents, and of people. A rerun
+    after a failure or a pause belongs to the same activation."""
 
     seconds: float | None = None
-    """The maximum time in which agents work, in seconds, without waits for people. Checked before each
+    """The maximum running time of agents, in seconds, without waits for people. Checked before each
     step and model call; coroutines are cancelled, functions in threads are not."""
 
     on_limit: Literal["raise", "ask"] | None = None
-    """Whether a reached limit raises `LimitError`, the default, or the agent that reached it asks
-    whether it may use as much again: True, or False for the `LimitError`. Without a saver it raises."""
+    """Whether a reached limit raises `LimitError`, the default, or makes the agent ask for the same
+    amount again: True, or False for the `LimitError`. Without a checkpointer it raises."""
 
     def __post_init__(self) -> None:
         for name in MEASURES:
             if (fault := _fault(name, getattr(self, name))) is not None:
                 raise AgentGraphError(fault)
         if self.on_limit not in ("raise", "ask", None):
-            raise AgentGraphError(f"Limits(on_limit={shown(self.on_limit)}): use 'raise' or 'ask'")
+            raise AgentGraphError(
+                f"Limits(on_limit={shown(self.on_limit)}): choose one of: 'raise', 'ask'"
+            )
 
     @property
     def bounds(self) -> dict[Measure, float]:
@@ -73,7 +75,7 @@ class Limits:
         return {name: bound for name, bound in every.items() if bound is not None}
 
     def over(self, inherited: "Limits") -> "Limits":
-        """Return these limits, and where one is None the inherited one.
+        """Return these limits, with inherited ones in place of None.
 
         Args:
             inherited: The limits around them.
@@ -83,20 +85,19 @@ class Limits:
 
 
 def _fault(name: Measure, value: object) -> str | None:
-    """Return what is wrong with a limit."""
     kinds, number = ((int, float), "number") if name == "seconds" else ((int,), "whole number")
     is_number = isinstance(value, kinds) and not isinstance(value, bool) and value > 0
     if value is None or is_number:
         return None
-    return f"Limits({name}={shown(value)}): pass a {number} above 0, or None for no limit of its own"
+    return f"Limits({name}={shown(value)}): pass a {number} above 0, or None to inherit the limit"
 
 
 DEFAULT_LIMITS = Limits(transfers=50)
-"""The limits of a run where no others are set."""
+"""The default limits of a run."""
 
 
 def check_limits(limits: object) -> Limits:
-    """Return limits; for None those without any.
+    """Return limits after a check; None becomes empty limits.
 
     Raises:
         AgentGraphError: The limits are not `Limits`.
@@ -107,14 +108,14 @@ def check_limits(limits: object) -> Limits:
 
 
 def limit_faults(name: str, limit: object, *, needed: bool = False) -> Iterator[str]:
-    """Yield what is wrong with a limit: it must be at least 1, or None unless it is needed."""
+    """Yield the fault of a limit: it must be at least 1, or None unless it is required."""
     is_number = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 1
     if not is_number and (needed or limit is not None):
         instead = "" if needed else ", or None for no bound"
-        yield f"{name}={shown(limit)} is not a limit; use a whole number from 1{instead}"
+        yield f"{name}={shown(limit)} is not a limit; pass a whole number from 1{instead}"
 
 
 def word_faults(name: str, word: object, words: tuple[str, ...]) -> Iterator[str]:
-    """Yield what is wrong with an option that must be one of `words`."""
+    """Yield the fault of an option that must be one of `words`."""
     if not isinstance(word, str) or word not in words:
-        yield f"{name}={shown(word)} is not known; use {' or '.join(map(shown, words))}"
+        yield f"{name}={shown(word)} is not known; choose one of: {', '.join(map(shown, words))}"

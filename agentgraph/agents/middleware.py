@@ -1,4 +1,4 @@
-"""Inspection of LangChain middleware: which methods an `AgentMiddleware` has, and for which runs.
+"""Inspection of LangChain middleware: the methods of an `AgentMiddleware`, and the runs they suit.
 
 Pure: LangChain's base class is recognized by its name, because importing it imports langgraph.
 """
@@ -40,12 +40,12 @@ INSTEAD: dict[Mode, str] = {
     "sync": AWAITS,
     "async": "the sync methods: run(), resume(), invoke()",
 }
-"""What to call where a run of a mode cannot call something."""
+"""The methods to call instead of a run of a mode."""
 _BASE = ("langchain.agents.middleware.types", "AgentMiddleware")
 
 
 def is_middleware(thing: object) -> bool:
-    """Return whether something is an instance of a LangChain middleware."""
+    """Return whether an object is an instance of a LangChain middleware."""
     return any(_named(kind) == _BASE for kind in type(thing).__mro__)
 
 
@@ -74,7 +74,7 @@ def tools_of(middleware: Iterable[object]) -> list[object]:
 
 
 def mode_fault(middleware: Iterable[Middleware], mode: Mode) -> str | None:
-    """Return which method a sync or async run cannot call, and what to do; None if it can call all.
+    """Describe a method that a sync or async run cannot call, with the remedy; None if there is none.
 
     LangChain also calls sync hooks in async runs, but not sync `wrap_...` methods.
     """
@@ -91,21 +91,21 @@ def mode_fault(middleware: Iterable[Middleware], mode: Mode) -> str | None:
 
 
 def middleware_faults(middleware: Sequence[object]) -> Iterator[str]:
-    """Yield what is wrong with the middleware of a chat agent."""
+    """Yield the faults of the middleware of a chat agent."""
     names: list[str] = []
     for each in middleware:
         if not is_middleware(each):
             made = " (a class: call it)" if isinstance(each, type) else ""
             yield (
                 f"{shown(each)} is not a middleware{made}; pass instances of LangChain's "
-                "AgentMiddleware, or what its decorators such as wrap_model_call give"
+                "AgentMiddleware, or results of its decorators such as wrap_model_call"
             )
             continue
         name = str(each.name)  # type: ignore[attr-defined]
         if name in names:
             yield (
-                f"two middlewares are named {name!r}; leave one out, or give it a subclass or a `name` "
-                "of its own"
+                f"two middlewares are named {name!r}; leave one out, or give it its own subclass or "
+                "`name`"
             )
         names.append(name)
 

@@ -1,7 +1,7 @@
 """Run paths: the history that led to an activation, as an immutable sequence of steps.
 
-A path is a linked list that shares its beginning with the path it was appended to, so that
-appending takes constant time. Each node also points far back (the skew-binary jump pointers of
+A path is a linked list that shares its beginning with the path to which it was appended, so that
+appending takes constant time. Each node also has a pointer far back (the skew-binary jump pointers of
 E. W. Myers, "An applicative random-access stack", 1983), so that the beginning of a given length
 is found in logarithmic time.
 """
@@ -25,7 +25,7 @@ class RunStep:
 
 
 class RunPath(Sequence[RunStep]):
-    """An immutable sequence of `RunStep`; `append` returns a new path.
+    """An immutable sequence of `RunStep` objects; `append` returns a new path.
 
     Earlier siblings and iterations stay in it: in the second iteration of a loop `refine` of
     `writer` and `critic` the writer's path is `refine/writer/critic/writer`. Agents that run at the
@@ -45,7 +45,7 @@ class RunPath(Sequence[RunStep]):
     _hash: int
 
     def __new__(cls, steps: Iterable[RunStep] = ()) -> "RunPath":
-        """Make a path of `steps`; without any, the empty path.
+        """Make a path of `steps`, by default the empty path.
 
         Args:
             steps: The steps, the root's first.
@@ -75,7 +75,7 @@ class RunPath(Sequence[RunStep]):
         """Return whether this path begins with all steps of `prefix`, in logarithmic time.
 
         Args:
-            prefix: The other path; steps are the same where name and iteration are.
+            prefix: The other path; steps are equal if their names and iterations are.
         """
         return prefix._length <= self._length and self._beginning(prefix._length) == prefix
 

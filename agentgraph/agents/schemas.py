@@ -1,4 +1,4 @@
-"""Types and JSON schemas that answers and outputs must fit, and what is wrong with data that does not.
+"""Types and JSON schemas that answers and outputs must fit, and the faults of data that does not.
 
 The checkpoint stores a question with its schema as a JSON schema (draft 2020-12), so that any process
 can check an answer. The checked formats are dates, times, durations, UUIDs and regular expressions, on
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 Fault = tuple[tuple[str | int, ...], str]
-"""Where data does not fit, and why."""
+"""The location of a fault in data, and the reason."""
 
 _LONGEST = 200
 _ONE_OF = "must be one of "
@@ -55,7 +55,7 @@ _BOUNDS = {
 
 
 def keyword_fault(schema: JsonSchema) -> str | None:
-    """Return what is wrong with a JSON schema, or None."""
+    """Return the fault of a JSON schema, or None."""
     if unknown := [each for each in references(schema) if not _is_resolved(schema, each)]:
         return f"it refers to {shown(unknown[0])}, which is not in it"
     kind = _validator_class()
@@ -63,7 +63,7 @@ def keyword_fault(schema: JsonSchema) -> str | None:
 
 
 def data_fault(schema: JsonSchema, data: object) -> str | None:
-    """Return why plain data does not fit a valid JSON schema, or None.
+    """Return the reason why plain data does not fit a valid JSON schema, or None.
 
     >>> data_fault({"required": ["size"], "properties": {"of": {"const": 1}}}, {"of": 2})
     'size: Field required; of: must be one of [1]'
@@ -75,7 +75,7 @@ def data_fault(schema: JsonSchema, data: object) -> str | None:
 
 
 def joined(faults: Iterable[Fault]) -> str | None:
-    """Return faults as one text without duplicates, each after its location; None without faults."""
+    """Join faults to one text without duplicates, each after its location; None without faults."""
     texts = (f"{'.'.join(map(str, at))}: {why}" if at else why for at, why in faults)
     return "; ".join(dict.fromkeys(texts)) or None
 
@@ -197,7 +197,7 @@ def _extra(error: "SchemaError") -> list[str]:
 
 
 def _of_alternatives(error: "SchemaError") -> Iterator[Fault]:
-    """Yield why data fits none of several alternatives, with the faults of the intended ones only.
+    """Yield the reasons why data fits no alternative, with the faults of the intended ones only.
 
     An alternative is intended if its type and constants match: `{"type": "reject"}` is not an approval.
     """
@@ -236,7 +236,7 @@ _STRATEGIES = "langchain.agents.structured_output"
 
 
 def plain(value: object) -> Any:
-    """Return `value` as plain JSON data, as checkpoints and events contain it.
+    """Convert a value to the plain JSON data of checkpoints and events.
 
     Raises:
         AgentGraphError: The value has no JSON form.
@@ -248,7 +248,7 @@ def plain(value: object) -> Any:
 
 
 def plain_at(where: str, named: str, value: object) -> Any:
-    """Return a value that an agent produced as plain JSON data.
+    """Convert a value that an agent produced to plain JSON data.
 
     Args:
         where: The address of the agent.
@@ -272,7 +272,7 @@ def _no_form(value: object, error: Exception) -> str:
 
 
 def json_schema(schema: ResponseSchema) -> JsonSchema | None:
-    """Return a response schema as a JSON schema; None for None."""
+    """Convert a response schema to a JSON schema; None stays None."""
     if schema is None or isinstance(schema, dict):
         return schema
     if isroutine(schema):
@@ -281,7 +281,7 @@ def json_schema(schema: ResponseSchema) -> JsonSchema | None:
 
 
 def schema_fault(schema: ResponseSchema) -> str | None:
-    """Return what is wrong with a response schema, or None."""
+    """Return the fault of a response schema, or None."""
     try:
         as_json = json_schema(schema)
         why = None if as_json is None else keyword_fault(as_json)
@@ -293,7 +293,7 @@ def schema_fault(schema: ResponseSchema) -> str | None:
 
 
 def checkable(schema: ResponseSchema) -> JsonSchema | None:
-    """Return the schema of a LangGraph question as a JSON schema, or None if it cannot be one.
+    """Convert the schema of a LangGraph question to a JSON schema, or to None if that is impossible.
 
     Without a schema, LangGraph checks the answer itself, when the node that asked runs again.
     """
@@ -306,7 +306,7 @@ def schema_in(output_schema: Any) -> Any:
 
 
 def answer_tools(output_schema: object) -> list[str]:
-    """Return the names of the tools by which a model may answer, one for each schema of an object.
+    """List the tools with which a model may answer, one for each schema of an object.
 
     LangChain accepts pydantic models, dataclasses, typed dicts and JSON schemas.
 
@@ -349,7 +349,7 @@ def _is_of_object(schema: Any) -> bool:
 
 
 def output_fault(output_schema: object) -> str | None:
-    """Return what is wrong with an output schema, or None; any type that pydantic knows is valid."""
+    """Return the fault of an output schema, or None; any type that pydantic knows is valid."""
     schema = schema_in(output_schema)
     if schema is None or isinstance(schema, dict):
         fault = schema_fault(schema)
@@ -363,7 +363,7 @@ def output_fault(output_schema: object) -> str | None:
 
 
 def answer_fault(schema: JsonSchema | None, answer: object) -> str | None:
-    """Return why plain data does not fit a JSON schema, or None.
+    """Return the reason why plain data does not fit a JSON schema, or None.
 
     >>> answer_fault({"enum": ["yes", "no"]}, "maybe")
     "must be one of ['yes', 'no']"
@@ -372,10 +372,10 @@ def answer_fault(schema: JsonSchema | None, answer: object) -> str | None:
 
 
 def typed(schema: Any, data: object) -> Any:
-    """Return plain data validated by a schema: for a type, as a value of that type.
+    """Validate plain data by a schema, and convert it to the type if the schema is one.
 
     Raises:
-        ValueError: The data does not fit; the message says why.
+        ValueError: The data does not fit; the message has the reason.
     """
     if isinstance(schema, dict):
         if fault := answer_fault(schema, data):
@@ -388,7 +388,7 @@ def typed(schema: Any, data: object) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """Return the data of a JSON text, which may be in a Markdown code fence.
+    """Parse a JSON text, which may be in a Markdown code fence.
 
     Raises:
         ValueError: The text is not valid JSON.
@@ -400,5 +400,5 @@ def read_json(text: str) -> Any:
 
 
 def validation_faults(error: ValidationError) -> str | None:
-    """Return what is wrong, as pydantic found it, with where."""
+    """Return pydantic's faults with their locations, or None."""
     return joined((each["loc"], each["msg"].removeprefix("Value error, ")) for each in error.errors())

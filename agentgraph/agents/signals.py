@@ -1,4 +1,4 @@
-"""The signals that functions and tools may return besides messages, and which of them are allowed."""
+"""The signals that functions and tools may return in addition to messages, and the allowed ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from agentgraph.agents.habits.options import hints_options
 from agentgraph.safe_repr import shown
 
 Signal = Literal["exit", "break_loop"]
-"""How an agent ends what encloses it: the run, or the nearest loop."""
+"""The signal with which an agent ends the run or the nearest loop."""
 
 Values: TypeAlias = Mapping[str, Any]
 """Values of a run, or other plain data, by name."""
@@ -40,9 +40,9 @@ class BreakLoop(ToolOutputMixin):
     """Ends the nearest enclosing loop at once; the run continues after the loop.
 
     A function returns or yields it, or a tool returns it. In a branch the other branches finish
-    first. Outside every loop the function fails, unless its agent is alone: the whole tree, a tool, or
-    run by a function; then it ends. There a tool that returns it only emits the event, whose `kind` is
-    "break_loop".
+    first. Outside of every loop the function fails, unless its agent is alone: the whole tree, a tool,
+    or run by a function; then it ends. A tool that returns it there only emits the event, whose `kind`
+    is "break_loop".
     """
 
 
@@ -67,23 +67,23 @@ class Local:
 
 
 LOCAL = Local()
-"""Declares a value that stays in the lane that wrote it: `notes: Annotated[list, operator.add, LOCAL]`.
+"""Declares a value local to its branch or call: `notes: Annotated[list, operator.add, LOCAL]`.
 
-It is scratch of a branch, a step or an agent that runs as a tool: lanes inside it read the value, the
-join does not hand it back, and it never conflicts. In the root it is a value like others.
+It is scratch data of a branch, an item, a step or an agent that runs as a tool: branches inside it read
+the value, the join does not return it, and it never conflicts. In the root it is an ordinary value.
 """
 
 
 @hints_options
 @dataclass(frozen=True, slots=True)
 class TransferTo(ToolOutputMixin):
-    """Hands over to another agent: a sub-agent of the chat agent, or the one above.
+    """Transfers to another agent: a sub-agent of the chat agent, or the agent above it.
 
     A function returns or yields it, or a tool returns it: `TransferTo("writer")`. An unknown target
-    raises `InvalidOutputError` in a function; in a tool the error goes back to the model.
+    raises `InvalidOutputError` in a function; in a tool the model receives the error.
 
     Attributes:
-        agent_name: The agent to hand over to.
+        agent_name: The target of the transfer.
     """
 
     agent_name: str
@@ -94,7 +94,7 @@ class TransferTo(ToolOutputMixin):
 class Ask(ToolOutputMixin):
     """Asks a person; the function is called again with `ctx.answered` and `ctx.answer` set.
 
-    What the function said before it is saved, and not said twice. A tool calls LangGraph's
+    The earlier output of the function is saved, and not emitted twice. A tool calls LangGraph's
     `interrupt()` instead.
 
     >>> from agentgraph.testing import transcript
@@ -107,7 +107,7 @@ class Ask(ToolOutputMixin):
     Attributes:
         value: The question: data that has a JSON form.
         response_schema: The schema of an answer: a type that pydantic knows, or a JSON schema;
-            without one any plain data is an answer.
+            by default any plain data is an answer.
     """
 
     value: object
@@ -164,7 +164,7 @@ class KeptValues(SetValues):
     """Values that the package itself writes: concurrent writes of them do not conflict.
 
     Attributes:
-        kept: What an enclosing derived agent keeps, by its name: data that is not a value of the run.
+        kept: Data of an enclosing derived agent that is not a value of the run, by the agent's name.
     """
 
     __slots__ = ("kept",)
@@ -174,8 +174,8 @@ class KeptValues(SetValues):
 
 
 Kept = Mapping[str, Values]
-"""What derived agents keep for themselves, by their names: entries of plain data by key. Under "" is
-what all of them share."""
+"""The private data of derived agents, by their names: entries of plain data by key. The name "" has
+the data that all of them share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class CheckResult:
         messages: Messages to add at the agent's address.
         custom: Plain data, each emitted as a custom event.
         values: Values of the run to write.
-        kept: What an enclosing derived agent keeps, by its name: data that is not a value of the run.
+        kept: Data of an enclosing derived agent that is not a value of the run, by the agent's name.
         repeats: Whether the agent runs again.
         failed: The error, if the last attempt failed: the run fails, and a resume runs the agent again.
     """
@@ -201,13 +201,13 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a leaf may do when it ends.
+    """The possible ends of a leaf.
 
     Attributes:
         go_on: Whether it may end without a signal, so that the next agent runs.
         exit: Whether it may end the run.
         break_loop: Whether it may end a loop.
-        transfer: Whether it may hand over to another agent.
+        transfer: Whether it may transfer to another agent.
         ask: Whether it may ask a person.
     """
 
@@ -218,7 +218,7 @@ class Capabilities:
     ask: bool = False
 
     def __or__(self, other: "Capabilities") -> "Capabilities":
-        """Return the capabilities that either of the two has."""
+        """Return the union of both capabilities."""
         return Capabilities(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
 
 

@@ -29,9 +29,9 @@ class StepResult(NamedTuple):
     """The result of a step, for the inputs of later ones.
 
     Attributes:
-        text: What it said last; empty if it was skipped.
+        text: The text of its last message; empty if it was skipped.
         data: The value of its output key.
-        is_empty: Whether it was skipped: then its fields are empty, too.
+        is_empty: Whether it was skipped; if so, its fields are empty, too.
     """
 
     text: str
@@ -40,7 +40,7 @@ class StepResult(NamedTuple):
 
 
 def fill(template: str, values: Mapping[str, object], agent_name: str) -> str:
-    """Return `template` with its placeholders filled, in one pass.
+    """Fill the placeholders of `template` in one pass.
 
     `{name}` becomes the value, `{name?}` nothing if the value is missing; `{{` and its matching `}}`
     are braces. Any other text in braces is unchanged, nested JSON included.
@@ -78,7 +78,7 @@ def is_filled(template: str) -> bool:
 
 
 def names_in(template: str) -> list[str]:
-    """Return the names of the values in a template, or in the input of a step.
+    """List the names of the values in a template, or in the input of a step.
 
     >>> names_in("About {topic}, in {tone?}, not {{so}}; ${notes}, ${results.find}")
     ['topic', 'tone', 'notes', 'notes']
@@ -88,7 +88,7 @@ def names_in(template: str) -> list[str]:
 
 
 def parts_named_in(template: str) -> list[tuple[str, str]]:
-    """Return the values of which a template names a part, each with the text, which stays unchanged.
+    """List the values of which a template names a part, each with the text, which stays unchanged.
 
     >>> parts_named_in('About {topic.name} and {topic[0]}, not {{so.it}}, {"a": {so.it: 1}} or {topic}')
     [('topic', '{topic.name}'), ('topic', '{topic[0]}')]
@@ -99,7 +99,7 @@ def parts_named_in(template: str) -> list[tuple[str, str]]:
 def fill_input(
     template: str, values: Mapping[str, object], results: Mapping[str, StepResult], agent_name: str
 ) -> str:
-    """Return the input of a step, with `${results.x}`, `${topic}` and `{topic}` filled.
+    """Fill `${results.x}`, `${topic}` and `{topic}` in the input of a step.
 
     >>> results = {"write": StepResult("Buzz", {"by": {"name": "Ada"}})}
     >>> template = "Check ${results.write} of ${results.write.by.name} for {topic}."
@@ -108,7 +108,7 @@ def fill_input(
 
     Raises:
         MissingValueError: A placeholder names a missing value.
-        InvalidOutputError: The output of a step lacks a field.
+        InvalidOutputError: A field is missing in the output of a step.
     """
     parts: list[str] = []
     end = 0
@@ -127,7 +127,7 @@ def _part_of(step: str, fields: str, result: StepResult, agent_name: str) -> str
     """Return the text of a result, or a field of its data: `.by.name`.
 
     Raises:
-        InvalidOutputError: There is no such field.
+        InvalidOutputError: The field is missing.
     """
     if not fields or result.is_empty:
         return result.text
@@ -138,14 +138,14 @@ def _part_of(step: str, fields: str, result: StepResult, agent_name: str) -> str
             there = f"available: {names or 'none'}" if isinstance(data, Mapping) else shown(data)
             raise InvalidOutputError(
                 f"{agent_name}: its input names ${{results.{step}{fields}}}, but the output of "
-                f"{step!r} has no {field!r} ({there}); name another field, or have {step!r} give it"
+                f"{step!r} has no {field!r} ({there}); name another field, or let {step!r} return it"
             )
         data = data[field]
     return _text(data)
 
 
 def results_in(template: str) -> list[tuple[str, str]]:
-    """Return the names of the steps whose results a step's input refers to, each with its fields.
+    """List the steps to whose results a step's input refers, each with its fields.
 
     >>> results_in("${results.find} and ${results.find.title}, but not ${topic}")
     [('find', ''), ('find', '.title')]
@@ -155,7 +155,7 @@ def results_in(template: str) -> list[tuple[str, str]]:
 
 
 def unreadable_in(template: str) -> list[str]:
-    """Return the texts in a step's input that look like references but are invalid.
+    """List the texts in a step's input that look like references but are invalid.
 
     >>> unreadable_in("Use ${result.find} for ${topic}.")
     ['${result.find}']
@@ -165,7 +165,7 @@ def unreadable_in(template: str) -> list[str]:
 
 
 def bare_in(template: str) -> list[str]:
-    """Return the references in a step's input that lack their dollar sign.
+    """List the references in a step's input without a dollar sign.
 
     The argument of a LaTeX command and text in double braces are not references.
 
@@ -177,7 +177,7 @@ def bare_in(template: str) -> list[str]:
 
 
 def with_text(system: SystemMessage, text: str) -> SystemMessage:
-    r"""Return a system message with a text appended, as a further block if its content is blocks.
+    r"""Append a text to a system message, as a further block if its content is blocks.
 
     >>> with_text(SystemMessage("Be kind."), "Be short.").content
     'Be kind.\n\nBe short.'

@@ -1,4 +1,4 @@
-"""What tools of ours return, and the keys and names by which it is known."""
+"""The results of our tools, and their keys and names."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ TRANSFERRED = "transferred_to"
 HANDOFF = "__handoff_destination"
 """The metadata key of a handoff tool's target, as in langgraph-supervisor and langgraph-swarm."""
 LONG_RUNNING = "long_running"
-"""The key that marks a tool whose result comes later, and what such a tool gave at once."""
+"""The key that marks a tool whose result comes later, and the first result of such a tool."""
 FORWARD = "forward_message"
 """The tool by which a supervisor answers with a worker's message, as in langgraph-supervisor."""
 
@@ -27,6 +27,6 @@ class Content(ToolOutputMixin):
 
 @dataclass(frozen=True)
 class Answer(ToolOutputMixin):
-    """A text with which a tool ends its agent: the agent says it."""
+    """A text with which a tool ends its agent, as the agent's message."""
 
     text: str

@@ -37,9 +37,9 @@ CallId = Annotated[str, InjectedToolCallId]
 
 
 class Request(BaseModel):
-    """What an agent as a tool is called with."""
+    """The arguments of an agent as a tool."""
 
-    request: str = Field(description="What the agent is asked to do, with all that it has to know.")
+    request: str = Field(description="The task for the agent, with all that it has to know.")
 
 
 class AgentCall(BaseTool):
@@ -48,7 +48,7 @@ class AgentCall(BaseTool):
     args_schema: type[BaseModel] | dict[str, Any] = Request
 
     def _run(self, **_: object) -> str:
-        raise NotImplementedError(f"the agent {self.name!r} runs in the graph of its caller only")
+        raise NotImplementedError(f"the agent {self.name!r} only runs in the graph of its caller")
 
 
 class HandoffCall(AgentCall):
@@ -57,11 +57,11 @@ class HandoffCall(AgentCall):
     handoff: Any
 
     def _run(self, **_: object) -> str:
-        raise NotImplementedError(f"{self.name!r} hands over in the graph of its caller only")
+        raise NotImplementedError(f"{self.name!r} only transfers in the graph of its caller")
 
 
 def as_tool(thing: object) -> BaseTool:
-    """Return a LangChain tool for a tool in any accepted form; a function needs a docstring."""
+    """Convert a tool in any accepted form to a LangChain tool; a function needs a docstring."""
     if isinstance(thing, AgentTool):
         about = thing.description or thing.agent.description
         return AgentCall(
@@ -83,7 +83,7 @@ def as_tool(thing: object) -> BaseTool:
 
 
 def _arguments(schema: ArgsSchema) -> type[BaseModel] | JsonSchema:
-    """Return the arguments of an agent as a tool as LangChain knows them: a model or a JSON schema."""
+    """Return the arguments of an agent as a tool in LangChain's form: a model or a JSON schema."""
     if schema is None:
         return Request
     if isinstance(schema, type) and issubclass(schema, BaseModel):
@@ -93,13 +93,13 @@ def _arguments(schema: ArgsSchema) -> type[BaseModel] | JsonSchema:
 
 
 def long_running(tool: object) -> BaseTool:
-    """Make a tool of one whose real result comes later, from outside the run.
+    """Make a tool whose real result comes later, from outside the run.
 
-    The model gets at once what the tool gave, such as "The request is filed.", and the turn goes on.
-    `Runner.thread(id).open_calls` lists such calls; a later turn brings the result of one, as
-    `run(ToolMessage("Approved.", tool_call_id=...))`. The model reads it as a message of the user that
-    names the tool and the call, at the end of the history: its call has a result already. Where several
-    open calls have one `tool_call_id`, pass the `id` that each of them has in `open_calls`.
+    The model gets the first result of the tool, such as "The request is filed.", and the turn
+    continues. `Runner.thread(id).open_calls` lists such calls. A later turn passes the result of one,
+    as `run(ToolMessage("Approved.", tool_call_id=...))`. The model reads it as a message of the user
+    that names the tool and the call, at the end of the history, because its call has a result already.
+    If several open calls have one `tool_call_id`, pass the `id` that each of them has in `open_calls`.
 
     >>> from agentgraph.testing import ScriptedChatModel, call, calls, transcript
     >>> def file(what: str) -> str:
@@ -120,7 +120,7 @@ def long_running(tool: object) -> BaseTool:
         The tool, for `chat_agent(tools=[...])`.
 
     Raises:
-        AgentGraphError: It is neither.
+        AgentGraphError: `tool` is neither.
     """
     try:
         made = as_tool(None if isinstance(tool, AgentTool) else tool)
@@ -138,7 +138,7 @@ def is_long_running(tool: BaseTool) -> bool:
 
 
 def _several(fn: Fn | None) -> Fn | None:
-    """Return a function that wraps texts in `Content` if it returns them in a list with signals.
+    """Make a function that wraps texts in `Content` if it returns them in a list with signals.
 
     LangChain joins a list to one text unless each item is a `ToolOutputMixin`.
     """
@@ -174,7 +174,7 @@ def destination(thing: object) -> str | None:
 
 
 def without_tools(agent: ChatAgent, targets: Iterable[Handoff]) -> list[Handoff]:
-    """Return the targets for which the agent was not given a handoff tool.
+    """Return the targets for which the agent has no custom handoff tool.
 
     A handoff tool names its target in its metadata, or it returns a LangGraph `Command` and has the
     same name as the transfer tool made here.
@@ -216,7 +216,7 @@ def run_tools(agent: ChatAgent, targets: Iterable[Handoff]) -> list[BaseTool]:
 
 
 def seconds_for(agent: ChatAgent, tool: str) -> float | None:
-    """Return how many seconds a call of a tool may take; None for no limit."""
+    """Return the maximum seconds of a call of a tool; None for no limit."""
     limit = agent.tool_timeout
     seconds = limit.get(tool) if isinstance(limit, Mapping) else limit
     return seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
@@ -244,12 +244,12 @@ def transfers_text(targets: Iterable[Handoff]) -> str:
     ]
     if not lines:
         return ""
-    head = "You can hand the conversation over to another agent, who then goes on, with these tools:"
+    head = "You can hand the conversation over to another agent, who continues, with these tools:"
     return "\n".join([head, *lines])
 
 
 def tool_capabilities(agent: ChatAgent) -> Capabilities:
-    """Return what a chat agent's tools let it do, according to their return annotations."""
+    """Return the capabilities of a chat agent's tools, by their return annotations."""
     capabilities = Capabilities(
         go_on=bool(agent.return_directly or answer_tools(agent.output_schema)),
         exit=agent.exit_tool,
@@ -281,13 +281,13 @@ def _exit(tool_call_id: CallId, final_result: str = "") -> list[ToolMessage | Ex
 
 
 def _break_loop(tool_call_id: CallId, final_result: str = "") -> list[ToolMessage | BreakLoop]:
-    """End the loop that is going on, with its final result."""
+    """End the current loop, with its final result."""
     return [ToolMessage(final_result, tool_call_id=tool_call_id), BreakLoop()]
 
 
 @cache
 def _tool_of(fn: Fn, name: str) -> BaseTool:
-    """Return the tool of a function of ours, made once: LangChain makes two pydantic models for it."""
+    """Return the tool of one of our functions, cached because LangChain makes two models for it."""
     return StructuredTool.from_function(fn, name=name)
 
 
@@ -307,7 +307,7 @@ def _transfer_tool(target: Handoff) -> BaseTool:
 
 @lru_cache(maxsize=1024)
 def _plain_transfer_tool(agent: str, name: str, about: str) -> BaseTool:
-    """Return a tool that hands over to an agent, made once, too."""
+    """Return a cached tool that transfers to an agent."""
 
     def transfer(tool_call_id: CallId) -> list[ToolMessage | TransferTo]:
         mark = {TRANSFERRED: agent}
@@ -326,7 +326,7 @@ class Passed(NamedTuple):
 
 
 class WrappedTool(BaseTool):
-    """A tool that is called through the runnable that wraps it; the model sees the wrapped tool.
+    """A tool called through the runnable that wraps it; the model sees the wrapped tool.
 
     Attributes:
         inner: The wrapped tool.

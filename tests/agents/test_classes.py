@@ -30,8 +30,8 @@ def test_the_decorator_refuses_a_class_and_says_what_to_do(decorate: Any) -> Non
     with pytest.raises(ag.InvalidAgentError) as caught:
         decorate()
     assert str(caught.value) == (
-        "Judge: it is a class, and an agent calls a function; decorate a function, or give an "
-        'instance that can be called: ag.function_agent("judge", Judge())'
+        "Judge: it is a class, and an agent calls a function; decorate a function, or pass a "
+        'callable instance: ag.function_agent("judge", Judge())'
     )
 
 

@@ -8,7 +8,7 @@ from agentgraph.agents.dependencies import dependency_faults, in_order, upstream
 
 DIAMOND = {"d": ["b", "c"], "c": ["a"], "b": ["a"], "a": []}
 CIRCLE = "the steps {} wait for each other; take one 'depends_on' out"
-UNKNOWN = "the step '{}' depends on '{}', which is not a step; there are: 'a', 'b'"
+UNKNOWN = "the step '{}' depends on '{}', which is not a step; choose one of: 'a', 'b'"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_all_faults_are_found(depends_on: dict[str, list[str]], faults: list[str
 
 def test_a_name_of_several_steps_is_a_fault() -> None:
     assert list(dependency_faults(["a", "b", "a"], {"a": [], "b": ["a"]})) == [
-        "2 steps are named 'a'; give each a name of its own"
+        "2 steps are named 'a'; give each its own name"
     ]
 
 

@@ -37,7 +37,7 @@ def keeps(name: str) -> ag.Agent:
 
 
 NO_AGENT = "is not an agent; build one with ag.chat_agent, ag.human, ag.sequential, ..."
-NO_LIMIT = "is not a limit; use a whole number from 1"
+NO_LIMIT = "is not a limit; pass a whole number from 1"
 OR_NONE = f"{NO_LIMIT}, or None for no bound"
 TWO_CHECKS = "it has two validated(...) checks; combine them into one"
 NO_CHECK = (
@@ -77,20 +77,20 @@ S: 3 {NO_AGENT}"""
         (ag.supervisor("S", scripted(), []), "S: a supervisor needs at least one worker"),
         (
             boss(output_mode="x", mode="handoff"),
-            "S: output_mode='x' is not known; use 'full' or 'last'",
+            "S: output_mode='x' is not known; choose one of: 'full', 'last'",
         ),
         (
             boss(output_mode="last"),
-            "S: output_mode='last' needs mode='handoff': of a worker that is a tool others see nothing",
+            "S: output_mode='last' needs mode='handoff', because others do not see a worker as a tool",
         ),
         (
             boss(ag.handoff(says("a"))),
             "S: a handoff as a worker needs mode='handoff'; pass the agent itself",
         ),
-        (boss(mode="x"), "S: mode='x' is not known; use 'tools' or 'handoff'"),
+        (boss(mode="x"), "S: mode='x' is not known; choose one of: 'tools', 'handoff'"),
         (
             boss(worker_history="x", mode="handoff"),
-            "S: worker_history='x' is not known; use 'input' or 'shared'",
+            "S: worker_history='x' is not known; choose one of: 'input', 'shared'",
         ),
         (boss(model_input=streamed), f"S: model_input={streamed!r} {NO_INPUT}"),
         *(

@@ -90,7 +90,7 @@ class TestAnInstruction:
         list(drive.run(ag.Runner(tree), "Go.", values={"topic": "bees"}))
         assert str(model.inputs[0][0].text).split("\n\n") == [
             'On bees, {braces}, {"a": 1}.',
-            "You can hand the conversation over to another agent, who then goes on, with these tools:\n"
+            "You can hand the conversation over to another agent, who continues, with these tools:\n"
             "- transfer_to_C: Knows {topic} and {{braces}}.",
             "Your last reply must be JSON that fits this JSON schema, and nothing else:\n"
             '{"type": "array", "items": {"type": "string"}}',

@@ -74,14 +74,15 @@ ON_TEXT = {"task": "B", "depends_on": "a"}
             (["Find", step], [], f"step 2 is {step!r}; {FORM}")
             for step in ("", "  ", 7, None, [], {"name": "a"}, {"task": ""}, ON_TEXT)
         ),
-        ([a("z"), "B"], [], "the step 'a' depends on 'z', which is not a step; there are: 'a', '1'"),
+        ([a("z"), "B"], [],
+         "the step 'a' depends on 'z', which is not a step; choose one of: 'a', '1'"),
         ([a("b"), {"name": "b", "task": "B", "depends_on": ["a"]}], [],
          "the steps 'a' -> 'b' -> 'a' wait for each other; take one 'depends_on' out"),
         ([a("a")], [], "the steps 'a' -> 'a' wait for each other; take one 'depends_on' out"),
         ([a()], ["a"], "the step 'a' is done already; name only steps that are left"),
         ([a("z"), a("y")], [],
-         "2 steps are named 'a'; give each a name of its own; "
-         "the step 'a' depends on 'y', which is not a step; there are: 'a'"),
+         "2 steps are named 'a'; give each its own name; "
+         "the step 'a' depends on 'y', which is not a step; choose one of: 'a'"),
     ],
 )  # fmt: skip
 def test_what_is_not_a_plan_is_refused_with_all_its_faults(

@@ -34,8 +34,8 @@ def raises(error: Exception) -> Any:
         ("x", lambda text: None, None),
         ("x", lambda text: True, None),
         ("x", lambda text: "too short", "too short"),
-        ("x", lambda text: False, "it was refused, without a reason"),
-        ("x", lambda text: "", "it was refused, without a reason"),
+        ("x", lambda text: False, "it was rejected without a reason"),
+        ("x", lambda text: "", "it was rejected without a reason"),
         ("x", lambda text: ["a", "b"], "['a', 'b']"),
         ("x", lambda text: raises(ValueError("too short")), "too short"),
         ("x", lambda text: raises(AssertionError("too long")), "too long"),
@@ -57,7 +57,7 @@ def test_a_check_may_be_a_function_a_type_or_a_schema(text: str, check: Any, fau
         with pytest.raises(CheckFailedError) as raised:
             list(events)
         assert str(raised.value) == (
-            f"w: what it said failed its check in all of 1 attempts; the last fault: {fault}"
+            f"w: the output failed its check in all of 1 attempts; the last fault: {fault}"
         )
 
 

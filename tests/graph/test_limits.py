@@ -62,7 +62,7 @@ def test_a_limit_that_is_not_a_positive_whole_number_is_refused(value: Any) -> N
     with pytest.raises(ag.AgentGraphError) as caught:
         ag.Limits(transfers=value)
     assert str(caught.value) == (
-        f"Limits(transfers={value!r}): pass a whole number above 0, or None for no limit of its own"
+        f"Limits(transfers={value!r}): pass a whole number above 0, or None to inherit the limit"
     )
 
 

@@ -257,7 +257,7 @@ def test_a_result_and_its_thread_say_the_same_and_turns_are_added() -> None:
     [
         ({"model_calls": 0}, "Limits(model_calls=0): pass a whole number above 0, or None"),
         ({"seconds": -1}, "Limits(seconds=-1): pass a number above 0, or None"),
-        ({"on_limit": "stop"}, "Limits(on_limit='stop'): use 'raise' or 'ask'"),
+        ({"on_limit": "stop"}, "Limits(on_limit='stop'): choose one of: 'raise', 'ask'"),
     ],
 )
 def test_limits_that_make_no_sense_are_refused(options: Any, text: str) -> None:

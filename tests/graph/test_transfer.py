@@ -24,7 +24,7 @@ def test_a_model_is_sent_a_tool_and_a_line_for_each_target() -> None:
         "P", parent, instruction="Be {tone}.", description="Sorts.", sub_agents=[bills, says("D")]
     )
     list(ag.Runner(tree).run("Go.", values={"tone": "kind", "bills": "NO"}))
-    head = "You can hand the conversation over to another agent, who then goes on, with these tools:\n"
+    head = "You can hand the conversation over to another agent, who continues, with these tools:\n"
     assert parent.inputs[0][0] == SystemMessage(
         f"Be kind.\n\n{head}"
         "- transfer_to_C: Knows {bills} and {{refunds}}.\n"

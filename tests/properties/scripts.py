@@ -12,7 +12,7 @@ from zlib import crc32
 
 import specs
 
-TRANSFERS = "You can hand the conversation over to another agent, who then goes on, with these tools:"
+TRANSFERS = "You can hand the conversation over to another agent, who continues, with these tools:"
 FAILED = "Error: {error}\n Please fix your mistakes."
 PASSED_OVER = "Not carried out: of several transfers in one message only the last one is."
 REJECTED = (

@@ -1,1 +1,1 @@
-"""What people type who know another library, and the hints that answer it: a table and its hooks."""
+"""Hints for names of other libraries that newcomers type: a table and its hooks."""

@@ -1,7 +1,8 @@
-"""The hook for names: one that a module or a class lacks raises an error that says what to write.
+"""The hook for names: a missing name of a module or class raises an error with advice.
 
-Python asks `__getattr__` only where a name is missing. Names that begin with "_" fail at once: copying,
-pickling and notebooks look for them. Type checkers do not see the hook, so they refuse missing names.
+Python calls `__getattr__` only for missing names. Names that start with "_" fail at once, because
+copying, pickling and notebooks look for them. Type checkers do not see the hook, so they reject missing
+names.
 """
 
 import sys
@@ -72,13 +73,13 @@ class HintsNames(ABCMeta):
 
 
 def missing_attribute(row: str, where: str, name: str, owner: object) -> AttributeError:
-    """Return the error for a name that `owner` lacks.
+    """Make the error for a missing name of `owner`.
 
     Args:
         row: The row of the table that may have a hint.
-        where: What the error calls the owner.
+        where: The text for the owner in the error.
         name: The name.
-        owner: The object, class or module; without a hint Python names what it has that is alike.
+        owner: The object, class or module, of which Python suggests a similar name without a hint.
     """
     if name[:1] != "_" and (hint := NAMES[row].get(name)) is not None:
         return AttributeError(f"{where} has no attribute {name!r}; {hint}", name=name, obj=None)
@@ -86,7 +87,7 @@ def missing_attribute(row: str, where: str, name: str, owner: object) -> Attribu
 
 
 def missing_name(module: str, name: str, owner: object) -> Exception:
-    """Return the error for a name that a module lacks: an `ImportError` where it is to be imported."""
+    """Make the error for a missing name of a module: an `ImportError` in an import statement."""
     hint = None if name[:1] == "_" else NAMES["module"].get(name)
     if hint is None:
         return AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=owner)

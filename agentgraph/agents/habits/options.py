@@ -1,7 +1,7 @@
-"""The hook for options: a call that a signature refuses raises an error that says what to write.
+"""The hook for options: a call that does not fit the signature raises an error with advice.
 
-A call that is right pays for one more Python call. Only after a `TypeError` the arguments are checked
-against the signature, so that a `TypeError` from inside the function is never taken for a wrong option.
+A valid call costs one more Python call. The arguments are checked against the signature only after a
+`TypeError`, so that a `TypeError` from inside the function never counts as a wrong option.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ def _checked(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fault(fn: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]) -> str | None:
-    """Return what is wrong with the arguments of a call, and what to write; None if they fit."""
+    """Return the fault of a call's arguments, with advice; None if they fit."""
     called = signature(fn)
     try:
         called.bind(*args, **kwargs)
@@ -100,7 +100,7 @@ def _row(where: str) -> str:
 
 
 def _hint(where: str, name: str, options: Sequence[str]) -> str:
-    """Return what to write in place of an unknown option."""
+    """Return the advice for an unknown option."""
     of_any_method = f"{where.rpartition('.')[0]}.*()"
     for hints in (OPTIONS.get(_row(where), {}), OPTIONS.get(of_any_method, {}), ANY):
         if name in hints:
@@ -110,7 +110,7 @@ def _hint(where: str, name: str, options: Sequence[str]) -> str:
 
 
 def _usage(where: str, parameters: Iterable[Parameter]) -> str:
-    """Return how to call what lacks an argument, or was given too many."""
+    """Describe the call of a function with missing or excess arguments."""
     needed = (each for each in parameters if each.default is Parameter.empty)
     names = (
         f"{each.name}=..." if each.kind is Parameter.KEYWORD_ONLY else each.name for each in needed

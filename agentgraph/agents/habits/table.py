@@ -1,18 +1,17 @@
-"""What people type who know another library, and what to write instead.
+"""Names that newcomers from other libraries type, each with the name to write instead.
 
-An entry answers a mistake that is natural for somebody who comes from LangChain, LangGraph, google-adk,
-Eino, openai-agents or CrewAI. It ends an error, after `where: what is wrong; `.
+An entry answers a natural mistake of a user of LangChain, LangGraph, google-adk, Eino, openai-agents or
+CrewAI. It ends an error, after `where: what is wrong; `.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 Hints: TypeAlias = Mapping[str, str]
-"""What to write instead, by what was typed."""
+"""The advice by the typed name."""
 
 
 def _all(names: Iterable[str] | str, hint: str) -> dict[str, str]:
-    """Return the same hint for several names, given as a list or as one text."""
     return dict.fromkeys(names.split() if isinstance(names, str) else names, hint)
 
 
@@ -387,7 +386,7 @@ NAMES: Mapping[str, Hints] = {
         "text content output final_output", "the reply is the text itself; its data is in data"
     ),
 }
-"""Names that do not exist, by the class whose objects lack them, or "module" for `ag.X`."""
+"""Names that do not exist, by the class of the object, or "module" for `ag.X`."""
 
 KEYS: Mapping[str, Hints] = {
     "Result": {

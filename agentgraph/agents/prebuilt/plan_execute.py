@@ -95,10 +95,10 @@ def plan_execute(
     typed_plan: bool = False,
     limits: Limits | None = None,
 ) -> CheckedAgent:
-    """Make an agent that plans, carries out the plan step by step, and plans again after each.
+    """Make an agent that plans, executes the plan step by step, and plans again after each step.
 
     It is `sequential(name, [planner, loop("execute", [executor, replanner])])`, and so are the run
-    paths. It is the agent of LangGraph's plan-and-execute tutorial.
+    paths. It corresponds to the agent of LangGraph's plan-and-execute tutorial.
 
     >>> from agentgraph.testing import ScriptedChatModel, transcript
     >>> planner = ScriptedChatModel(responses=['["Find the bees.", "Count them."]'])
@@ -113,11 +113,11 @@ def plan_execute(
     pe: They are too many.
 
     The planner's last message is the plan: JSON, a list of steps or `{"steps": [...]}`, or a numbered
-    list in plain text. A planner that says nothing writes the plan as a list to the value `plan`. A
+    list in plain text. A planner without a message writes the plan as a list to the value `plan`. A
     step is a text, or `{"name": ..., "task": ..., "depends_on": [...]}`. An invalid plan, with
-    unknown, circular or duplicate steps, goes back to the planner with what is wrong, at most twice.
+    unknown, circular or duplicate steps, goes back to the planner with its faults, at most twice.
     The replanner's last message is the remaining steps, or the answer: `{"answer": "..."}`, or any
-    other text. If it says nothing, the plan continues.
+    other text. Without a message, the plan continues.
 
     Once there is a plan, templates and `ctx.values` have the values `question`, `plan` (the remaining
     steps), `step` (the current task), `past_steps` (a list of `{"step": ..., "result": ...}`) and
@@ -128,26 +128,26 @@ def plan_execute(
         planner: An agent, or a model, which becomes a chat agent `planner`. The instruction of a chat
             agent is extended by the format of a plan, and by its task if it is empty. If a tree has
             two planners, pass `chat_agent("another_planner", model)` for one.
-        executor: The agent or model that carries out a step, by default named `executor`; a chat
+        executor: The agent or model that executes a step, by default named `executor`; a chat
             agent's instruction is extended by the step unless it contains `{step}`.
-        replanner: The agent or model that looks at the results, by default named `replanner`.
-        description: What the agent is for, in one sentence for other agents.
+        replanner: The agent or model that checks the results, by default named `replanner`.
+        description: The purpose of the agent, in one sentence for other agents.
         max_iterations: The maximum number of rounds of execution and replanning, at least 1; None for
             no limit. At the limit it ends with the best answer so far, and emits `{"plan_execute":
             name, "ended": "max_iterations", "left": [...]}` as a custom event if steps are left.
-        parallel: Whether all remaining steps run before the replanner does: each in its own lane, as
+        parallel: Whether all remaining steps run before the replanner does: each in isolation, as
             soon as its dependencies are done. The executor sees only its step and the results of
-            these dependencies. A plan may be empty then: only the replanner runs.
-        on_error: What happens when one of the parallel steps fails. "fail": the others stop, and the
+            these dependencies. Such a plan may be empty: only the replanner runs.
+        on_error: The effect of a parallel step that fails. "fail": the others stop, and the
             error is raised. "wait": those that may run finish first. "collect": `Failed: ...` is the
             result of the step, and the replanner decides what to do.
-        max_concurrency: How many of the parallel steps run at once; 32 unless told otherwise.
+        max_concurrency: Maximum number of parallel steps that run at once; by default 32.
         approve_plan: Whether a person must approve the plan: the answer is `true`, or a list of steps
             that replaces it.
         typed_plan: Whether the planner and the replanner, if they are models, or chat agents without an
-            `output_schema`, give plans as structured answers: by the provider's structured output or
-            by a tool call, as with `output_schema`. Some models plan better so.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+            `output_schema`, return plans as structured answers: by the provider's structured output or
+            by a tool call, as with `output_schema`. Some models plan better with it.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it. If the planner makes no valid plan, the run raises
@@ -199,14 +199,14 @@ def _plan_schema(steps: JsonSchema) -> JsonSchema:
 
 
 def _typed(agent: Agent, schema: JsonSchema) -> Agent:
-    """Return a chat agent whose answer fits a schema, if it has none of its own; others unchanged."""
+    """Add an output schema to a chat agent without one; other agents stay unchanged."""
     chat: Any = agent
     is_open = is_chat(agent) and chat.output_schema is None
     return replace(chat, output_schema=schema) if is_open else agent
 
 
 def _instructed(agent: Agent, task: str, form: str, unless: str | None = None) -> Agent:
-    """Return a chat agent whose instruction has its task and reply format; others unchanged."""
+    """Add the task and the reply format to a chat agent's instruction; others stay unchanged."""
     if not is_chat(agent):
         return agent
     chat = cast(ChatAgent, agent)
@@ -253,7 +253,7 @@ def _in_parallel(
     on_error: Literal["fail", "wait", "collect"],
     max_concurrency: int | None,
 ) -> CheckedAgent:
-    """Return the agent that runs all remaining steps, each when those that it needs are done."""
+    """Make the agent that runs all remaining steps, each after its dependencies."""
     steps = EachAgent(
         name=f"{name}_steps",
         agent=executor,

@@ -1,4 +1,4 @@
-"""Plans: parsed from a planner's reply, checked, carried out, and kept as values of the run."""
+"""Plans: parsed from a planner's reply, checked, executed, and stored as values of the run."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ class PlanStep:
 
     Attributes:
         name: The name that other steps depend on; by default a number.
-        task: What to do.
+        task: The task.
         depends_on: The names of the steps that must finish first.
     """
 
@@ -48,7 +48,7 @@ class PlanStep:
 
 
 def read_plan(plan: object, done: Sequence[str] = ()) -> list[PlanStep]:
-    r"""Return the steps of a plan given as text or plain data, each after its dependencies.
+    r"""Parse a plan from text or plain data to its steps, each after its dependencies.
 
     A plan is JSON, a list of steps or `{"steps": [...]}`, or a numbered list in plain text. A step is a
     text, or `{"name": ..., "task": ..., "depends_on": [...]}`; it may depend on steps that are `done`.
@@ -57,7 +57,7 @@ def read_plan(plan: object, done: Sequence[str] = ()) -> list[PlanStep]:
     ['Find sources', 'Write']
 
     Raises:
-        ValueError: It is not a valid plan; the message says why.
+        ValueError: It is not a valid plan; the message has the reason.
     """
     items = _items(plan)
     taken = {*done, *(str(name) for item in items if (name := _name(item)) is not None)}
@@ -154,10 +154,10 @@ ATTEMPTS = 3
 PLAN_VALUES = ("question", "plan", "step", "past_steps", "answer")
 """The names of the values that templates have once there is a plan."""
 WORK, RESULTS = "work", "results"
-"""The keys of what a `plan_execute` keeps: its `Work`, and the results of the parallel steps."""
+"""The keys of the data of a `plan_execute`: its `Work`, and the results of the parallel steps."""
 _LAST_PLAN = "plan"
-"""The key of the plan as any `plan_execute` wrote it last, kept for all of them: if the value `plan`
-differs, an agent wrote it."""
+"""The key of the last plan of any `plan_execute`, shared by all of them: if the value `plan` differs,
+an agent wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Work:
         left: The remaining steps, each after its dependencies.
         done: The finished steps, each with its result.
         answer: The answer, or None so far.
-        rounds: How often steps were executed.
+        rounds: The number of rounds of execution.
     """
 
     question: str
@@ -184,7 +184,7 @@ class Work:
         return [step.name for step, _ in self.done]
 
     def best(self) -> str:
-        """Return the answer, else the last result."""
+        """Return the answer, or else the last result."""
         return self.answer or (self.done[-1][1] if self.done else "")
 
     def values(self) -> Data:
@@ -196,7 +196,7 @@ class Work:
         return {**values, "answer": self.best()}
 
     def kept(self, name: str) -> Kept:
-        """Return what the `plan_execute` with this name keeps, and what all of them do."""
+        """Return the data of the `plan_execute` with this name, and the shared data."""
         return {name: {WORK: self._as_data()}, "": {_LAST_PLAN: as_values(self.left)}}
 
     def _as_data(self) -> Data:
@@ -215,12 +215,12 @@ def work_of(name: str, ctx: "Context") -> Work:
 
 
 def kept_in(ctx: "Context", name: str) -> Values:
-    """Return what the enclosing agent with this name keeps; for "" what all agents share."""
+    """Return the data of the enclosing agent with this name; for "" the shared data."""
     return cast("KeepingContext", ctx).kept(name)
 
 
 def work_in(kept: Values) -> Work:
-    """Return the progress of a `plan_execute`, given what it keeps."""
+    """Return the progress of a `plan_execute` from its data."""
     data = kept[WORK]
     done = tuple((from_data([step])[0], result) for step, result in data["done"])
     steps = tuple(from_data(data["left"]))
@@ -229,7 +229,7 @@ def work_in(kept: Values) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Stores the plan when the planner has ended, or runs the planner again with what is wrong."""
+    """Stores the plan when the planner has ended, or runs the planner again with the faults."""
 
     name: str
     may_be_empty: bool
@@ -283,7 +283,7 @@ class Replanned:
     name: str
 
     def __call__(self, ctx: "Context", messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
-        """Store the answer or the steps; if the replanner said nothing, the plan continues."""
+        """Store the answer or the steps; without a message of the replanner, the plan continues."""
         work = work_of(self.name, ctx)
         given = _text(messages) or _written(ctx)
         if given is None:
@@ -307,7 +307,7 @@ class Finished:
     max_iterations: int | None
 
     def __call__(self, ctx: "Context", messages: Sequence[BaseMessage], attempt: int) -> CheckResult:
-        """Say the best answer, unless the last message is already that answer."""
+        """Emit the best answer, unless the last message is already that answer."""
         work = work_of(self.name, ctx)
         best = work.best()
         answer = (AIMessage(best),) if best and _text(messages) != best else ()
@@ -320,7 +320,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class IsDone:
-    """Ends the loop when there is an answer, or no step is left."""
+    """Ends the loop when an answer exists, or no step is left."""
 
     name: str
 
@@ -332,7 +332,7 @@ class IsDone:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Asks a person for the plan: `true` takes it as it is, a list of steps replaces it."""
+    """Asks a person to approve the plan: `true` accepts it, a list of steps replaces it."""
 
     name: str
 
@@ -357,35 +357,35 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class TasksLeft:
-    """Gives the items of the parallel steps: the tasks that are left, by the names of their steps."""
+    """Returns the items of the parallel steps: the remaining tasks, by the names of their steps."""
 
     name: str
 
     def __call__(self, ctx: "Context") -> dict[str, str]:
-        """Return the remaining steps: their tasks by their names."""
+        """Return the tasks of the remaining steps, by name."""
         return {step.name: step.task for step in work_of(self.name, ctx).left}
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Gives the names of the steps that are left, and that the step of an item depends on."""
+    """Returns the remaining dependencies of the step of an item."""
 
     name: str
 
     def __call__(self, ctx: "Context") -> list[str]:
-        """Return the names of the remaining steps that the step of an item depends on."""
+        """Return the names of the remaining steps on which the step of an item depends."""
         work = work_of(self.name, ctx)
         return [each for each in _step_of(work, ctx).depends_on if each not in work.done_names]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Makes the request for the step of an item: its task, and the results that it depends on."""
+    """Makes the request for the step of an item: its task, and the results of its dependencies."""
 
     name: str
 
     def __call__(self, ctx: "Context") -> str:
-        """Return the request for the step of an item: its task, and the results that it depends on."""
+        """Return the request for the step of an item."""
         work, item = work_of(self.name, ctx), cast(Item, ctx.item)
         step = _step_of(work, ctx)
         done = {each.name: result for each, result in work.done}

@@ -65,9 +65,9 @@ def runnable_agent(
         runnable: The runnable. For a compiled graph use `graph_agent`, for a model `chat_agent`.
         input: A function, sync or async, from a `Context` to the input of the runnable; by default the
             values of the run and `messages`, in one dict; for a model the messages.
-        output: A function, sync or async, from the result to what the agent says and sets: a text, a
-            message, `SetValues(...)`, `Custom(...)`, or a list of these. By default it says the
-            result; what is neither a text nor a message as JSON.
+        output: A function, sync or async, from the result to the output of the agent: a text, a
+            message, `SetValues(...)`, `Custom(...)`, or a list of these. By default the agent emits the
+            result; data other than a text or a message becomes JSON.
 
     The other options are those of `function_agent`.
 

@@ -1,4 +1,4 @@
-"""A supervisor: a chat agent that calls workers as tools, or hands over to them."""
+"""A supervisor: a chat agent that calls workers as tools, or transfers to them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -66,7 +66,7 @@ def supervisor(
     middleware: "Iterable[Middleware]" = (),
     limits: Limits | None = None,
 ) -> ChatAgent:
-    """Make an agent whose model decides which worker does what, until it answers by itself.
+    """Make an agent whose model assigns tasks to workers until it answers by itself.
 
     With `mode="tools"` each worker is a tool of the supervisor: it sees its request, several workers
     run at the same time, and the supervisor sees the last message of each. With `mode="handoff"`
@@ -89,20 +89,20 @@ def supervisor(
 
     Args:
         workers: The workers, which may be composites and supervisors; at least one. The model reads
-            their descriptions. With `mode="handoff"` a `handoff(worker, ...)` says more.
-        mode: Whether the supervisor calls workers as tools, or hands over to them.
-        output_mode: With `mode="handoff"`, how much of what a worker said others see: "full", all,
+            their descriptions. With `mode="handoff"` a `handoff(worker, ...)` sets more options.
+        mode: Whether the supervisor calls workers as tools, or transfers to them.
+        output_mode: With `mode="handoff"`, the messages of a worker that others see: "full", all,
             or "last", its last message. Events and the saved history have all.
         forward: Whether the model has a tool `forward_message(from_agent)`, which makes the last
             message of a worker, unchanged, the answer of the supervisor.
-        worker_history: With `mode="tools"`, whether workers see only their request ("input"), or
-            what the supervisor sees, and then their request ("shared").
+        worker_history: With `mode="tools"`, whether workers see only their request ("input"), or the
+            supervisor's messages, and then their request ("shared").
 
     The other options are those of `chat_agent`; its model must take tools. `max_iterations` counts the
     calls after a worker's return too. `approve` may name workers: the tool of a worker has the worker's
-    name, or with `mode="handoff"` the name `transfer_to_<name>`. `on_tool_error` also decides what
-    happens when a worker fails; with `mode="handoff"` a worker's failure always raises. `middleware`
-    also wraps the tool calls of workers.
+    name, or with `mode="handoff"` the name `transfer_to_<name>`. `on_tool_error` also applies to
+    a worker that fails; with `mode="handoff"` a worker's failure always raises. `middleware` also wraps
+    the tool calls of workers.
 
     Returns:
         The agent; `compile_agent` checks it.
@@ -133,7 +133,7 @@ def _faults(
     yield from word_faults("mode", mode, ("tools", "handoff"))
     yield from word_faults("output_mode", output_mode, ("full", "last"))
     if mode == "tools" and output_mode == "last":
-        yield "output_mode='last' needs mode='handoff': of a worker that is a tool others see nothing"
+        yield "output_mode='last' needs mode='handoff', because others do not see a worker as a tool"
     if mode == "handoff":
         yield from word_faults("worker_history", worker_history, ("input", "shared"))
     elif any(isinstance(each, Handoff) for each in workers):
@@ -141,8 +141,8 @@ def _faults(
 
 
 def forward_tool(workers: Sequence[str]) -> "BaseTool":
-    """Return the tool by which a supervisor forwards the last message of one of its workers."""
-    from langchain_core.tools import StructuredTool  # costly, and most supervisors have no such tool
+    """Make the tool with which a supervisor forwards the last message of one of its workers."""
+    from langchain_core.tools import StructuredTool  # a slow import that most supervisors do not need
 
     from agentgraph.agents.context import Context
     from agentgraph.agents.tools import CallId
@@ -163,11 +163,11 @@ def forward_tool(workers: Sequence[str]) -> "BaseTool":
 
 
 PATIENCE = 3
-"""How many equal results of a worker in a row trigger the reminder."""
+"""Number of equal results of a worker in a row that triggers the reminder."""
 
 
 def with_reminder(model_input: ModelInput | None, workers: Sequence[str]) -> ModelInput:
-    """Return a `model_input` that adds the reminder, and then calls the given one."""
+    """Make a `model_input` that adds the reminder, and then calls the given one."""
     if model_input is not None and not is_hook(model_input):
         return model_input  # a fault, reported when the tree is compiled
     return Reminder(tuple(workers), model_input)
@@ -201,7 +201,7 @@ class Reminder(Asks):
 
 
 class WorkerTurn(NamedTuple):
-    """The result of a worker that the supervisor called or handed over to.
+    """The result of a worker that the supervisor called or transferred to.
 
     Attributes:
         worker: The name of the worker.
@@ -215,8 +215,8 @@ class WorkerTurn(NamedTuple):
 def worker_turns(entries: Sequence[Entry], me: str, workers: Sequence[str]) -> list[WorkerTurn]:
     """Return the turns of the workers that `me` has called since the user's last input.
 
-    A worker that is a tool answers in the result of its call; the messages of a worker that was
-    handed over to follow the result of the transfer, until `me` speaks again.
+    A worker that is a tool answers in the result of its call; after a transfer, the messages of the
+    worker follow the result of the transfer, until the next message of `me`.
     """
     turns: list[WorkerTurn] = []
     handed_over = False

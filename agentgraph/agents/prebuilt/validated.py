@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentgraph.agents.context import Context
 
 _WRONG = (ValueError, AssertionError)
-"""What a check raises that finds something wrong."""
+"""The exceptions with which a check reports a fault."""
 
 Verdict: TypeAlias = bool | str | None
 Check: TypeAlias = Callable[..., Verdict | Awaitable[Verdict]] | TypeForm[Any] | JsonSchema
@@ -33,7 +33,7 @@ def validated(
 ) -> CheckedAgent:
     """Make an agent that runs again until its last message passes a check.
 
-    What was wrong is added to the history as a message of the agent, which it sees in its next
+    The fault is added to the history as a message of the agent, which it sees in its next
     attempt. The attempts have the addresses `writer`, `writer{1}`, `writer{2}`, and each adds a step
     to the run path: `report/writer`, `report/writer/writer`. The wrapper itself adds no step.
 
@@ -53,12 +53,12 @@ def validated(
         agent: The agent, which may be a composite.
         check: A type that pydantic knows, or a JSON schema, which the text must fit as JSON; or a
             function `check(text)` or `check(ctx, text)` of its last message, sync or async. It returns
-            True or None if the text passes, else a text that says what is wrong, or False; or it
-            raises a `ValueError` (such as pydantic's) or an `AssertionError`, as pydantic's validators
-            do. Any other exception fails the run: what the agent said is saved, and a resume calls the
-            check again. The check may ask a person with LangGraph's `interrupt()`.
+            True or None if the text passes, or else a text with the fault, or False; or it raises a
+            `ValueError` (such as pydantic's) or an `AssertionError`, as pydantic's validators do. Any
+            other exception fails the run: the agent's messages are saved, and a resume calls the check
+            again. The check may ask a person with LangGraph's `interrupt()`.
         max_attempts: The maximum number of attempts, at least 1.
-        limits: What it and all below it may spend in a turn; to reach a limit is its failure.
+        limits: The limits of the agent and all agents below it in a turn; it fails when it reaches one.
 
     Returns:
         The agent; `compile_agent` checks it. If the last attempt fails, the run raises
@@ -94,7 +94,7 @@ class TextCheck(Asks):
     def __call__(
         self, ctx: "Context", messages: Sequence[BaseMessage], attempt: int
     ) -> CheckResult | Later[CheckResult]:
-        """Run the agent again with what was wrong; after its last attempt, fail."""
+        """Run the agent again with the fault; after its last attempt, fail."""
         text = str(messages[-1].text) if messages else ""
         return then(self._asked(ctx, text), lambda come: self._result(ctx, attempt, _fault(come)))
 
@@ -102,7 +102,7 @@ class TextCheck(Asks):
         if wrong is None:
             return CheckResult()
         failed = (
-            f"{ctx.address}: what it said failed its check in all of {attempt + 1} attempts; the last "
+            f"{ctx.address}: the output failed its check in all of {attempt + 1} attempts; the last "
             f"fault: {wrong}"
         )
         text = f"This did not pass a check: {wrong}\nDo it again, with that put right."
@@ -112,7 +112,7 @@ class TextCheck(Asks):
         )
 
     def _asked(self, ctx: "Context", text: str) -> object:
-        """Return the verdict, or an awaitable of it, or the exception that tells what is wrong."""
+        """Return the verdict, or an awaitable of it, or the exception with the fault."""
         try:
             if _is_schema(self.check):
                 typed(self.check, read_json(text))
@@ -123,7 +123,7 @@ class TextCheck(Asks):
 
 
 def _fault(come: Callable[[], object]) -> str | None:
-    """Return what is wrong with a text, given its verdict, or None."""
+    """Return the fault of a text from its verdict, or None."""
     try:
         verdict = come()
     except _WRONG as error:
@@ -132,7 +132,7 @@ def _fault(come: Callable[[], object]) -> str | None:
         return error_text(verdict)
     if verdict is None or verdict is True:
         return None
-    return str(verdict) if verdict else "it was refused, without a reason"
+    return str(verdict) if verdict else "it was rejected without a reason"
 
 
 def _faults(check: object, max_attempts: object) -> Iterator[str]:

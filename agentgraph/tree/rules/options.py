@@ -181,7 +181,7 @@ def _result_fault(name: str, step: str, depends_on: DependsOn) -> str | None:
         return None
     if name not in depends_on:
         others = ", ".join(shown(each) for each in depends_on if each != step) or "none but itself"
-        return f"is not a step; there are: {others}"
+        return f"is not a step; choose one of: {others}"
     if name == step or step in upstream(depends_on, name):
         return "runs after it; take it out"
     return f"does not come before it; add {shown(name)} to its depends_on, or take it out"

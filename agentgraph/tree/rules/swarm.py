@@ -24,10 +24,11 @@ def _faults(agent: SwarmAgent, _: Around) -> Iterator[str]:
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield f"{shown(name)} is in it twice; leave one out"
     if agent.start is not None and agent.start not in names:
-        yield f"start={shown(agent.start)} is none of its agents; there are: {_listed(names)}"
+        yield f"start={shown(agent.start)} is not one of its agents; choose one of: {_listed(names)}"
     for name, others in (agent.handoffs or {}).items():
         for unknown in [each for each in (name, *others) if each not in names]:
-            yield f"handoffs= names {shown(unknown)}, which is none of its agents: {_listed(names)}"
+            wrong = f"handoffs= names {shown(unknown)}, which is not one of its agents"
+            yield f"{wrong}; choose one of: {_listed(names)}"
     yield from handoff_faults(agent.by_handoff)
 
 

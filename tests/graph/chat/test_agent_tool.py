@@ -48,7 +48,7 @@ def test_an_agent_is_described_to_the_model() -> None:
         "properties": {
             "request": {
                 "type": "string",
-                "description": "What the agent is asked to do, with all that it has to know.",
+                "description": "The task for the agent, with all that it has to know.",
             }
         },
         "required": ["request"],
