@@ -329,7 +329,10 @@ class RemoteRunError(AgentGraphError):
     def __init__(self, error: dict[str, Any]) -> None:
         self.error = error
         name, message = error.get("error", "error"), error.get("message", "")
-        super().__init__(f"the run failed on the server with {name}: {message}")
+        super().__init__(
+            f"the run failed on the server with {name}: {message}; see the log of the server, then "
+            "resume the thread"
+        )
 
 
 class CassetteError(AgentGraphError):

@@ -57,7 +57,8 @@ def test_a_check_may_be_a_function_a_type_or_a_schema(text: str, check: Any, fau
         with pytest.raises(CheckFailedError) as raised:
             list(events)
         assert str(raised.value) == (
-            f"w: the output failed its check in all of 1 attempts; the last fault: {fault}"
+            "w: the output failed its check in all of 1 attempts; resume the thread for one more; the "
+            f"last fault: {fault}"
         )
 
 

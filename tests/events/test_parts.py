@@ -70,7 +70,10 @@ def test_whole_messages_stay_as_they_are() -> None:
 def test_a_failed_run_raises_what_the_server_says() -> None:
     with pytest.raises(ag.RemoteRunError) as caught:
         opened(StreamPart("error", {"error": "ValueError", "message": "no"}))
-    assert str(caught.value) == "the run failed on the server with ValueError: no"
+    assert str(caught.value) == (
+        "the run failed on the server with ValueError: no; see the log of the server, then resume the "
+        "thread"
+    )
     assert caught.value.error == {"error": "ValueError", "message": "no"}
 
 

@@ -151,7 +151,11 @@ def note(name: str, how: str) -> dict[str, Any]:
             ],
             "pair/b: [error] OSError()",
         ),
-        ([], "pair: [error] RemoteRunError('the run failed on the server with OSError: no')"),
+        (
+            [],
+            "pair: [error] RemoteRunError('the run failed on the server with OSError: no; see the log "
+            "of the server, then resume the thread')",
+        ),
     ],
     ids=["where a note says", "not where the next try succeeded", "at the root without a note"],
 )

@@ -196,7 +196,10 @@ def test_a_run_that_fails_there_reports_who_failed_and_raises(
     ]
     with pytest.raises(ag.RemoteRunError) as caught:
         next(events)
-    assert str(caught.value) == "the run failed on the server with RuntimeError: no ink"
+    assert str(caught.value) == (
+        "the run failed on the server with RuntimeError: no ink; see the log of the server, then "
+        "resume the thread"
+    )
 
 
 def said(client: SyncLangGraphClient, thread: str, **turn: Any) -> list[str]:

@@ -102,8 +102,8 @@ class TextCheck(Asks):
         if wrong is None:
             return CheckResult()
         failed = (
-            f"{ctx.address}: the output failed its check in all of {attempt + 1} attempts; the last "
-            f"fault: {wrong}"
+            f"{ctx.address}: the output failed its check in all of {attempt + 1} attempts; resume the "
+            f"thread for one more; the last fault: {wrong}"
         )
         text = f"This did not pass a check: {wrong}\nDo it again, with that put right."
         is_last = attempt + 1 >= self.max_attempts
