@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple, NoReturn, TypedDict
 
+from agentgraph.agents.habits.values import note_on
 from agentgraph.agents.schemas import plain
 from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import error_text, shown_error
@@ -57,6 +58,8 @@ def mark_failure(error: BaseException, address: str, agent_name: str, step: str 
         marked = _savable_error(error, address)
     _attributes_dict(marked)[_KEY] = [Failure(address, shown_error(marked), step)]
     add_note(marked, f"This happened in the agent {agent_name!r}, at {address}.")
+    if (note := note_on(error)) is not None:
+        add_note(marked, note)
     return marked
 
 

@@ -36,6 +36,7 @@ from agentgraph.graph.stored_values import LATER, checked
 from agentgraph.graph.sync_async import Call, arun_calls, run_calls
 from agentgraph.graph.unstamped import StampedInput, from_outside
 from agentgraph.graph.values import Reducers, check_mapping, in_order, unlike_message
+from agentgraph.safe_repr import shown
 from agentgraph.tree.places import Tree
 
 
@@ -204,6 +205,11 @@ class RootGraph(OwnedGraph):
         reads it, and a thread may be read meanwhile. And if messages have ids, which may be those of
         the thread, or if there are answers, where limits may be asked about.
         """
+        if isinstance(input, str):
+            raise AgentGraphError(
+                f"the input of a graph is a mapping, not {shown(input)}; pass "
+                f'{{"messages": [("user", {shown(input)})]}}'
+            )
         config, saver = self._guarded(self._with_room(called(config, self.config)))
         config = self._counting(config)
         graph_input = from_outside(input)

@@ -147,6 +147,8 @@ def _by_name(
     A dict is a bare answer too if none of its keys is meant to name a question, or if it fits the
     schema of the only question, unless that one is named.
     """
+    if isinstance(answers, Command):
+        answers = _answer_in(answers)
     if answers is UNANSWERED or (answers is None and not questions):
         return {}
     answers = keyed_as_known(tree, answers) if isinstance(answers, Mapping) else answers
@@ -161,6 +163,20 @@ def _by_name(
     ):
         return answers
     return {question.id: answers}
+
+
+def _answer_in(command: Command[Any]) -> object:
+    """Return the answer that LangGraph's command to resume carries.
+
+    Raises:
+        AgentGraphError: It carries anything else.
+    """
+    if command.goto or command.graph is not None or command.update is not None:
+        raise AgentGraphError(
+            f"{shown(command)} is not an answer alone; write Command(resume=...), and pass goto and "
+            "update to compile_agent(tree).invoke"
+        )
+    return command.resume
 
 
 def names_of(question: Interrupt) -> set[str]:
@@ -235,6 +251,7 @@ def _fitting(thread_id: str, question: Interrupt, answer: object) -> object:
         InvalidAnswerError: It does not fit the question's schema.
     """
     schema = question.response_schema
+    answer = _answer_in(answer) if isinstance(answer, Command) else answer
     try:
         data = plain(answer)
         if schema is None or answer_fault(schema, data):

@@ -94,10 +94,28 @@ def beginning(
             raise AgentGraphError(
                 f"answers={shown(answers)} can only be given to resume a thread; leave the messages out"
             )
+        if isinstance(messages, Command):
+            return resumed(messages, thread_id, values, config), thread
         return NewTurn(messages, values, drop_pending), thread
     if thread_id is None and thread_in(config) is None:
         raise AgentGraphError("there is nothing to run; pass messages, or a thread_id to resume")
     return Resume(answers, values), thread
+
+
+def resumed(
+    command: Command[Any],
+    thread_id: str | None,
+    values: Mapping[str, object] | None,
+    config: RunnableConfig | None,
+) -> Resume:
+    """Return how a run begins whose input is LangGraph's command to resume.
+
+    Raises:
+        AgentGraphError: The thread is not named.
+    """
+    if thread_id is None and thread_in(config) is None:
+        raise AgentGraphError(f"{shown(command)} resumes a thread; name it with thread_id=")
+    return Resume(command, values)
 
 
 class RunOptions(NamedTuple):

@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
+from langgraph.types import Command
 
 from agentgraph.agents.agents import Agent, Middleware
 from agentgraph.agents.habits.names import HintsNames, hints_names
@@ -36,7 +37,16 @@ from agentgraph.reports.timeline import Timeline, timeline
 from agentgraph.reports.visits import visits
 from agentgraph.safe_repr import shown
 from agentgraph.threads.config import thread_for
-from agentgraph.threads.engine import Engine, Former, NewTurn, Resume, RunOptions, beginning
+from agentgraph.threads.engine import (
+    Begin,
+    Engine,
+    Former,
+    NewTurn,
+    Resume,
+    RunOptions,
+    beginning,
+    resumed,
+)
 from agentgraph.threads.live.active_run import start_times
 from agentgraph.threads.live.background import MAX_RUNNING, Background
 from agentgraph.threads.live.following import Follow
@@ -231,8 +241,11 @@ class Runner(metaclass=HintsNames):
                 an agent has a timeout, or the saver supports async calls only.
             SaverError: The saver cannot be read or written.
         """
+        if isinstance(messages, Command):
+            begin: Begin = resumed(messages, thread_id, values, config)
+        else:
+            begin = NewTurn(messages, values, drop_pending)
         thread_id = thread_for(thread_id, config)
-        begin = NewTurn(messages, values, drop_pending)
         options = RunOptions(stream, limits, config, context, values=values)
         return begin_run(self.engine, begin, thread_id, options, while_running)
 
@@ -909,8 +922,11 @@ class Runner(metaclass=HintsNames):
             ...
         ```
         """
+        if isinstance(messages, Command):
+            begin: Begin = resumed(messages, thread_id, values, config)
+        else:
+            begin = NewTurn(messages, values, drop_pending)
         thread_id = thread_for(thread_id, config)
-        begin = NewTurn(messages, values, drop_pending)
         options = RunOptions(stream, limits, config, context, values=values)
         return abegin_run(self.engine, begin, thread_id, options, while_running)
 

@@ -36,6 +36,7 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
+from langgraph.types import Command
 
 from agentgraph.agents.agents import EachAgent
 from agentgraph.agents.kinds import staying_keys
@@ -71,8 +72,13 @@ from agentgraph.safe_repr import reason, shown
 from agentgraph.tree.addresses import address, as_cursor
 from agentgraph.tree.places import Place, Tree
 
-Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any]
-"""The input of a turn: a text, a message, or a list of messages in any form that LangChain accepts."""
+Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any] | Command[Any]
+"""The input of a turn: a text, a message, or a list of messages in any form that LangChain accepts.
+
+As a LangGraph graph takes it: `{"messages": [...]}`, or `Command(resume=answer)`, which resumes."""
+
+_FOR_VALUES = ", and values of the run as values={...}"
+"""What an error adds for an input that is a mapping, as a LangGraph graph takes it."""
 
 UNFINISHED = "The call was not finished."
 """The result given to a tool call that an abandoned turn left without one."""
@@ -99,21 +105,38 @@ def as_input(messages: Input, values: Mapping[str, object] | None) -> StampedInp
     Raises:
         AgentGraphError: The messages cannot be read, or the values are not a mapping.
     """
+    if isinstance(messages, dict) and "messages" in messages:
+        messages = _messages_of(messages)
     several = isinstance(messages, Sequence) and not isinstance(messages, str)
     try:
-        converted = convert_to_messages(messages if several else [messages])  # type: ignore[list-item]
+        converted = convert_to_messages(messages if several else [messages])  # type: ignore[list-item, arg-type]
     except Exception as error:
         if is_of_a_handler(error):
             raise
         raise AgentGraphError(
             f"{shown(messages)} cannot be read as messages ({reason(error)}); pass a text, a LangChain "
-            "message, or a list of messages"
+            f"message, or a list of messages{_FOR_VALUES if isinstance(messages, dict) else ''}"
         ) from error
     turn = StampedInput(messages=detached(unstamped(converted)))
     if values is not None:
         check_mapping(values)
         turn |= {"values": detached(dict(values))} if values else {}
     return turn
+
+
+def _messages_of(state: Mapping[str, Any]) -> Input:
+    """Return the messages of an input in the form of LangGraph's state.
+
+    Raises:
+        AgentGraphError: It has other keys.
+    """
+    if others := [name for name in state if name != "messages"]:
+        raise AgentGraphError(
+            f"the input has the keys {', '.join(map(shown, others))} besides 'messages'; pass "
+            "{'messages': [...]} or the messages alone, and values={...} for the rest"
+        )
+    messages: Input = state["messages"]
+    return messages
 
 
 def named_messages(messages: Input) -> list[BaseMessage]:

@@ -487,7 +487,7 @@ def found() -> set[str]:
 
 
 def _evaluated(hint: Any, function: Any = None) -> Any:
-    names = {**_NAMES, **getattr(function, "__globals__", {})}
+    names = {**_NAMES, **getattr(function and inspect.unwrap(function), "__globals__", {})}
     return eval(hint, names) if isinstance(hint, str) else hint
 
 

@@ -1,8 +1,12 @@
 """The output of functions: messages, chunks, signals and values, each taken in order."""
 
+from typing import Any
+
 from langchain_core.messages import BaseMessage, BaseMessageChunk
 from langchain_core.runnables import RunnableConfig
 
+from agentgraph.agents.agents import is_agent
+from agentgraph.agents.habits.values import instead_of
 from agentgraph.agents.schemas import json_schema, schema_fault
 from agentgraph.agents.signals import (
     Ask,
@@ -83,10 +87,12 @@ class FunctionOutput:
                 self._end_with(item)
                 return True
             case _:
+                instead = instead_of(item) or (
+                    "return or yield a string, a LangChain message, Exit(), BreakLoop(), "
+                    "TransferTo(...), Ask(...), Custom(...), SetValues(...) or None, or a list of these"
+                )
                 raise InvalidOutputError(
-                    f"{activation.address}: the function returned {shown(item)}; return or yield "
-                    "a string, a LangChain message, Exit(), BreakLoop(), TransferTo(...), Ask(...), "
-                    "Custom(...), SetValues(...) or None, or a list of these"
+                    f"{activation.address}: the function returned {shown(item)}; {instead}"
                 )
         return False
 
@@ -165,15 +171,20 @@ def check_loop(activation: Activation) -> None:
         )
 
 
-def known_target(activation: Activation, target: str) -> str:
+def known_target(activation: Activation, target: Any) -> str:
     """Return the name of an agent that the activation may transfer to."""
     there = activation.node_context.targets
     if target not in there:
+        if is_agent(target):
+            raise InvalidOutputError(
+                f"{activation.address}: TransferTo takes a name, and got an agent; write "
+                f"ag.TransferTo({target.name!r})"
+            )
         names = ", ".join(map(repr, there)) or "none: only agents in a chat agent's sub_agents can"
         raise InvalidOutputError(
             f"{activation.address}: cannot transfer to {shown(target)} from here; possible: {names}"
         )
-    return target
+    return str(target)
 
 
 def _question(activation: Activation, ask: Ask) -> Question:

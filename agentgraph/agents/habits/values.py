@@ -1,0 +1,81 @@
+"""What functions do out of habit: a value that no agent says, or a signature that no agent calls."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from inspect import signature
+from typing import Any
+
+from agentgraph.safe_repr import shown
+
+UPDATES = ("dict", "Command")
+"""What a node of LangGraph returns, by name."""
+
+_RAISED = "exceptions must derive from BaseException"
+_SET = "'mappingproxy' object does not support item"
+
+
+def instead_of(value: object) -> str | None:
+    """Return what a function should return in place of a state update or a command of LangGraph's.
+
+    >>> instead_of({"topic": "bees"}), instead_of("Bees hum.")
+    ('return ag.SetValues(topic=...)', None)
+    """
+    if isinstance(value, Mapping):
+        return _instead_of_update(value)
+    if isinstance(value, type):
+        return f"return an object of it, as in ag.{value.__name__}()" if _is_signal(value) else None
+    if type(value).__name__ != "Command":
+        return None
+    command: Any = value
+    parts = [_instead_of_update(command.update)] if isinstance(command.update, Mapping) else []
+    if isinstance(command.goto, str):
+        parts.append(f"return ag.TransferTo({shown(command.goto)})")
+    return ", and ".join(parts) or "return ag.SetValues(name=...) or ag.TransferTo(name)"
+
+
+def _instead_of_update(update: Mapping[Any, object]) -> str:
+    names = [
+        name for name in update if isinstance(name, str) and name.isidentifier() and name != "messages"
+    ]
+    parts = ["the messages themselves"] if "messages" in update else []
+    if names or not parts:
+        parts.append(f"ag.SetValues({', '.join(f'{name}=...' for name in names or ['name'])})")
+    return f"return {' and '.join(parts)}"
+
+
+def _is_signal(kind: type) -> bool:
+    return kind.__module__.startswith("agentgraph.")
+
+
+def node_faults(fn: Callable[..., Any], returned: str) -> Iterator[str]:
+    """Yield why a function is one for a node of LangGraph.
+
+    Args:
+        fn: The function.
+        returned: The name of the type that it returns, as its annotation says.
+    """
+    if (kind := returned.partition("[")[0]) in UPDATES:
+        yield (
+            f"its function returns a {kind}, as its annotation says; return ag.SetValues(topic=...) or "
+            "ag.TransferTo(name)"
+        )
+    with suppress(ValueError):  # some functions that are written in C have no signature
+        called = signature(fn, follow_wrapped=False)  # a decorator may pass further arguments
+        try:
+            called.bind(None)
+        except TypeError:
+            yield (
+                f"its function takes {called.replace(return_annotation=called.empty)}; it takes one "
+                "argument, a Context: LangGraph's state is in ctx.messages and ctx.values, its config "
+                "in ctx.config"
+            )
+
+
+def note_on(error: BaseException) -> str | None:
+    """Return what to write where a function raised a signal, or set a value in its context."""
+    text = str(error.args[0]) if type(error) is TypeError and error.args else ""
+    if text == _RAISED:
+        return "Return or yield a signal, as in `return ag.BreakLoop()`; it is not raised."
+    if text.startswith(_SET):
+        return "ctx.values is read-only; write a value with `return ag.SetValues(name=...)`."
+    return None
