@@ -195,7 +195,7 @@ def _gathered(at: str, chosen: AgentStep, story: Story) -> FoundActivation:
     turn, base = chosen.visit.turn, without_keys(at)
     here = {key: each for key, each in story.activations.items() if key.turn == turn}
     if is_composite:
-        inside = [e for key, e in here.items() if is_at_or_in(without_keys(key.address), base)]
+        inside = [e for key, e in here.items() if _is_part_of(key.address, base)]
         every = [agent_step for each in inside for agent_step in each.agent_steps]
         entries = sorted((e for each in inside for e in each.entries), key=number_of)
         every.sort(key=lambda agent_step: agent_step.order)
@@ -207,6 +207,16 @@ def _gathered(at: str, chosen: AgentStep, story: Story) -> FoundActivation:
     return FoundActivation(
         one.agent_steps[0].visit.address, place, one.agent_steps, story, one.entries, False
     )
+
+
+def _is_part_of(address: str, outer: str) -> bool:
+    """Return whether an address is at or in a composite's, whose other attempts are not part of it.
+
+    >>> [_is_part_of(each, "s/w") for each in ("s/w/a(0:k)", "s/w[1]/a", "s/w{1}/a")]
+    [True, True, False]
+    """
+    own = without_keys(address)
+    return is_at_or_in(own, outer) and not own.startswith("{", len(outer))
 
 
 def became(found: FoundActivation) -> tuple[State, str | None]:
@@ -257,7 +267,7 @@ async def _on_other_lines(saver: ThreadSaver, found: FoundActivation) -> list[At
         at = without_keys(found.at)
         same = [s for s in agent_steps if without_keys(s.visit.address) == at]
         if found.is_composite:
-            same = [s for s in agent_steps if is_at_or_in(without_keys(s.visit.address), at)]
+            same = [s for s in agent_steps if _is_part_of(s.visit.address, at)]
         if not same or same[0].visit.step in seen | attempts.keys():
             continue
         state, error = became(replace(found, agent_steps=same, story=story, entries=()))

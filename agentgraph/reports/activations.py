@@ -178,7 +178,8 @@ def _report(
 ) -> ActivationReport:
     first, last = found.agent_steps[0], found.ends[1]
     said = [e for e in entries if isinstance(e, BaseMessage) and not is_steered(e)]
-    kept = said[-1:] if found.is_composite else said
+    inside = [e for e in said if address_in(e) != found.at]  # a check writes at a composite's own
+    kept = (inside or said)[-1:] if found.is_composite else said
     began = first.visit.time if found.is_composite else _began(first)
     return ActivationReport(
         address=found.at,

@@ -209,6 +209,40 @@ def test_composites_tell_the_whole(told: Told) -> None:
     assert fork.began <= told("s/p/x").began <= fork.ended  # type: ignore[operator]
 
 
+COMPOSITES: dict[str, Callable[[ag.Agent], ag.Agent]] = {
+    "sequential": lambda leaf: ag.sequential("w", [says("x"), leaf]),
+    "loop": lambda leaf: ag.loop("w", [says("x"), leaf], max_iterations=1),
+    "parallel": lambda leaf: ag.parallel("w", [leaf]),
+    "nested": lambda leaf: ag.sequential("w", [ag.parallel("p", [says("x"), says("y")]), leaf]),
+}
+
+
+@pytest.mark.parametrize("kind", COMPOSITES)
+@pytest.mark.parametrize("around", ["", "s/"])
+def test_each_attempt_of_a_checked_composite_is_an_activation(
+    told: Told, kind: str, around: str
+) -> None:
+    leaf = ag.function_agent("leaf", in_turn(*TEXTS, "Four."), output_key="out")
+    checked = ag.validated(COMPOSITES[kind](leaf), lambda text: text not in TEXTS[:2])
+    runner = told.of(ag.sequential("s", [checked]) if around else checked).runner
+    attempts = [f"{around}w", f"{around}w{{1}}", f"{around}w{{2}}"]
+
+    def check(*texts: str) -> None:
+        reports, bars = [told(at) for at in attempts], {e.id: e for e in runner.timeline("t").bars}
+        assert [[each.text for each in report.said] for report in reports] == [[t] for t in texts]
+        assert [each.values_after for each in reports] == [{"out": text} for text in texts]
+        assert [each.ended for each in reports] == [bars[f"0:{at}"].ended for at in attempts]
+        ran = [each.steps for each in reports]
+        assert [each for steps in ran for each in steps] == [each.step for each in runner.visits("t")]
+
+    told.invoke("Go.")
+    check(*TEXTS)
+    told.rewind(attempts[2])
+    check(*TEXTS[:2], "Four.")
+    assert [each.status for each in told(attempts[2]).attempts] == ["done"]
+    assert told(attempts[0]).attempts == []
+
+
 def test_a_run_under_way_is_running(told: Told) -> None:
     states: list[str] = []
 
