@@ -37,22 +37,19 @@ _LAST = 10**16 - 1
 """Greater than all parts of cursors."""
 
 
-async def replayed(saver: ThreadSaver, line: str | None = None) -> list[AgentEvent]:
-    """Return the events of all turns of a thread, without chunks.
+async def events_on(saver: ThreadSaver, line: str | None = None) -> Iterator[AgentEvent]:
+    """Return what makes the events of a line, all of which is read now.
+
+    It holds no checkpoint: these take more memory.
 
     Args:
         saver: The thread.
-        line: The head of one of its lines; None for the present one.
+        line: The head of a line; None for the present one.
 
     Raises:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
         ThreadError: The thread has no such line; or as `open_thread` does.
     """
-    return [*await _events_on(saver, line)]
-
-
-async def _events_on(saver: ThreadSaver, line: str | None) -> Iterator[AgentEvent]:
-    """Return what makes the events of a line. It holds no checkpoint: these take more memory."""
     story = await whole_story(saver, line)
     return events_from(story.entries, saver, story.with_other_trees)
 

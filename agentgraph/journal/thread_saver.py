@@ -31,6 +31,7 @@ from agentgraph.journal.locks import ais_locked, is_locked
 from agentgraph.journal.saved import REQUESTS, Saved
 from agentgraph.journal.savers.listing import begun_threads, kept_namespaces
 from agentgraph.journal.savers.opening import namespaces_since
+from agentgraph.journal.savers.plain_lines import ids_in_order, plain_line
 from agentgraph.journal.savers.thread_index import Begun, HasThreadIndex, Listed, ThreadQuery
 from agentgraph.journal.thread_config import checked_id, config_of
 from agentgraph.safe_repr import shown
@@ -194,6 +195,14 @@ class ThreadSaver:
         whole = [each for each in every if each.namespace != REQUESTS]
         every.clear()  # who made the call holds it until the next call
         return whole
+
+    async def plain_line(self, least: int) -> Sequence[str]:
+        """Return the ids of the root's checkpoints, in order, if nothing on the thread was discarded.
+
+        None of them if there are less than `least`, or if the saver cannot tell.
+        """
+        call = plain_line(self.saver, self.checked_id, least)
+        return () if call is None else ids_in_order(await self._result(call))
 
     async def children(self, saved: Saved) -> list[Saved]:
         """Return the checkpoints after one, in its namespace: of several lines, of which one forked.

@@ -23,7 +23,7 @@ from agentgraph.graph.open_types import Cache, Saver
 from agentgraph.graph.strict_serializer import StrictSerializer
 from agentgraph.graph.values_schema import declared
 from agentgraph.journal.answers import UNANSWERED
-from agentgraph.journal.replay import replayed
+from agentgraph.journal.event_parts import Part, replayed, replayed_next
 from agentgraph.journal.savers.opening import open_saver
 from agentgraph.journal.savers.thread_index import Scalar
 from agentgraph.journal.states import ListedStatus
@@ -565,6 +565,9 @@ class Runner(metaclass=HintsNames):
         kinds are missing: failures of steps that have succeeded since, and all but the last question of
         a tool that asked several.
 
+        SQLite and PostgreSQL know of most long threads that nothing was discarded. Their events are
+        read as they are taken; what was saved after the call is not among them.
+
         Args:
             thread_id: The thread.
             line: The head of a line of the thread, as `thread(thread_id).lines` lists them.
@@ -575,7 +578,7 @@ class Runner(metaclass=HintsNames):
             TreeChangedError: The thread was run by a tree of another shape.
             AgentGraphError: The saver supports async calls only.
         """
-        return iter(self.engine.read(replayed, thread_id, line))
+        return _each(self.engine, thread_id, self.engine.read(replayed, thread_id, line))
 
     def thread(self, thread_id: str) -> Thread:
         """Return what is on a thread: its status, values, messages and turns.
@@ -1036,7 +1039,7 @@ class Runner(metaclass=HintsNames):
         """
 
         async def start() -> AsyncGenerator[AgentEvent, None]:
-            return _each(await self.engine.aread(replayed, thread_id, line))
+            return _aeach(self.engine, thread_id, await self.engine.aread(replayed, thread_id, line))
 
         return AsyncRun(thread_id, start)
 
@@ -1191,6 +1194,19 @@ def _saver(saver: "Saver | str | PathLike[str] | None", allow: Iterable[type | s
     return open_saver(saver, types.values())
 
 
-async def _each(events: Iterable[AgentEvent]) -> AsyncGenerator[AgentEvent, None]:
-    for event in events:
+def _each(engine: Engine, thread_id: str, part: Part) -> Iterator[AgentEvent]:
+    """Yield the events of a part of a thread, and of those after it, which are read then."""
+    yield from part.events
+    while part.rest is not None:
+        part = engine.read(replayed_next, thread_id, part.rest)
+        yield from part.events
+
+
+async def _aeach(engine: Engine, thread_id: str, part: Part) -> AsyncGenerator[AgentEvent, None]:
+    """Yield the same."""
+    for event in part.events:
         yield event
+    while part.rest is not None:
+        part = await engine.aread(replayed_next, thread_id, part.rest)
+        for event in part.events:
+            yield event

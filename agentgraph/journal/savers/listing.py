@@ -4,7 +4,7 @@ When each thread began, and in which namespaces of a thread graphs keep their st
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,8 @@ SELECT id, began FROM (
 
 _KEPT = """
 SELECT DISTINCT checkpoint_ns FROM checkpoints
-WHERE thread_id = {} AND checkpoint_ns <> '' AND replace(checkpoint_ns, ':', '') = checkpoint_ns
+WHERE thread_id = {thread_id} AND checkpoint_ns <> ''
+AND replace(checkpoint_ns, ':', '') = checkpoint_ns
 """
 """The namespaces of a thread that name no tasks."""
 
@@ -37,6 +38,7 @@ _LANGGRAPHS = "langgraph.checkpoint."
 _KNOWN = ("InMemorySaver", "SqliteSaver", "PostgresSaver", "AsyncSqliteSaver", "AsyncPostgresSaver")
 
 Rows = list[tuple[str, ...]]
+_NO_VALUES: Mapping[str, object] = {}
 
 
 def begun_threads(saver: Saver) -> Call | None:
@@ -46,7 +48,7 @@ def begun_threads(saver: Saver) -> Call | None:
         roots = [(thread, [*saved.get("", ())]) for thread, saved in [*saver.storage.items()]]
         return [(thread, min(ids)) for thread, ids in roots if ids]
 
-    return _query_call(saver, in_memory, _BEGUN)
+    return query_call(saver, in_memory, _BEGUN)
 
 
 def kept_namespaces(saver: Saver, thread_id: str) -> Call | None:
@@ -55,25 +57,40 @@ def kept_namespaces(saver: Saver, thread_id: str) -> Call | None:
     def in_memory(saver: Any) -> Rows:
         return [(each,) for each in [*saver.storage.get(thread_id, ())] if each and ":" not in each]
 
-    return _query_call(saver, in_memory, _KEPT, thread_id)
+    return query_call(saver, in_memory, _KEPT, {"thread_id": thread_id})
 
 
-def _query_call(
-    saver: Saver, in_memory: Callable[[Any], Rows], query: str, *arguments: str
+def query_call(
+    saver: Saver,
+    in_memory: Callable[[Any], Rows] | None,
+    query: str,
+    values: Mapping[str, object] = _NO_VALUES,
+    *,
+    in_database: str = "",
 ) -> Call | None:
-    """Return the call that asks a saver; its package may not be installed, so it is known by name."""
+    """Return the call that asks a saver; its package may not be installed, so it is known by name.
+
+    Args:
+        saver: The saver.
+        in_memory: Asks a saver in memory; None if such a saver cannot tell.
+        query: The query, with the names of values in braces.
+        values: The values.
+        in_database: The query for PostgreSQL, if it is another one.
+    """
     names = [each.__name__ for each in type(saver).__mro__ if each.__module__.startswith(_LANGGRAPHS)]
+    in_file = query.format(**{name: f":{name}" for name in values})
+    in_database = (in_database or query).format(**{name: f"%({name})s" for name in values})
     match next((each for each in names if each in _KNOWN), None):
-        case "InMemorySaver":
+        case "InMemorySaver" if in_memory is not None:
             return _in_thread(partial(in_memory, saver))
         case "SqliteSaver":
-            return _in_thread(partial(_in_file, saver, query.format("?"), arguments))
+            return _in_thread(partial(_in_file, saver, in_file, values))
         case "PostgresSaver":
-            return _in_thread(partial(_in_database, saver, query.format("%s"), arguments))
+            return _in_thread(partial(_in_database, saver, in_database, values))
         case "AsyncSqliteSaver":
-            return Call(_sync_call, _in_async_file, (saver, query.format("?"), arguments))
+            return Call(_sync_call, _in_async_file, (saver, in_file, values))
         case "AsyncPostgresSaver":
-            return Call(_sync_call, _in_async_database, (saver, query.format("%s"), arguments))
+            return Call(_sync_call, _in_async_database, (saver, in_database, values))
     return None
 
 
@@ -84,25 +101,25 @@ def _in_thread(ask: Callable[[], Rows]) -> Call:
     return Call(ask, asked)
 
 
-def _in_file(saver: Any, query: str, arguments: tuple[str, ...]) -> Rows:
+def _in_file(saver: Any, query: str, values: Mapping[str, object]) -> Rows:
     with saver.cursor(transaction=False) as cursor:
-        return [*cursor.execute(query, arguments)]
+        return [*cursor.execute(query, values)]
 
 
-async def _in_async_file(saver: Any, query: str, arguments: tuple[str, ...]) -> Rows:
+async def _in_async_file(saver: Any, query: str, values: Mapping[str, object]) -> Rows:
     await saver.setup()
-    async with saver.lock, saver.conn.execute(query, arguments) as cursor:
+    async with saver.lock, saver.conn.execute(query, values) as cursor:
         return [row async for row in cursor]
 
 
-def _in_database(saver: Any, query: str, arguments: tuple[str, ...]) -> Rows:
+def _in_database(saver: Any, query: str, values: Mapping[str, object]) -> Rows:
     with saver._cursor() as cursor:
-        return [tuple(row.values()) for row in cursor.execute(query, arguments)]
+        return [tuple(row.values()) for row in cursor.execute(query, values)]
 
 
-async def _in_async_database(saver: Any, query: str, arguments: tuple[str, ...]) -> Rows:
+async def _in_async_database(saver: Any, query: str, values: Mapping[str, object]) -> Rows:
     async with saver._cursor() as cursor:
-        await cursor.execute(query, arguments)
+        await cursor.execute(query, values)
         return [tuple(row.values()) async for row in cursor]
 
 
