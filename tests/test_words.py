@@ -66,8 +66,12 @@ LEFT = {*PARTS} - {
     "agentgraph/agents/",
     "agentgraph/cli/",
     "agentgraph/events/",
+    "agentgraph/reports/",
     "agentgraph/skills/",
     "agentgraph/testing/",
+    "agentgraph/window/",
+    "examples/",
+    "notebooks/",
 }
 """Parts that still have such words."""
 

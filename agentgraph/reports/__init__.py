@@ -1,1 +1,1 @@
-"""What ran on threads, told to people: visits, a thread, its timeline, an activation, comparisons."""
+"""Reports on threads for people: visits, a thread, its timeline, an activation, comparisons."""

@@ -1,8 +1,8 @@
-"""Makes the bars of what ran on a thread: activations, what agents called and asked, what is void.
+"""Makes the bars of a thread: activations, calls, questions and discarded attempts.
 
 A step of a lane runs from one checkpoint to the next, so the steps of an address in a turn are its
-activation. What encloses it (a loop, one of its iterations, the item of an `each`) lasts from the first
-of what is inside to the last.
+activation. An enclosing bar (of a loop, an iteration, the item of an `each`) lasts from its first to
+its last inner bar.
 """
 
 from collections import defaultdict
@@ -37,16 +37,16 @@ from agentgraph.tree.addresses import Cursor, address, iteration, number_of_item
 from agentgraph.tree.places import Place
 
 _LABEL = 60
-"""How many characters of a question its label has."""
+"""Maximum number of characters in the label of a question."""
 
 
 def bars_in(story: Story, since: str = "") -> list[Bar]:
-    """Return the bars of what ran in a story, in order of beginning.
+    """Return the bars of a story, in the order of their start.
 
     Args:
         story: The story.
-        since: The id of the first checkpoint of the root whose step is wanted; older ones only help to
-            find what was called.
+        since: The id of the root's first checkpoint whose step is requested; older ones only help to
+            find tool calls.
     """
     return _Chart(story, since).bars()
 
@@ -129,7 +129,7 @@ class _Chart:
         )
 
     def _part(self, agent_step: AgentStep) -> BarPart:
-        """Return a step as far as it is known: when it began and ended, and its state."""
+        """Return the known start, end and state of a step."""
         known = self._began.get((agent_step.visit.turn, agent_step.visit.address), 0.0)
         came = outcome_of(self._story, agent_step, known)
         runs = self._story.runs_of(agent_step.root)
@@ -142,9 +142,9 @@ class _Chart:
     def _split(
         self, agent_step: AgentStep, runs: StepRuns, part: BarPart, own: Bar, kind: BarKind
     ) -> BarPart:
-        """Return the last attempt of a step, and add bars of those before it that came to nothing.
+        """Return the last attempt of a step, and add bars of its discarded attempts.
 
-        One that asks is one for as long as it takes, for its answers stay: the attempts are inside.
+        A step with a question is one bar, because its answers stay: the attempts are inside.
         """
         at, began = agent_step.visit.address, part.began
         has_asked = runs.asks(at, began, inf)
@@ -154,7 +154,8 @@ class _Chart:
             if not is_in_it:
                 continue
             failed = runs.failure(at, began, each.time)
-            was_cut = each.before != "at rest" and agent_step.task is None  # else it may not have begun
+            # a task without a trace may not have started before the run ended
+            was_cut = each.before != "at rest" and agent_step.task is None
             if failed is not None or (was_cut and not runs.asks(at, began, each.time)):
                 ended = max(time_in(failed) if failed else each.ended, began)
                 attempt = BarPart(began, ended, "void", str(failed.data) if failed else "")
@@ -263,7 +264,7 @@ class _Chart:
         )
 
     def _activation(self, turn: int, place: Place, cursor: Cursor, agent_step: AgentStep) -> Bar:
-        """Return the activation of a step, made with what encloses it if there is none yet."""
+        """Return the bar of a step's activation; make it and its enclosing bars if missing."""
         inside = self._enclosing(turn, place, cursor, agent_step)
         at = address(place, _own(place, cursor))
         return self._named(turn, at, place, iteration(place, cursor), inside, agent_step)
@@ -277,7 +278,7 @@ class _Chart:
         inside: str | None,
         agent_step: AgentStep,
     ) -> Bar:
-        """Return an activation, made if there is none yet; when it was is found at the end."""
+        """Return the bar of an activation; make it if missing. Its times are set at the end."""
         bar_id = f"{turn}:{at}"
         if (known := self._bars.get(bar_id)) is None:
             known = self._bars[bar_id] = Bar(
@@ -299,7 +300,7 @@ class _Chart:
         return known
 
     def _enclosing(self, turn: int, place: Place, cursor: Cursor, agent_step: AgentStep) -> str | None:
-        """Return the id of the bar that encloses a place; one without a node is made."""
+        """Return the id of the enclosing bar of a place; make the bar of one without a node."""
         parent = place.parent
         if parent is None:
             return None
@@ -318,7 +319,7 @@ class _Chart:
         return made.id
 
     def _finished(self) -> Iterator[Bar]:
-        """Yield all bars; those that enclose others last from the first of these to the last."""
+        """Yield all bars; an enclosing bar lasts from its first to its last inner bar."""
         inside: dict[str | None, list[Bar]] = defaultdict(list)
         for bar_id in sorted(self._bars, key=depths(self._bars).__getitem__, reverse=True):
             bar = self._bars[bar_id]
@@ -338,8 +339,8 @@ class _Chart:
         state = self._state(last.state, bar, within) if parts else last.state
         every = [*parts, *inside]
         ends = [each.ended for each in every if each.ended is not None]
-        goes_on = last.ended is None and state != "failed"  # what failed inside has ended it, too
-        is_open = goes_on or any(each.ended is None for each in inside)
+        is_active = last.ended is None and state != "failed"  # a failure inside ends it, too
+        is_open = is_active or any(each.ended is None for each in inside)
         text = last.text or last_text(every)
         return replace(
             bar,
@@ -360,7 +361,7 @@ class _Chart:
         )
 
     def _state(self, state: BarState, bar: Bar, within: Sequence[Bar]) -> BarState:
-        """Return the state of what runs others: where nothing runs it is that of what is inside."""
+        """Return the state of an enclosing bar; without an active run, that of the bars inside."""
         if state != "stopped":
             return state
         states = {each.state for each in within if each.ended is None or each.kind == "agent"}
@@ -370,7 +371,7 @@ class _Chart:
 
 
 def _own(place: Place, cursor: Cursor) -> Cursor:
-    """Return the cursor of an activation: a swarm is one over all transfers inside."""
+    """Return the counters of an activation; a swarm is one activation over all its transfers."""
     return (*cursor[:-1], ()) if place.kind.is_swarm else cursor
 
 

@@ -1,4 +1,4 @@
-"""What one activation called and asked: tool calls, agents that a function ran, questions."""
+"""The calls and questions of one activation: tool calls, agents that a function ran, questions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ class ToolRun:
 
     Attributes:
         name: The name of the tool, or of the agent.
-        args: The arguments; of an agent that a function ran `{"request": ...}`.
-        id: The id of the call; of an agent that a function ran its number or key.
-        result: The text of the result; None without one.
-        status: "done", "failed" (its result is an error, or it failed the activation), or "waits" (it
-            has no result yet).
-        began: When the model had asked for it, in seconds since 1970; None if that is not known.
-        ended: When its result was emitted, in seconds since 1970; None without one.
+        args: The arguments; for an agent that a function ran, `{"request": ...}`.
+        id: The id of the call; for an agent that a function ran, its number or key.
+        result: The text of the result; None without a result.
+        status: "done", "failed" (the result is an error, or the call failed the activation), or "waits"
+            (there is no result yet).
+        began: Time of the model's request, in seconds since 1970; None if unknown.
+        ended: Time of the result, in seconds since 1970; None without a result.
     """
 
     name: str
@@ -48,12 +48,12 @@ class ToolRun:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question that an activation asked.
+    """A question of an activation.
 
     Attributes:
         question: The question.
-        answer: The answer, as it was saved; None if it has none.
-        is_answered: Whether it has an answer that the saver still has.
+        answer: The saved answer; None without an answer.
+        is_answered: Whether the saver has an answer.
     """
 
     question: Interrupt
@@ -62,7 +62,7 @@ class Asked:
 
 
 def tool_runs(found: FoundActivation, said: Sequence[BaseMessage], state: State) -> list[ToolRun]:
-    """Return the calls of tools in what a chat agent said, or the agents that a function ran."""
+    """Return the tool calls in a chat agent's messages, or the agents that a function ran."""
     runs: list[ToolRun] = []
     began: dict[str | None, float] = {}
     for agent_step in found.agent_steps:
@@ -87,7 +87,7 @@ def tool_runs(found: FoundActivation, said: Sequence[BaseMessage], state: State)
 
 
 def call_begins(saved: Saved) -> dict[str | None, float]:
-    """Return when the calls of tools in a step began, by the ids of their messages."""
+    """Return the start times of a step's tool calls, by the ids of their messages."""
     results = [each for each in saved.results.values() if each[TAG] == "tool"]
     return {each.id: seconds(result["began"]) for result in results for each in result["messages"]}
 
@@ -128,7 +128,7 @@ def _function_runs(found: FoundActivation) -> Iterator[ToolRun]:
 
 
 def questions_in(tree: Tree, found: FoundActivation, entries: Sequence[Entry]) -> list[Asked]:
-    """Return what was asked, with the answers that the saver has."""
+    """Return the questions of an activation, with the saved answers."""
     asked = [e for e in entries if isinstance(e, Note) and e.kind == "interrupted"]
     answers = dict[str, object]()
     for agent_step in found.agent_steps if asked else ():
@@ -149,6 +149,6 @@ def _answers_at(tree: Tree, agent_step: AgentStep) -> dict[str, object]:
                 named = f"{space}|{number}" if number else space
                 answers[LangGraphInterrupt.from_ns(None, named).id] = answer
         asked = writes.get(INTERRUPT, ())
-        if len(asked) == 1 and len(given) == 1:  # a line that was copied keeps older ids
+        if len(asked) == 1 and len(given) == 1:  # a copied line keeps older ids
             answers.setdefault(asked[0].id, given[0])
     return answers

@@ -1,4 +1,4 @@
-"""The steps of one activation in the saver, what became of them, and its other attempts."""
+"""The steps of one activation, their outcomes, and its other attempts, from the checkpoints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,10 +30,10 @@ class Attempt:
     """An earlier attempt of an activation, or the same activation on another line of the thread.
 
     Attributes:
-        step: Where it began, or failed: a step that `Runner.rewind` and `Runner.activation` take.
-        status: What became of it.
-        error: How it failed; None if it did not.
-        line: The head of the line that has it; None for the line of the activation.
+        step: Its first or its failed step, for `Runner.rewind` and `Runner.activation`.
+        status: The status of the attempt.
+        error: The text of its error; None without an error.
+        line: The latest checkpoint of its history line; None for the line of the activation.
     """
 
     step: str
@@ -50,9 +50,9 @@ class FoundActivation:
         at: Its address.
         place: The place of its agent.
         agent_steps: Its steps, in order.
-        story: Its line, since the step of the root in which it began.
-        entries: Its messages and notes; a composite has those of what is in it.
-        is_composite: Whether it has the steps of what is inside it, too.
+        story: Its history line, from the root's step in which it started.
+        entries: Its messages and notes; a composite has those of the agents inside.
+        is_composite: Whether it has the steps of the agents inside, too.
     """
 
     at: str
@@ -69,7 +69,7 @@ class FoundActivation:
 
     @cached_property
     def own_steps(self) -> list[AgentStep]:
-        """Its steps in its own lane, without those of lanes inside it."""
+        """Its steps in its own lane, without lanes inside."""
         agent_steps = [each for each in self.agent_steps if each.task is None] or self.agent_steps
         depths = [len(parts_of(each.saved.namespace)) for each in agent_steps]
         return [s for s, depth in zip(agent_steps, depths, strict=True) if depth == min(depths)]
@@ -81,18 +81,18 @@ class FoundActivation:
         return own[0], own[-1]
 
     def after(self, agent_step: AgentStep) -> Saved | None:
-        """Return the checkpoint after a step in its lane, if it has ended."""
+        """Return the checkpoint after a step in its lane, if the step has ended."""
         return self.story.after.get(agent_step.saved.key)
 
 
 async def find_activation(
     saver: ThreadSaver, query: VisitQuery, line: str | None
 ) -> tuple[FoundActivation, AgentStep]:
-    """Return an activation, and the step of it that is wanted.
+    """Return an activation and its requested step.
 
     Raises:
-        UnknownAddressError: The thread, or the line, has not visited it.
-        ThreadError: There is no such line.
+        UnknownAddressError: The thread, or the line, has not reached it.
+        ThreadError: The line does not exist.
     """
     target = await _target(saver, query, line)
     at = target.agent_step.visit.address if query.is_step else query.at
@@ -100,9 +100,9 @@ async def find_activation(
 
 
 async def _target(saver: ThreadSaver, query: VisitQuery, line: str | None) -> FoundVisit:
-    """Return where an activation is, on a line or on the one that has its step.
+    """Find an activation on a given line, or on the line that has its step.
 
-    The copy of a step that a rewind made has the names of the older ones, where other things ran.
+    A step that a rewind copied keeps the names of the older steps, which ran in other surroundings.
     """
     if line is not None:
         return _on_line(saver, query, line, await saver.checkpoints())
@@ -122,7 +122,7 @@ async def _target(saver: ThreadSaver, query: VisitQuery, line: str | None) -> Fo
 
 
 async def _present(saver: ThreadSaver, query: VisitQuery) -> FoundVisit:
-    """Return where an activation is on the present line; what came after it is not read."""
+    """Find an activation on the current line; do not read later checkpoints."""
     since, until, roots = await stretch_of(saver, query)
     if since:
         every = await checkpoints_since(saver, since, until, roots.read)
@@ -133,9 +133,9 @@ async def _present(saver: ThreadSaver, query: VisitQuery) -> FoundVisit:
 
 
 async def _stretch_around(saver: ThreadSaver, step: str) -> tuple[str, str] | None:
-    """Return the ids of the checkpoints of the root between which the activation of a step is.
+    """Return the ids of the root's checkpoints around the activation of a step.
 
-    None if that is not known from the checkpoint of the step, and those beside it alone.
+    None if the checkpoint of the step and its neighbours do not show them.
     """
     began = step.partition(":")[0]
     newest = await saver.checkpoints(None, just_after(began), 1)
@@ -165,7 +165,7 @@ def _continues(saver: ThreadSaver, saved: Saved, at: str | None) -> bool:
 
 
 def _head_with(step: str, every: Sequence[Saved]) -> str | None:
-    """Return the head of the line that has the very checkpoint of a step; None if none has it."""
+    """Return the latest checkpoint of the line that has a step's own checkpoint; None without one."""
     began = step.partition(":")[0]
     around = next((each.root_id for each in every if each.id == began), None)
     roots = {str(each.id): each for each in every if not each.namespace}
@@ -175,11 +175,11 @@ def _head_with(step: str, every: Sequence[Saved]) -> str | None:
 
 
 def _on_line(saver: ThreadSaver, query: VisitQuery, head: str, every: Sequence[Saved]) -> FoundVisit:
-    """Return where an activation is on a line.
+    """Find an activation on a line.
 
     Raises:
-        ThreadError: There is no such line.
-        UnknownAddressError: The line has not visited it.
+        ThreadError: The line does not exist.
+        UnknownAddressError: The line has not reached it.
     """
     story = Story(saver.tree, known_line(saver, head, every))
     exact = (each for each in story.steps if each.visit.step == query.at)
@@ -220,7 +220,7 @@ def _is_part_of(address: str, outer: str) -> bool:
 
 
 def became(found: FoundActivation) -> tuple[State, str | None]:
-    """Return the state of an activation, and how it failed."""
+    """Return the state of an activation, and the text of its error."""
     outcomes = [outcome_of(found.story, each) for each in found.own_steps]
     states = {each.state for each in outcomes}
     state = next((each for each in ACTIVATION_STATUS if each in states), State.DONE)
@@ -245,9 +245,9 @@ async def attempts_of(saver: ThreadSaver, found: FoundActivation, state: State) 
 
 
 async def _on_other_lines(saver: ThreadSaver, found: FoundActivation) -> list[Attempt]:
-    """Return the same activation on lines that part from this one in its turn.
+    """Return the same activation on lines that branch off this one in its turn.
 
-    Without forks in the turn nothing else is read.
+    Without such lines in the turn, nothing else is read.
     """
     forked = [
         each

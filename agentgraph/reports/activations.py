@@ -1,6 +1,6 @@
-"""One activation of a thread in detail: what it saw, said, called, wrote and asked, from the saver.
+"""One activation of a thread in detail, from the checkpoints.
 
-Only the steps since the one in which it began are read; of other lines only what parts from this one.
+Only the steps since the start of the activation are read, and of other lines only their own steps.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,34 +36,35 @@ _SIGNALS = ("exit", "break_loop", "transfer_to", "chosen")
 
 @dataclass(frozen=True, slots=True)
 class ActivationReport:
-    """One activation of an agent in detail, as its thread has it.
+    """One activation of an agent in detail, as its thread has stored it.
 
     Attributes:
         address: Its address.
         agent_name: The agent.
-        kind: The kind of the agent: "chat", "function", "human", "graph", "node" (of a graph that is
-            laid flat), "sequential", "loop", "parallel", "workflow", "each", "switch" or "swarm".
+        kind: The kind of the agent: "chat", "function", "human", "graph", "node" (of a flattened
+            graph), "sequential", "loop", "parallel", "workflow", "each", "switch" or "swarm".
         turn: The turn of the thread, from 0.
         iteration: The iteration of the nearest loop; None outside all loops.
-        steps: Its steps, in order; of a composite those of all inside it. From the first one it can be
-            run again.
-        began: When it began, in seconds since 1970; the last attempt, if a run resumed it.
-        ended: When it ended, in seconds since 1970; None if it has not.
-        status: "running", "asks" (a question waits), "failed", "done", or "stopped" (it has not ended,
-            and nothing runs it).
-        saw: The messages as its model, its function or its graph first got them, the instruction as a
-            system message; if a later step of a chat agent was asked for, as its model got them there.
-            Empty for composites and people.
-        said: What it said, with the results of its tools; of a composite the last message in it.
+        steps: Its steps, in order; a composite has the steps of all agents inside. A rerun starts at
+            the first step.
+        began: Start time, in seconds since 1970; after a resume, that of the last attempt.
+        ended: End time, in seconds since 1970; None if it has not ended.
+        status: "running", "asks" (a question is open), "failed", "done", or "stopped" (not ended, and
+            no run is active).
+        saw: The input of its model, its function or its graph at its first step, with the instruction
+            as a system message; if a later step of a chat agent was requested, at that step. Empty for
+            composites and people.
+        said: Its messages, with the results of its tools; a composite has the last message inside.
         tools: Its tool calls, or the agents that it ran, in order.
-        values_before: The values of the run when it began.
-        values_after: The values of the run when it had ended; if it has not, when its last step began.
-        usage: The tokens that its models reported; of a composite all in it.
-        questions: What it asked.
-        error: How it failed; None if it did not.
-        attempts: Earlier attempts, and the same address on other lines of the thread, the first first.
-        signal: What it did when it ended: "exit", "break_loop", "transfer_to NAME" or "chosen NAME".
-        remarks: What of this cannot be told, and why.
+        values_before: The values of the run at its start.
+        values_after: The values of the run at its end; if it has not ended, at the start of its last
+            step.
+        usage: The tokens that its models reported; a composite has those of all agents inside.
+        questions: Its questions.
+        error: The text of its error; None without an error.
+        attempts: Earlier attempts, and the same address on other history lines, oldest first.
+        signal: Its signal at the end: "exit", "break_loop", "transfer_to NAME" or "chosen NAME".
+        remarks: Parts of the report that are unknown, with the reason.
     """
 
     address: str
@@ -89,7 +90,7 @@ class ActivationReport:
 
     @property
     def changed(self) -> list[str]:
-        """The names of the values that are not after it as they were before."""
+        """The names of the values that differ before and after the activation."""
         before, after = self.values_before, self.values_after
         names = dict.fromkeys([*before, *after])
         return [n for n in names if (n in before, before.get(n)) != (n in after, after.get(n))]
@@ -103,14 +104,14 @@ async def activation(
     Args:
         saver: The thread.
         address_or_step: As in `Runner.activation`.
-        turn: The turn of an address; None for the last one in which it was visited.
-        line: The head of a line of the thread; None for the present one.
+        turn: The turn of an address; None for the last turn that reached the address.
+        line: The latest checkpoint of a history line; None for the current line.
 
     Raises:
         UnknownThreadError: The saver has no such thread.
-        UnknownAddressError: The thread has not visited the address.
+        UnknownAddressError: The thread has not reached the address.
         ThreadError: The thread has no such line; or as `read_thread` does.
-        AgentGraphError: An argument makes no sense.
+        AgentGraphError: An argument is wrong.
     """
     if not isinstance(address_or_step, str) or not address_or_step:
         raise AgentGraphError(
@@ -143,7 +144,7 @@ async def activation(
 
 
 async def _has_head(saver: ThreadSaver, found: FoundActivation) -> bool:
-    """Return whether the step that a run on the thread is at may be one of an activation."""
+    """Return whether the step in progress on the thread may be one of an activation."""
     head = await saver.checkpoint()
     return head is not None and head.id in found.story.roots
 
@@ -161,7 +162,7 @@ async def _saw(
 
 
 def _began(agent_step: AgentStep) -> float:
-    """Return when a step began, the last time; one that has not ended as a run resumed it last."""
+    """Return the last start time of a step; for an unfinished step, the time of the last resume."""
     if agent_step.task is not None:
         return agent_step.visit.time
     if agent_step.after is not None:
@@ -217,7 +218,6 @@ def _iteration(found: FoundActivation) -> int | None:
 def _ended(
     found: FoundActivation, last: AgentStep, entries: Sequence[Entry], state: State
 ) -> float | None:
-    """Return when an activation ended; None if it has not."""
     if state is State.DONE and last.task is None and last.after is not None:
         return last.after.first_time
     if state is State.DONE and last.visit.duration is not None:
@@ -227,7 +227,7 @@ def _ended(
 
 
 def signal_in(entries: Iterable[Entry]) -> str | None:
-    """Return what an activation did when it ended, by its own entries."""
+    """Return the signal of an activation at its end, from its own entries."""
     notes = [each for each in entries if isinstance(each, Note) and each.kind in _SIGNALS]
     signals = [f"{each.kind} {each.data or ''}".strip() for each in notes]
     return signals[-1] if signals else None

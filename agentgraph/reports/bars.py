@@ -1,4 +1,4 @@
-"""Bars of what ran on a thread: what they are, their order, and how a later reading joins them."""
+"""The bars of a timeline, their order, and the join of an earlier and a later read."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -8,38 +8,38 @@ from typing import Literal, NamedTuple
 from agentgraph.journal.states import BarState
 
 LONGEST = 200
-"""How many characters of a text a bar has."""
+"""Maximum number of characters of a bar's text."""
 
 BarKind = Literal["agent", "model", "tool", "hook", "question"]
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Something that took time on a thread.
+    """An activation, a call or a question on a timeline.
 
     Attributes:
-        id: Names it on the thread; the same in later reads.
+        id: The id of the bar on the thread, the same in later reads.
         turn: The turn of the thread, from 0.
-        address: The address of the activation. A loop has a bar at its address, and each of its
-            iterations one at "report/refine[1]".
+        address: The address of the activation. A loop has a bar at its address, and one for each
+            iteration, such as "report/refine[1]".
         agent_name: The agent.
-        kind: "agent" is an activation: of a leaf, or of what encloses others. Inside that of a chat
-            agent are those of its "model", of each "tool" call and of the "hook"s of its middleware; a
-            "question" is the time for which a person is waited for.
-        label: The name of the agent, the tool, the model or the hook; or how the question begins,
-            "approve pay?" for one about calls of tools.
-        node: The node that ran; empty if it has none.
-        step: The name of its first step, as in `Visit`: `Runner.rewind` takes it.
+        kind: "agent" is an activation of a leaf or of an enclosing agent. The bar of a chat agent
+            contains bars of its "model", of each "tool" call and of each "hook" of its middleware. A
+            "question" is the time from a question to its answer.
+        label: The name of the agent, tool, model or hook; or the start of the question, such as
+            "approve pay?" for tool calls.
+        node: The node that ran; empty for agents without a node.
+        step: The name of its first step, as in `Visit`, for `Runner.rewind`.
         iteration: The iteration of the nearest loop; None outside all loops.
-        began: When it began, in seconds since 1970.
-        ended: When it ended; None if it has not, or something inside has not, as a question that waits
-            beside a failure. Of a process that died it is not known.
-        state: "done", "running", "asks" (a person), "failed"; "stopped": it has not ended, and nothing
-            runs it; "void": it was thrown away, as an attempt that another one followed.
-        tokens_in: The tokens that its own model calls read, without those of the bars inside it.
-        tokens_out: The tokens that they wrote.
-        text: The first 200 characters of what it said last; or of its error, or its question.
-        inside: The id of the bar that encloses it; None at the outermost.
+        began: Start time, in seconds since 1970.
+        ended: End time, in seconds since 1970; None if the bar or a bar inside has not ended, for
+            example a question next to a failure. The end time in a killed process is unknown.
+        state: "done", "running", "asks" (a question is open), "failed", "stopped" (not ended, and no
+            run is active), or `"void"` (discarded, for example an attempt before a retry).
+        tokens_in: Input tokens of its model calls, without the bars inside.
+        tokens_out: Output tokens of the same calls.
+        text: The first 200 characters of its last text, of its error, or of its question.
+        inside: The id of the enclosing bar; None for the outermost bar.
     """
 
     id: str
@@ -61,13 +61,13 @@ class Bar:
 
 
 class BarPart(NamedTuple):
-    """A step of an activation, as it is known, or what is inside it.
+    """A step of an activation, or a bar inside the activation.
 
     Attributes:
-        began: When it began.
-        ended: When it ended; None if it has not.
+        began: Start time.
+        ended: End time; None if it has not ended.
         state: Its state.
-        text: What was said or asked last in it, or the error.
+        text: Its last text or question, or its error.
     """
 
     began: float
@@ -77,7 +77,7 @@ class BarPart(NamedTuple):
 
 
 def depths(bars: Mapping[str, Bar]) -> dict[str, int]:
-    """Return how many bars are around each, by their ids."""
+    """Return the number of enclosing bars of each bar, by id."""
     known: dict[str, int] = {}
     for bar_id, bar in bars.items():
         chain = [bar_id]
@@ -90,16 +90,16 @@ def depths(bars: Mapping[str, Bar]) -> dict[str, int]:
 
 
 def in_order(bars: Iterable[Bar]) -> list[Bar]:
-    """Return bars in order of beginning; what encloses others before these."""
+    """Sort bars by start; an enclosing bar comes before the bars inside."""
     by_id = {each.id: each for each in bars}
     depth = depths(by_id)
     return sorted(by_id.values(), key=lambda each: (each.began, depth[each.id]))
 
 
 def joined(before: Iterable[Bar], after: Iterable[Bar]) -> list[Bar]:
-    """Return bars with those of a later reading, which take the place of those with their ids.
+    """Join bars with those of a later read, which replace the bars with their ids.
 
-    Those that enclose others may have begun before what was read.
+    An enclosing bar may have started before the later read.
     """
     known = {each.id: each for each in before}
     outer = {each.inside for each in known.values()}
@@ -118,9 +118,9 @@ def joined(before: Iterable[Bar], after: Iterable[Bar]) -> list[Bar]:
 
 
 def _from_before(bar: Bar, known: Mapping[str, Bar]) -> Bar:
-    """Return a bar that encloses others with where it was known to begin.
+    """Return an enclosing bar with its known start.
 
-    An activation may have begun in a step that was not read again; a call has one step, which was.
+    An activation may have started in a step that was not read again. A call has only one step.
     """
     before = known.get(bar.id, bar)
     if bar.kind != "agent":
@@ -129,6 +129,6 @@ def _from_before(bar: Bar, known: Mapping[str, Bar]) -> Bar:
 
 
 def last_text(parts: Iterable[BarPart]) -> str:
-    """Return the text of what ended last; empty if nothing has one."""
+    """Return the text of the part that ended last; empty without texts."""
     texts = [each for each in parts if each.text]
     return max(texts, key=lambda each: each.ended or each.began).text if texts else ""

@@ -1,7 +1,7 @@
 """Two lines of a thread, or two threads of one tree, compared activation by activation.
 
-Activations are aligned by turn, address and occurrence. What they said, called, wrote, asked, and how
-they ended is compared by content: ids and times differ in any case. Each side is read once.
+Activations are aligned by turn, address and occurrence. Messages, calls, values, questions and ends are
+compared by content, because ids and times always differ. Each side is read once.
 """
 
 from collections import defaultdict
@@ -29,23 +29,23 @@ from agentgraph.safe_repr import cut, shown
 Where = Literal["both", "left", "right"]
 Differs = Literal["said", "called", "values", "signal", "asked", "error"]
 _LONGEST = 200
-"""How many characters of what was said are told."""
+"""Maximum number of characters of a text."""
 _IDS = frozenset({"id", "tool_call_id", "call_id", "tool_use_id"})
 """The keys of content blocks that name a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a difference: an activation, as one of the two has it.
+    """One side of a compared activation.
 
     Attributes:
-        text: What it said last, cut to 200 characters; empty if it said nothing.
-        values: The values that it wrote and that the other did not write, or wrote otherwise.
-        signal: What it did when it ended: "exit", "break_loop", "transfer_to NAME", "chosen NAME".
-        error: How it failed; None if it did not.
+        text: Its last text, cut to 200 characters; empty without texts.
+        values: The values that it wrote and the other side did not write, or wrote differently.
+        signal: Its signal at the end: "exit", "break_loop", "transfer_to NAME", "chosen NAME".
+        error: The text of its error; None without an error.
         tokens: The tokens that its models reported.
-        seconds: How long its steps took; None if one has not ended.
-        step: Where it began: a step that `Runner.rewind` and `Runner.activation` take.
+        seconds: Duration of its steps; None if a step has not ended.
+        step: Its first step, for `Runner.rewind` and `Runner.activation`.
     """
 
     text: str
@@ -65,12 +65,12 @@ class Difference:
         address: Its address.
         agent_name: The agent.
         turn: The turn, from 0.
-        where: "both", "left" or "right": which sides have it.
-        same: Whether both have it, and it did the same in both.
-        differs: What differs where both have it: "said", "called" (tools, their arguments or results),
+        where: The sides that have the activation: "both", "left" or "right".
+        same: Whether both sides have the activation, and did the same.
+        differs: The differences of the two sides: "said", "called" (tools, their arguments or results),
             "values", "signal", "asked", "error".
-        left: The left one; None if the left has none.
-        right: The right one; None if the right has none.
+        left: The left side; None if it has no such activation.
+        right: The right side; None if it has no such activation.
     """
 
     address: str
@@ -84,12 +84,12 @@ class Difference:
 
 
 class Lines(NamedTuple):
-    """What is compared.
+    """The two sides of a comparison.
 
     Attributes:
-        other: The other thread; None for another line of the same one.
-        line: The head of the line on the left; None for the present one.
-        other_line: That on the right.
+        other: The other thread; None for another line of the same thread.
+        line: The latest checkpoint of the left history line; None for the current line.
+        other_line: The latest checkpoint of the right history line; None for the current line.
     """
 
     other: str | None = None
@@ -128,7 +128,7 @@ class _Done:
         return str(errors[-1].data) if errors else None
 
     def side(self, other: "_Done | None") -> Side:
-        """Return it as one side of a difference."""
+        """Return the activation as one side of a difference."""
         texts = [str(each.text) for each in self.messages if each.type != "tool" and each.text]
         is_shared = other is not None and _is_shared(self, other)
         known = {} if is_shared or other is None else other.values
@@ -150,9 +150,10 @@ class _Done:
 
 
 async def compared(saver: ThreadSaver, lines: Lines) -> list[Difference]:
-    """Return two lines, or two threads, compared activation by activation.
+    """Compare two history lines, or two threads, activation by activation.
 
-    They are in the order of the left; what only the right has comes after what it has before that.
+    The activations are in the order of the left side. An activation of the right side alone follows its
+    predecessor on the right.
 
     Raises:
         UnknownThreadError: The saver has no such thread.
@@ -163,7 +164,7 @@ async def compared(saver: ThreadSaver, lines: Lines) -> list[Difference]:
     if other in (None, saver.thread_id) and line == other_line:
         raise AgentGraphError(
             f"thread {shown(saver.thread_id)}: compare(line={shown(line)}) compares a line with "
-            "itself; name another thread, or a line of thread(thread_id).lines"
+            "itself; pass another thread, or a line of thread(thread_id).lines"
         )
     await read_thread(saver)
     every = await saver.lean().checkpoints()
@@ -186,7 +187,7 @@ def _done(story: Story) -> dict[ActivationKey, _Done]:
 
 
 def _written(agent_step: AgentStep) -> list[Mapping[str, object]]:
-    """Return the values that an agent wrote in a step; what lanes hand back is theirs."""
+    """Return the values that an agent wrote in a step, without the values of its lanes."""
     if agent_step.place.kind.is_parallel:
         return []
     by_task = agent_step.saved.results if agent_step.task is not None else agent_step.saved.writes
@@ -288,7 +289,7 @@ def _is_alike(one: object, other: object) -> bool:
 
 
 def _plain_values(value: object) -> object:
-    """Return a value, messages in it without ids; other data may well have an `id` that counts."""
+    """Return a value with messages without ids; the `id` of other data is kept, because it counts."""
     match value:
         case BaseMessage():
             return _plain(value)

@@ -1,9 +1,9 @@
-"""Items of an `each` whose agent is one leaf, and that have no result: what is known of them.
+"""Infers the running items of an `each` whose agent is one leaf.
 
-Such an item saves nothing before it has ended. Known are the items, and when the others ended; and they
-begin in their order, as many at once as `max_concurrency` says. So it is known which ones may be
-running, and the earliest time at which each may have begun. LangGraph's own `max_concurrency`, and the
-threads that Python has, may hold one back for longer; that is not saved.
+Such an item saves nothing before it has ended. The saved data have the items, and the end times of the
+others. Items start in order, at most `max_concurrency` at a time. From this follow the items that may
+be running, and the earliest start time of each. LangGraph's own `max_concurrency` and the number of
+Python threads may delay an item further, which is not saved.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ from agentgraph.tree.places import Place, Tree
 
 
 class LeafItems(NamedTuple):
-    """The items of a step that have no result.
+    """The items of a step without a result.
 
     Attributes:
-        began: The earliest time at which each may have begun, by address.
-        open: The visits of those that may be running.
+        began: The earliest possible start time of each item, by address.
+        open: The visits of the items that may be running.
     """
 
     began: Mapping[str, float]
@@ -34,7 +34,7 @@ class LeafItems(NamedTuple):
 
 
 def leaf_items(tree: Tree, agent_step: AgentStep, runs: StepRuns) -> LeafItems:
-    """Return what is known of the items of a step that have no result; nothing if it has no items."""
+    """Return the items of a step without a result; empty for a step without items."""
     agent, lane, keys = (
         cast(EachAgent, agent_step.place.agent),
         tree.lanes(agent_step.place)[0],
@@ -59,7 +59,7 @@ def leaf_items(tree: Tree, agent_step: AgentStep, runs: StepRuns) -> LeafItems:
 
 
 def _keys(agent_step: AgentStep) -> list[str | int | None] | None:
-    """Return the keys of the items of a step, as far as they have been looked up."""
+    """Return the keys of the items of a step; None if the step has not stored its items yet."""
     for result in agent_step.saved.results.values():
         if result[TAG] == "items":
             return [*(result["keys"] or [None] * len(result["values"]))]

@@ -1,7 +1,7 @@
-"""The messages of agents in the order of the tree: what an agent said last does not depend on time.
+"""Sorts the messages of agents by the tree, so that the last message does not depend on time.
 
-Events are in the order of time. Of branches, steps, items and calls that ran concurrently the last as
-declared has the last word, as in the history.
+Events are in the order of time. After concurrent branches, steps, items or calls, the message of the
+last declared one is the last, as in the history.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +15,9 @@ from agentgraph.tree.places import Tree
 
 
 def order_in_tree(tree: Tree, events: Sequence[AgentEvent]) -> tuple[int, ...]:
-    """Return the indexes of the events that are messages of agents, in the order of the tree.
+    """Return the indexes of the events with messages of agents, in the order of the tree.
 
-    Messages that were discarded are left out.
+    Discarded messages are left out.
     """
     discarded = {name for each in events if each.action for name in each.action.discarded}
     said = [
@@ -47,14 +47,14 @@ def _is_discarded(event: AgentEvent, events: Sequence[AgentEvent]) -> bool:
 
 
 def _key(tree: Tree, event: AgentEvent, begun: dict[str, int], number: int) -> Iterator[int]:
-    """Yield the key by which an event is sorted: its lanes from the outside in, then its number.
+    """Yield the sort key of an event: its lanes from the outside in, then its number.
 
-    Each lane is two numbers: when what runs it began, and its order there.
+    Each lane is two numbers: the first event of the agent that runs the lane, and the lane's order.
 
     Args:
         tree: The tree.
         event: The event.
-        begun: The numbers of the first events inside what runs lanes, by its address.
+        begun: The numbers of the first events inside agents with lanes, by address.
         number: The number of the event.
     """
     activation = parse_address(tree, event.address)

@@ -1,6 +1,6 @@
-"""The status of a thread in short: read from its newest checkpoints, however long it is.
+"""The summary of a thread, from its newest checkpoints, however long the thread is.
 
-What one version_of has found is kept, and read again only if the thread has changed since.
+A summary is cached, and read again only if the thread has changed since.
 """
 
 import asyncio
@@ -33,26 +33,26 @@ from agentgraph.reports.thread_list import query_of, unknown_before
 from agentgraph.safe_repr import cut
 
 _TURNS = 20
-"""How many of the last turns are told."""
+"""Maximum number of turns in a summary, the last ones."""
 _RECENT = 16
-"""Among how many of the newest checkpoints of the root the last text is looked for."""
+"""Number of newest checkpoints of the root that are searched for the last text."""
 _SHORT = 400
-"""The most steps of a thread whose tokens are added up at the first look."""
+"""Maximum number of steps of a thread whose tokens are added up at the first read."""
 _LONGEST = 2000
-"""How many characters of a text are told."""
+"""Maximum number of characters of a text."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class BegunTurn:
-    """A turn, as its input shows it.
+    """A turn, as far as its input shows it.
 
     Attributes:
         number: Its number, from 0.
-        texts: What the user said.
-        began: When it began, in seconds since 1970.
-        ended: When the next one's input was read at the latest; None for the last turn.
+        texts: The texts of the user.
+        began: Start time, in seconds since 1970.
+        ended: Latest possible end, when the next turn read its input; None for the last turn.
     """
 
     number: int
@@ -63,11 +63,11 @@ class BegunTurn:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The tokens of a line of a thread.
+    """The tokens of a history line.
 
     Attributes:
-        upto: The id of the checkpoint of the root up to which they are added up.
-        of: Those of each message that has any: input and output, by the message's id.
+        upto: The id of the root's checkpoint up to which the tokens are added up.
+        of: Input and output tokens by message id; messages without tokens are left out.
     """
 
     upto: str
@@ -81,21 +81,21 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """How a thread stands.
+    """The summary of a thread.
 
     Attributes:
-        stamp: The same as long as nothing has changed.
+        stamp: The version of the thread; unchanged as long as the thread is unchanged.
         status: As in `Thread`.
-        updated: When its last step was saved, in seconds since 1970; 0 if none was.
+        updated: Time of the last saved step, in seconds since 1970; 0 without steps.
         head: The id of its latest checkpoint.
-        pending: The questions that wait.
-        queued: The messages that nothing has read.
+        pending: The open questions.
+        queued: The messages that no agent has read.
         turns: The last turns, first to last.
-        last: What was said last.
+        last: The last text.
         tally: The tokens that its models used; None if the thread is too long to add them up.
-        spent_tokens: The tokens of the last turn, as counted for its limits; None if they are not.
-        lines: How many lines it has.
-        changed: What a changed tree means for it; None if it can go on.
+        spent_tokens: The tokens of the last turn, as counted for its limits; None if not counted.
+        lines: The number of its history lines.
+        changed: The effect of a changed tree on the thread; None if the thread can resume.
     """
 
     stamp: Hashable
@@ -113,17 +113,17 @@ class Overview:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all turns are among its turns, and all tokens added up."""
+        """Whether the summary has all turns and all tokens."""
         begins = not self.turns or self.turns[0].number == 0
         return begins and (self.tally is not None or not self.head)
 
 
 async def overview_of(saver: ThreadSaver, known: Overview | None) -> Overview:
-    """Return how a thread stands; what is known of it already is not read again.
+    """Return the summary of a thread; read only the parts that are not known yet.
 
     Args:
-        saver: The thread; one that the saver does not have is "new".
-        known: What an earlier version_of has found.
+        saver: The thread; an unknown thread is "new".
+        known: An earlier summary of the thread.
     """
     is_running = await saver.is_running()
     saved = await saver.checkpoint()
@@ -161,7 +161,7 @@ def _stamp(saved: Saved | None) -> tuple[str, int]:
 async def _questions(saver: ThreadSaver) -> tuple[Sequence[Interrupt], str | None]:
     try:
         return await pending(saver), None
-    except ThreadError as error:  # another tree ran it, or it is a copy that was cut short
+    except ThreadError as error:  # another tree ran the thread, or it is an incomplete copy
         return (), str(error)
 
 
@@ -170,7 +170,7 @@ def _has_asked(saved: Saved) -> bool:
 
 
 async def _queued(saver: ThreadSaver, saved: Saved | None) -> Sequence[BaseMessage]:
-    """Return the messages that were sent, and that nothing has read; what is older is not looked at."""
+    """Return the sent messages that no agent has read; older messages are not searched."""
     every = await requests(saver)
     sent = [each for each in every if each.messages]
     if not sent or saved is None:
@@ -186,7 +186,7 @@ async def _read_since(saver: ThreadSaver, first: Request) -> set[str | None]:
 
 
 def _messages_after(saved: Saved) -> Iterable[BaseMessage]:
-    """Yield the messages in the writes of the step after a checkpoint, and in an input that waits."""
+    """Yield the messages that the step after a checkpoint wrote, and those of a waiting input."""
     for written in (*saved.writes.values(), *saved.results.values()):
         messages = written.get("messages")
         several = messages if isinstance(messages, list) else [messages]
@@ -195,7 +195,7 @@ def _messages_after(saved: Saved) -> Iterable[BaseMessage]:
 
 
 async def _turns(saver: ThreadSaver, saved: Saved, known: Overview | None) -> Sequence[BegunTurn]:
-    """Return the last turns; they are looked for only when a turn has begun: that is a search."""
+    """Return the last turns; search for them only after the start of a turn, because a search costs."""
     number = saved.clock[0]
     if known is not None and known.turns and known.turns[-1].number == number:
         return known.turns
@@ -222,11 +222,11 @@ def _last_text(saver: ThreadSaver, newest_first: Sequence[Saved]) -> str:
 
 
 async def _tally(saver: ThreadSaver, saved: Saved, known: Overview | None) -> Tally | None:
-    """Return the tokens of a thread: what is added up already, and those of its newer steps."""
+    """Return the tokens of a thread: the known sum, and those of newer steps."""
     before = known.tally if known else None
     if before is not None:
         newer = Story(saver.tree, await leading_checkpoints(saver, before.upto))
-        if before.upto in newer.roots:  # else it went back
+        if before.upto in newer.roots:  # otherwise the thread was rewound
             return Tally(saved.id, {**before.of, **_tokens_in(newer)})
     if saved.metadata.get("step", 0) > _SHORT:
         return None
@@ -251,17 +251,17 @@ def _spent_tokens(saved: Saved) -> int | None:
 
 
 async def _lines(saver: ThreadSaver, status: Status, known: Overview | None) -> int:
-    """Return how many lines a thread has; while it runs there are no new ones."""
+    """Return the number of history lines of a thread; a running thread gets no new ones."""
     if known is not None and known.head and known.status == "running" == status:
         return known.lines
     return await _query(saver, count_lines, saver.thread_id) or 1
 
 
 async def lines(saver: ThreadSaver) -> list[Line]:
-    """Return the lines of a thread; of one that was never forked its head alone is read.
+    """Return the history lines of a thread; of a single line, read only the latest checkpoint.
 
     Raises:
-        UnknownThreadError: The saver has no such thread, and nothing runs on it.
+        UnknownThreadError: The saver has no such thread, and no run is active on it.
     """
     if (head := await begun_thread(saver)) is None:
         return []
@@ -270,11 +270,11 @@ async def lines(saver: ThreadSaver) -> list[Line]:
 
 
 async def version_of(saver: ThreadSaver, run: int) -> Hashable:
-    """Return what differs if anything has changed on a thread, as cheaply as its saver can tell.
+    """Return the version of a thread, which differs after each change, as cheaply as possible.
 
     Args:
         saver: The thread.
-        run: Another number for each run of this process on it.
+        run: A number that differs between runs of this process on the thread.
     """
     is_running = await saver.is_running()
     changes = await _query(saver, changes_of)
@@ -288,10 +288,10 @@ async def version_of(saver: ThreadSaver, run: int) -> Hashable:
 
 
 async def _query(saver: ThreadSaver, ask: Callable[..., T], *arguments: object) -> T:
-    """Return what the database of a thread's saver tells.
+    """Return the result of a query of a thread's database.
 
     Raises:
-        SaverError: It fails.
+        SaverError: The query fails.
     """
 
     def asked() -> T:
@@ -311,8 +311,8 @@ class ThreadIds(NamedTuple):
     """The threads of a saver.
 
     Attributes:
-        changes: What the saver told of its changes when they were listed; None if it does not tell.
-        ids: Their ids, those that began last first.
+        changes: The version of the saver's data at the time of the list; None if it is unknown.
+        ids: The ids, newest first by start time.
     """
 
     changes: Hashable
@@ -326,17 +326,17 @@ async def thread_ids(
     running: Sequence[str],
     known: ThreadIds | None,
 ) -> ThreadIds:
-    """Return the ids of the threads of a saver; they are not listed again if nothing has changed.
+    """Return the ids of the threads of a saver; list them again only after a change.
 
     Args:
         saver: Any thread of the saver.
-        status: Threads that are known to have another status are left out; None leaves out none.
+        status: Leave out threads that are known to have another status; None keeps all.
         before: Only threads after this one; None for all.
         running: The threads of the runs of this process.
-        known: What an earlier call has returned.
+        known: The result of an earlier call.
 
     Raises:
-        UnknownThreadError: There is no thread `before`.
+        UnknownThreadError: The thread `before` does not exist.
     """
     changes = await _query(saver, changes_of)
     changes = None if changes is None else (changes, *running)

@@ -1,4 +1,4 @@
-"""What `invoke` returns: the result of a run, with the tokens that it used."""
+"""The result of a run, as `invoke` returns it, with the used tokens."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ from agentgraph.tree.places import Tree
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens that models used, as they report them.
+    """The tokens that models reported.
 
     Attributes:
-        total: All of them, as LangChain's `UsageMetadata`: "input_tokens", "output_tokens",
-            "total_tokens", and details where the provider has them. All 0 if no model reported any.
-        by_agent: The same by the name of the agent; without agents that used none.
+        total: All tokens, as LangChain's `UsageMetadata`: "input_tokens", "output_tokens",
+            "total_tokens", and details if the provider has them. All 0 if no model reported tokens.
+        by_agent: The same by agent name; agents without tokens are left out.
     """
 
     total: UsageMetadata
@@ -46,7 +46,7 @@ def usage_of(events: Iterable[AgentEvent]) -> Usage:
 @hints_names("Result")
 @dataclass(frozen=True)
 class Result:
-    """What came of a turn, or of the part of it that ran.
+    """The result of a turn, or of the part of the turn that ran.
 
     >>> runner = Runner(sequential("report", [function_agent("writer", lambda ctx: "A draft."),
     ...     human("boss", "Print it?")]))
@@ -59,14 +59,14 @@ class Result:
     Attributes:
         thread_id: The thread.
         events: The events, without chunks.
-        pending: The questions that wait for answers, in the order of the tree.
+        pending: The open questions, in the order of the tree.
         values: The values of the run, as plain data.
         output: The answer of the last agent with an `output_schema` that ended in this turn, as an
-            object of its type; None if there is none. It is LangChain's `structured_response`, whoever
-            gave it: the model, a tool that ended the agent, or middleware.
-        counts: What the turn was counted to have spent of its limits; see `spent`.
-        error: The exception with which a variant of `fork_many` failed; `invoke` raises it instead.
-        is_stopped: Whether it ended before the turn did, as `Runner.stop` asked for.
+            object of its type; None if there is none. It is LangChain's `structured_response`, made by
+            the model, by a tool that ended the agent, or by middleware.
+        counts: Counted usage of the turn's limits; see `spent`.
+        error: The exception of a failed variant of `fork_many`; `invoke` raises it instead.
+        is_stopped: Whether `Runner.stop` ended the run before the end of the turn.
         order: The indexes of the events that are messages of agents, in the order of the tree.
     """
 
@@ -82,9 +82,9 @@ class Result:
 
     @property
     def status(self) -> Literal["done", "paused", "failed", "stopped"]:
-        """Whether the turn is "done", "paused" because questions wait for answers, or "failed".
+        """The status of the turn: "done", "paused" (questions are open), "failed" or "stopped".
 
-        Or "stopped": `Runner.stop` ended the run, and a resume goes on.
+        After "stopped", which `Runner.stop` causes, a resume continues the turn.
         """
         if self.error or self.pending:
             return "failed" if self.error else "paused"
@@ -92,15 +92,15 @@ class Result:
 
     @property
     def message(self) -> BaseMessage | None:
-        """The last message that an agent said; None if there was none.
+        """The last message of an agent; None without messages.
 
-        Of branches, steps, items or calls that ran concurrently it is that of the last one as declared.
+        After concurrent branches, steps, items or calls, it is the message of the last declared one.
         """
         return next((each.message for each in self._replies()), None)
 
     @property
     def text(self) -> str:
-        """The last text that an agent said, in the order of `message`; empty if there was none."""
+        """The last text of an agent, in the order of `message`; empty without texts."""
         return next((each.text for each in self._replies() if each.text), "")
 
     def _replies(self) -> Iterator[AgentEvent]:
@@ -113,7 +113,7 @@ class Result:
 
     @property
     def spent(self) -> Spent:
-        """What the turn has spent so far, in all and by agent, also before a resume."""
+        """Usage of the turn so far, in total and by agent, including the part before a resume."""
         return spent_in(self.counts, self.events)
 
 

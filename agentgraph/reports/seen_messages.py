@@ -1,7 +1,7 @@
-"""The messages that an activation saw: as its model, its function or its graph got them.
+"""The input messages of an activation, as its model, its function or its graph received them.
 
-They are made of a view by the functions that make them in a run. No function of users is called: where
-one may have changed them, a remark says so.
+The functions of a run compute the messages again from a view. User functions are not called: if one may
+have changed the messages, a remark says so.
 """
 
 from collections.abc import Sequence
@@ -24,15 +24,15 @@ from agentgraph.graph.sync_async import run_calls
 from agentgraph.journal.steps import AgentStep
 
 _COUNTERS = (count_tokens_approximately, len)
-"""The counters of tokens that are no functions of users."""
+"""The token counters that are not user functions."""
 
 
 class SeenMessages(NamedTuple):
-    """The messages that an activation saw.
+    """The input messages of an activation.
 
     Attributes:
         messages: The messages.
-        remarks: What cannot be told of them.
+        remarks: Unknown changes of the messages.
     """
 
     messages: list[BaseMessage]
@@ -40,7 +40,7 @@ class SeenMessages(NamedTuple):
 
 
 def seen_messages(view: View, agent_step: AgentStep) -> SeenMessages:
-    """Return the messages that an activation saw in a step.
+    """Return the input messages of an activation in a step.
 
     Args:
         view: The view of the step.
@@ -50,15 +50,15 @@ def seen_messages(view: View, agent_step: AgentStep) -> SeenMessages:
     if place.chat is not None:
         return _seen_by_model(view, agent_step, place.chat)
     if place.home.kind.is_flattened:
-        return SeenMessages([], ["a node of a graph that is laid flat sees the state of its graph"])
+        return SeenMessages([], ["a node of a flattened graph sees the state of its graph"])
     agent: Any = place.agent
     if not hasattr(agent, "history"):
         return SeenMessages([], [])
     policy, remarks = _quiet(agent.history)
     if getattr(agent, "input", None) is not None:
-        remarks.append("input= is a function: what it made of these messages is not told")
+        remarks.append("input= is a function: its changes of these messages are not shown")
     if place.kind.runs_graph and getattr(agent.graph, "checkpointer", None) is True:
-        remarks.append("the graph keeps messages of its own, which are not told")
+        remarks.append("the graph keeps its own messages, which are not shown")
     return SeenMessages(view.context(policy).seen, remarks)
 
 
@@ -80,7 +80,7 @@ def _seen_by_model(view: View, agent_step: AgentStep, agent: ChatAgent) -> SeenM
         if isinstance(agent.instruction, str | SystemMessage):
             system = run_calls(built.system(context))
         else:
-            remarks.append("instruction= is a function: what it returned is not told")
+            remarks.append("instruction= is a function: its result is not shown")
     except MissingValueError as error:
         remarks.append(f"the instruction was not filled: {error}")
     seen = [*([system] if system else []), *messages]
@@ -92,14 +92,14 @@ def _seen_by_model(view: View, agent_step: AgentStep, agent: ChatAgent) -> SeenM
     if isinstance(hook, Reminder):
         seen, hook = [*replace(hook, inner=None)(context, seen)], hook.inner
     if hook is not None:
-        remarks.append("model_input= is a function: what it made of these messages is not told")
+        remarks.append("model_input= is a function: its changes of these messages are not shown")
     if any_has(agent.middleware, "wrap_model_call"):
-        remarks.append("middleware wraps the call of the model: what it changed is not told")
+        remarks.append("middleware wraps the model call: its changes are not shown")
     return SeenMessages(seen, remarks)
 
 
 def _with_steered(view: View, agent_step: AgentStep) -> View:
-    """Return a view with the messages that were sent to the run, and that the step took."""
+    """Return a view with the sent messages that the step read."""
     if agent_step.visit.node != agent_step.place.nodes.round:
         return view
     written = (each.get("messages") for each in agent_step.saved.writes.values() if "position" in each)
@@ -118,7 +118,10 @@ def _quiet(policy: HistoryPolicy) -> tuple[HistoryPolicy, list[str]]:
             chosen, remarks = _quiet(inner)
             if counter in _COUNTERS:
                 return replace(policy, history=cast(ChosenBy, chosen)), remarks
-            return chosen, [*remarks, "token_counter= is a function: what it trimmed is not told"]
+            return chosen, [
+                *remarks,
+                "token_counter= is a function: its cuts are not shown",
+            ]
         case str():
             return policy, []
     return "shared", ["history= is a function: these are the messages of history='shared'"]

@@ -1,4 +1,4 @@
-"""What is on a thread: its turns, its history lines, its values, and what waits."""
+"""The report on a thread: its turns, history lines, values, open questions and queued messages."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,15 +33,15 @@ from agentgraph.tree.places import Tree
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn of a thread: what the user said, and what the agents did.
+    """A turn of a thread: the user's messages and the agents' events.
 
     Attributes:
         number: The number of the turn, from 0.
         messages: The messages of the user.
         events: The events, as `Runner.events` yields them.
-        began: When it began, in seconds since 1970.
-        ended: The time of its last event; if it has none, when it began.
-        counts: What it was counted to have spent of its limits; see `spent`.
+        began: Start time, in seconds since 1970.
+        ended: Time of its last event, in seconds since 1970; without events, its start time.
+        counts: Counted usage of its limits; see `spent`.
     """
 
     number: int
@@ -53,20 +53,20 @@ class Turn:
 
     @property
     def spent(self) -> Spent:
-        """What it has spent, in all and by agent."""
+        """Usage of the turn, in total and by agent."""
         return spent_in(self.counts, self.events)
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a thread: what ran from its beginning to one of its heads.
+    """A history line of a thread: its steps from the start to one latest checkpoint.
 
     Attributes:
-        head: The id of the checkpoint at its head, for `Runner.events(thread_id, line=head)`.
-        is_present: Whether it is the line with which the thread goes on.
-        parts_at: The address at which it parts from the present one; empty for that one.
-        turn: The turn in which it does; of the present line its last one.
-        time: When its head was saved, in seconds since 1970.
+        head: The id of its latest checkpoint, for `Runner.events(thread_id, line=head)`.
+        is_present: Whether the thread continues on this line.
+        parts_at: The address at which it branches off the current line; empty for the current line.
+        turn: The turn in which it branches off; for the current line, its last turn.
+        time: Time at which its latest checkpoint was saved, in seconds since 1970.
     """
 
     head: str
@@ -78,18 +78,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread, as its saver has it.
+    """A thread, as its checkpointer has stored it.
 
     Attributes:
         thread_id: The id.
-        status: "new" (the saver has no such thread), "running", "paused" (questions wait for answers),
-            "failed", "stopped" (it can be resumed, but nothing runs it), or "done".
+        status: "new" (not stored), "running", "paused" (questions are open), "failed", "stopped" (no
+            run is active, and the thread can be resumed), or "done".
         values: The values of the run.
         messages: The history.
         turns: The turns, first to last.
-        pending: The questions that wait for answers, in the order of the tree.
-        lines: Its lines: the present one, then those that a rewind or a fork left, the last first.
-        queued: The messages that were sent to it, and that nothing has read: they begin the next turn.
+        pending: The open questions, in the order of the tree.
+        lines: The history lines: the current one, then older ones from rewinds or forks, latest first.
+        queued: The sent messages that no agent has read; they start the next turn.
     """
 
     thread_id: str
@@ -108,20 +108,20 @@ class Thread:
 
     @property
     def spent(self) -> Spent:
-        """What all turns have spent, in all and by agent."""
+        """Usage of all turns, in total and by agent."""
         return sum((turn.spent for turn in self.turns), Spent())
 
     @property
     def open_calls(self) -> list[LateCall]:
-        """The calls of `long_running` tools whose results have not come, in the order of the calls."""
+        """The calls of `long_running` tools without a result yet, in the order of the calls."""
         return open_calls(self.turns)
 
 
 class Pending(list[Interrupt]):
-    """The questions that wait on a thread, in the order of the tree.
+    """The open questions of a thread, in the order of the tree.
 
     Attributes:
-        queued: The messages that were sent to it, and that nothing has read: they begin the next turn.
+        queued: The sent messages that no agent has read; they start the next turn.
     """
 
     def __init__(self, questions: Iterable[Interrupt] = (), queued: Sequence[BaseMessage] = ()) -> None:
@@ -130,7 +130,7 @@ class Pending(list[Interrupt]):
 
 
 async def pending_on(saver: ThreadSaver) -> Pending:
-    """Return what waits on a thread: its questions, and messages.
+    """Return the open questions and the queued messages of a thread.
 
     Raises:
         ThreadError: As `pending` does.
@@ -140,7 +140,7 @@ async def pending_on(saver: ThreadSaver) -> Pending:
 
 
 async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
-    """Return what is on a thread, with the input of a turn that has only begun.
+    """Return the report on a thread, with the input of a turn that has just started.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
@@ -171,7 +171,7 @@ async def thread(saver: ThreadSaver, reducers: Reducers) -> Thread:
 
 
 def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
-    """Return the lines of a thread, given the checkpoints of the root, newest first."""
+    """Return the history lines of a thread from the checkpoints of the root, newest first."""
     by_id = {saved.id: saved for saved in roots}
     parents = {saved.parent_id for saved in roots}
     present, *older = [each for each in by_id if each not in parents]
@@ -179,7 +179,7 @@ def lines_of(tree: Tree, roots: Sequence[Saved]) -> list[Line]:
     lines = [Line(present, True, "", by_id[present].clock[0], by_id[present].time)]
     for head in older:
         first = next((each for each in ancestors(head, by_id) if each.parent_id in own), None)
-        if first is None:  # where it parts from the present one was deleted
+        if first is None:  # the point at which it branches off was deleted
             continue
         sibling = own[first.parent_id]
         notes = [note for each in (sibling, first) for note in each.notes if note.kind == REWOUND]
@@ -195,15 +195,15 @@ def _turns(
     events: Sequence[AgentEvent],
     counts: Counts,
 ) -> list[Turn]:
-    """Return the turns of a thread; a user's message that was replaced since appears as it is now.
+    """Return the turns of a thread; a replaced user message appears with its current content.
 
-    Input that no node had read when the next turn began is part of that turn.
+    Input that no node had read at the start of the next turn is part of that turn.
 
     Args:
         story: The story of the thread.
         messages: Its history.
         events: Its events.
-        counts: What its last turn has spent.
+        counts: Counted usage of its last turn.
     """
     now = {message.id: message for message in messages}
     done: dict[int, list[AgentEvent]] = defaultdict(list)
@@ -230,7 +230,7 @@ def _spent_before(saved: Saved) -> Counts:
 
 
 def _input(saved: Saved) -> list[BaseMessage] | None:
-    """Return the messages of the input after a checkpoint; None if no turn begins there."""
+    """Return the messages of the input after a checkpoint; None if no turn starts there."""
     for writes in saved.writes.values():
         if "outline" in (writes.get("position") or {}):
             return list(writes.get("messages") or ())

@@ -1,4 +1,4 @@
-"""The threads of a saver: their status, which there are, and how they are deleted."""
+"""Lists and deletes the threads of a saver, and returns their status."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ from agentgraph.journal.thread_status import status_at
 from agentgraph.safe_repr import reason, shown
 
 _PAGE = 500
-"""Number of threads that are asked for at a time."""
+"""Number of threads in a query."""
 _UNINDEXED = (None, "new", "unreadable")
-"""What the index cannot tell: threads with these may be any in it."""
+"""Statuses that the index does not have: any thread in it may have them."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class ThreadSummary:
 
     Attributes:
         thread_id: The id.
-        status: As in `Thread`; or "unreadable", if what is stored is damaged, of another version of
-            agentgraph, or of types that may not be read.
-        updated: When its saver last stored a step of it, in seconds since 1970; 0 if it is unreadable.
-        error: Why it is unreadable, and what to do; None for others.
-        began: When its first step was saved, in seconds since 1970; 0 if that is not known. A copy
-            began when its original did.
+        status: As in `Thread`; or "unreadable", if the stored data are damaged, of another version of
+            agentgraph, or of types that are not trusted.
+        updated: Time of the last saved step, in seconds since 1970; 0 if the thread is unreadable.
+        error: The reason that the thread is unreadable, and a fix; None for other threads.
+        began: Time of the first saved step, in seconds since 1970; 0 if unknown. A copy has the start
+            time of its original.
     """
 
     thread_id: str
@@ -50,13 +50,13 @@ class ThreadSummary:
 
 
 class Listing(NamedTuple):
-    """What a list of threads has.
+    """The filters of a list of threads.
 
     Attributes:
-        status: Only threads with this status; None for any.
-        limit: The greatest number of threads; None for all.
-        before: Only threads after this one in the list, which began before it; None for the newest.
-        metadata: Each pair was given to any run of the thread; None for any.
+        status: The status of the threads; None for any.
+        limit: Maximum number of threads; None for all.
+        before: Only threads that follow this one in the list, so are older; None for the newest.
+        metadata: Pairs that were passed to any run of the thread; None for any.
     """
 
     status: ListedStatus | None = None
@@ -65,15 +65,15 @@ class Listing(NamedTuple):
     metadata: Mapping[str, Scalar] | None = None
 
     def check(self) -> None:
-        """Refuse arguments that make no sense.
+        """Check the filters.
 
         Raises:
-            AgentGraphError: There is no such status, or another argument is of a wrong type.
+            AgentGraphError: The status is unknown, or another argument has a wrong type.
         """
         if self.status not in (None, *get_args(ListedStatus)):
             known = ", ".join(map(repr, get_args(ListedStatus)))
             raise AgentGraphError(
-                f"status={shown(self.status)} is not a status of threads; use one of {known}"
+                f"status={shown(self.status)} is not a status of threads; choose one of: {known}"
             )
         if self.limit is not None and (type(self.limit) is not int or self.limit < 1):
             raise AgentGraphError(
@@ -86,16 +86,16 @@ class Listing(NamedTuple):
 async def threads(
     saver: ThreadSaver, listing: Listing, running: Mapping[str, float]
 ) -> list[ThreadSummary]:
-    """Return threads, newest first by when they began.
+    """Return threads, newest first by start time.
 
     Args:
         saver: Any thread of the saver.
-        listing: Which threads.
-        running: When the runs of this process began, in seconds since 1970, by thread; newest first.
+        listing: The filters.
+        running: Start times of this process's runs, in seconds since 1970, by thread; newest first.
 
     Raises:
-        UnknownThreadError: There is no thread `before`.
-        AgentGraphError: Another argument makes no sense.
+        UnknownThreadError: The thread `before` does not exist.
+        AgentGraphError: Another filter is wrong.
     """
     listing.check()
     metadata, status = checked_metadata(listing.metadata), listing.status
@@ -108,7 +108,7 @@ async def threads(
     while (lacks := min(most - len(found), _PAGE)) > 0:
         page = await pages.after(last, lacks)
         for thread_id, first in page:
-            if thread_id in unsaved:  # it has been saved since
+            if thread_id in unsaved:  # it is in the list already, and has been saved since
                 continue
             each = await _listed(saver.of(thread_id), began_at(first))
             if each is not None and status in (None, each.status):
@@ -122,10 +122,10 @@ async def threads(
 async def _beginning(
     pages: ThreadPages, before: str | None, running: Sequence[str]
 ) -> tuple[Sequence[str], Begun | None]:
-    """Return where a page begins: running threads without a checkpoint, and the stored one before it.
+    """Return the start of a page: running threads without a checkpoint, and the stored one before.
 
     Raises:
-        UnknownThreadError: There is no thread `before`.
+        UnknownThreadError: The thread `before` does not exist.
     """
     stored = await pages.known([*running, *([] if before is None else [before])])
     unsaved = [each for each in running if each not in stored]
@@ -141,49 +141,46 @@ async def _beginning(
 def query_of(
     status: ListedStatus | None, metadata: Mapping[str, Scalar], running: Sequence[str]
 ) -> ThreadQuery:
-    """Return the query for the threads that may be in a list: what an index can tell leaves out others.
+    """Return the query for the threads that may be in a list; an index leaves out the others.
 
     Args:
         status: The status of the threads; None for any.
-        metadata: What any run of them was given.
+        metadata: Pairs that were passed to any run of the threads.
         running: The threads of the runs of this process.
     """
     return ThreadQuery(None if status in _UNINDEXED else status, metadata, running)
 
 
 def unknown_before(before: str) -> UnknownThreadError:
-    """Return the error for a page before a thread that there is not."""
+    """Return the error for a page before an unknown thread."""
     return UnknownThreadError(
         f"before={shown(before)} is not a thread of this saver; pass the thread_id of the last "
-        "thread of the page before",
+        "thread of the previous page",
         before,
     )
 
 
 async def status_of(saver: ThreadSaver) -> Status:
-    """Return the status of a thread, whichever tree ran it."""
+    """Return the status of a thread, also of one that another tree ran."""
     if await saver.checkpoint() is None:
         return "running" if await saver.is_running() else "new"
-    standing = await _standing(saver)
-    return standing[0] if standing else "new"
+    stored = await _stored_status(saver)
+    return stored[0] if stored else "new"
 
 
 async def _listed(saver: ThreadSaver, began: float) -> ThreadSummary | None:
-    """Return a thread in a list, also one that cannot be read: its error is not that of the list."""
+    """Return a thread of a list; the error of an unreadable thread does not fail the list."""
     try:
-        standing = await checked_read(_standing, saver)
+        stored = await checked_read(_stored_status, saver)
     except SaverError as error:
         if not is_unreadable(error):
             raise
         return ThreadSummary(saver.thread_id, "unreadable", 0.0, reason(error), began)
-    return ThreadSummary(saver.thread_id, *standing, began=began) if standing else None
+    return ThreadSummary(saver.thread_id, *stored, began=began) if stored else None
 
 
-async def _standing(saver: ThreadSaver) -> tuple[Status, float] | None:
-    """Return the status of a thread, whichever tree ran it, and when its latest step was saved.
-
-    None if no tree ran it, or it is gone.
-    """
+async def _stored_status(saver: ThreadSaver) -> tuple[Status, float] | None:
+    """Return the status of a thread, and the time of its latest step; None without steps."""
     is_running = await saver.is_running()
     saved = await saver.checkpoint()
     if saved is None or saved.position is None:
@@ -191,7 +188,7 @@ async def _standing(saver: ThreadSaver) -> tuple[Status, float] | None:
     try:
         await opened(saver, saved)
         asks = bool(await pending_at(saver, saved))
-    except ThreadError:  # another tree ran it, or it is a copy that was cut short
+    except ThreadError:  # another tree ran the thread, or it is an incomplete copy
         asks = any(INTERRUPT in writes for writes in saved.writes.values())
     return status_at(saved, asks=asks, is_running=is_running), saved.time
 

@@ -1,7 +1,7 @@
-"""What ran on a thread as bars over time, from what its saver has: a crashed run has a timeline, too.
+"""The timeline of a thread, as bars, from its checkpoints; a crashed run has a timeline too.
 
-A reader may ask for what is new since it read last, or for the last steps alone. Then only the
-checkpoints of these are read, so that the cost does not grow with the thread.
+A client may request only the changes since its last read, or only the latest steps. Then only their
+checkpoints are read, so the cost does not grow with the thread.
 """
 
 from collections.abc import Sequence
@@ -23,23 +23,23 @@ __all__ = ["Bar", "Timeline", "timeline"]
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What ran on a thread, as bars.
+    """The activations, calls and questions of a thread, as bars.
 
-    What is not saved cannot be shown:
+    A timeline shows only saved data:
 
-    - An attempt that LangGraph repeated by itself (a retry policy) is part of the bar of its step. One
-      that failed before a resume has a bar of its own, and so has one that was killed: up to the last
-      sign of life of its step.
-    - When a lane began that is one leaf (see `Visit`) is not saved: its bar begins as early as it may
-      have. Such a loser of a race has no bar.
-    - Steps that a rewind left are on an older line: pass `line=`.
+    - An attempt that LangGraph repeated by a retry policy is part of the bar of its step. An attempt
+      that failed before a resume has its own bar. So has a killed attempt, up to the last sign of life
+      of its step.
+    - The start of a branch or item that is one leaf (see `Visit`) is not saved: its bar starts at the
+      earliest possible time. Such a losing branch of a race has no bar.
+    - Steps before a rewind are on an older history line: pass `line=`.
 
     Attributes:
-        bars: The bars, in order of beginning.
-        upto: What a reader passes as `since` next time; the same as long as nothing has changed.
-        is_whole: Whether it begins at the beginning of the thread.
-        continues: Whether it goes on from the `since` that was passed: a reader adds it by `joined` to
-            what it has. Otherwise it takes its place.
+        bars: The bars, in the order of their start.
+        upto: The `since` for the next read; unchanged as long as the thread is unchanged.
+        is_whole: Whether the timeline starts at the start of the thread.
+        continues: Whether the timeline continues from the passed `since`, so that `joined` adds it to
+            the earlier timeline. Otherwise it replaces the earlier timeline.
     """
 
     bars: list[Bar]
@@ -48,13 +48,13 @@ class Timeline:
     continues: bool = False
 
     def joined(self, later: "Timeline") -> "Timeline":
-        """Return this timeline with a later one, which was read with its `upto` as `since`.
+        """Return this timeline joined with a later one, which was read with `since=` this `upto`.
 
-        A bar that comes again takes the place of the one with its id. One that encloses others begins
-        with the first of them, which may be older than what was read.
+        A later bar replaces the earlier bar with its id. An enclosing bar starts with its first inner
+        bar, which may be older than the later timeline.
 
         Args:
-            later: The later one.
+            later: The later timeline.
         """
         if not later.continues:
             return later
@@ -64,21 +64,21 @@ class Timeline:
 async def timeline(
     saver: ThreadSaver, *, since: str | None = None, last: int | None = None, line: str | None = None
 ) -> Timeline:
-    """Return what ran on a thread, as `Runner.timeline` does.
+    """Return the timeline of a thread, as `Runner.timeline` does.
 
     Args:
         saver: The thread.
-        since: The `upto` of what the reader has.
-        last: How many of the last steps of the root are wanted; None for all.
-        line: The head of one of the thread's lines; None for the present one.
+        since: The `upto` of the client's timeline.
+        last: Maximum number of latest steps of the root; None for all.
+        line: The latest checkpoint of a history line; None for the current line.
 
     Raises:
         ThreadError: The thread has no such line; or as `read_thread` does.
-        AgentGraphError: `last` is no number of steps.
+        AgentGraphError: `last` is not a number of steps.
     """
     if last is not None and (not isinstance(last, int) or last < 1):
         raise AgentGraphError(
-            f"last={shown(last)} is not a number of steps; pass 1 or more, or None for all"
+            f"last={shown(last)} is not a number of steps; pass at least 1, or None for all"
         )
     if await read_thread(saver) is None and line is None:
         return Timeline([], _upto([], is_running=True), is_whole=True)
@@ -100,11 +100,11 @@ async def timeline(
 
 
 class _Window:
-    """Finds where the wanted steps begin, among the checkpoints of the root from the newest on.
+    """Finds the first requested step among the checkpoints of the root, newest first.
 
     Attributes:
-        first: The id of the checkpoint of the root whose step is the first wanted; empty for all.
-        continues: Whether it is that of `since`.
+        first: The id of the root's checkpoint with the first requested step; empty for all.
+        continues: Whether this is the checkpoint of `since`.
     """
 
     def __init__(self, tree: Tree, since: str | None, last: int | None) -> None:
@@ -114,7 +114,7 @@ class _Window:
         self._function: str | None = None
 
     def is_last(self, saved: Saved) -> bool:
-        """Return whether no older checkpoint is needed, which may be some steps before `first`."""
+        """Return whether no older checkpoint is needed; some steps before `first` may be."""
         own = str(saved.id)
         if not self.first:
             self._count += saved.next_node is not None
@@ -123,11 +123,11 @@ class _Window:
             elif self._count == self._last:
                 self.first = own
             elif self._since is not None and own < self._since and self._last is None:
-                self._since = None  # the thread went back to before it: all is new
+                self._since = None  # the thread was rewound to before it, so all is new
         return bool(self.first) and not self._needs_more(saved)
 
     def _needs_more(self, saved: Saved) -> bool:
-        """Return whether older steps are needed: of a function that asks all, of a call the model's."""
+        """Return whether older steps are needed: a function's others, or the model step of a call."""
         node = saved.next_node
         place = self._tree.by_node.get(node or "")
         if place is None or place.chat is not None:
@@ -142,14 +142,14 @@ class _Window:
 
 
 def _first_of_last(every: Sequence[Saved], last: int | None) -> str:
-    """Return the id of the checkpoint of the root that begins the last steps; empty for all."""
+    """Return the id of the root's checkpoint that starts the last steps; empty for all."""
     roots = [each for each in every if not each.namespace and each.next_node is not None]
     ids = sorted((str(each.id) for each in roots), reverse=True)
     return "" if last is None or last >= len(ids) else ids[last - 1]
 
 
 def _upto(every: Sequence[Saved], is_running: bool) -> str:
-    """Return how far a thread has been read, down to its lanes: another text after any change."""
+    """Return the version of a thread, including its lanes, as a text that differs after each change."""
     head = max((str(each.id) for each in every if not each.namespace), default="")
     inside = [each for each in every if str(each.id) >= head]
     newest = max((str(each.id) for each in inside), default="")

@@ -1,12 +1,12 @@
-"""The view of an activation, made anew from the saver: what it saw when its step began.
+"""Computes the view of an activation at the start of a step again, from the checkpoints.
 
-A node makes a `View` of the state of its lane, and for a lane inside another one of what the node
-around showed to that lane. Both are in the saver: the lane's state at the checkpoint of the step, and
-the state around it, in which the results of tasks say what ran before. So the view is made as a node
-makes it, by the same functions, from the outermost lane inwards.
+A node makes a `View` from the state of its lane and, for an inner lane, from the state that the
+enclosing node showed to the lane. The saver has both: the lane's state at the checkpoint of the step,
+and the state around it with the results of earlier tasks. So the functions of a node compute the view
+again, from the outermost lane inwards.
 
-No function of users is called but the reducers of values. Where one decides what a lane sees,
-`Views.remarks` says so.
+Only the reducers of values are called, no other user function. If a user function decides what a lane
+sees, `Views.remarks` says so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,15 +51,15 @@ class Views:
     """Makes the views of activations of one thread.
 
     Attributes:
-        remarks: What cannot be told, each once.
+        remarks: Unknown parts of the views, each once.
     """
 
     def __init__(self, saver: ThreadSaver, story: Story) -> None:
-        """Begin.
+        """Make the views of a story.
 
         Args:
             saver: The thread.
-            story: A line since the step of the root that has what is looked at.
+            story: A history line from the root's step with the activation.
         """
         self.remarks: dict[str, None] = {}
         self._saver, self._tree, self._story = saver, saver.tree, story
@@ -71,7 +71,7 @@ class Views:
                 self._first[saved.namespace] = saved
 
     async def at(self, agent_step: AgentStep) -> View:
-        """Return what an activation sees in a step."""
+        """Return the view of an activation in a step."""
         if agent_step.task is None:
             return await self._view(agent_step.saved, agent_step.place)
         outer = await self._lane_state(agent_step.saved, agent_step.place, agent_step.cursor)
@@ -82,13 +82,13 @@ class Views:
     async def after(
         self, agent_steps: Sequence[AgentStep], next_: Saved | None
     ) -> Mapping[str, object]:
-        """Return the values of the run after steps of one lane; as far as they have ended.
+        """Return the values of the run after steps of one lane, as far as they have ended.
 
-        They are those before the first step, and what the steps have written.
+        These are the values before the first step, with the writes of the steps.
 
         Args:
             agent_steps: The steps, in order.
-            next_: The checkpoint after the last one, if it has ended.
+            next_: The checkpoint after the last step, if it has ended.
         """
         first, *rest = agent_steps
         state = (await self.at(first)).state
@@ -145,13 +145,13 @@ class Views:
         cursor: Cursor,
         first: Saved | None = None,
     ) -> RunState:
-        """Return what a node shows to a lane.
+        """Return the state that a node shows to a lane.
 
         Args:
             fork: The checkpoint from which the node runs.
-            lane: The place where the lane begins.
+            lane: The first place of the lane.
             cursor: The counters there.
-            first: The first checkpoint of the lane; None if it has none.
+            first: The first checkpoint of the lane; None without checkpoints.
         """
         around = cast(Place, lane.parent)
         view = await self._view(fork, around)
@@ -182,11 +182,11 @@ class Views:
             return after_step(view, cast(LaneResult, results[number]))
         step = steps[lane.index]
         if callable(step.input):
-            self._remark(f"{view.address}: input= is a function; what it returned is not saved")
+            self._remark(f"{view.address}: input= is a function; its result is not saved")
         return node.sees(view, step, cast(Results, results))
 
     def _tasks_that_undo(self, fork: Saved) -> set[str]:
-        """Return the tasks of a step that undo steps of a workflow, whose results have no numbers."""
+        """Return the tasks that undo steps of a workflow; their results have no numbers."""
         nodes = {place.node for place in self._tree.places if place.undoes}
         return {
             task_in(namespace)
@@ -200,13 +200,13 @@ class Views:
         keys = [*map(str, looked_up["keys"] or ())]
         key = looked_up["keys"][number] if keys else None
         item = Item(number, key, unmarked(looked_up["values"][number]))
-        if isinstance(node.agent.input, Request):  # of a plan; what it needs is in the results
+        if isinstance(node.agent.input, Request):  # a step of a plan; the results have its input
             ended = {keys[each["number"]]: each for each in results if "finished" in each}
             needed = [each for each in node.needed(view, item) if each in ended]
             texts = {each: last_text(cast(LaneResult, ended[each])) for each in needed}
             return node.sees_request(view, replace(item, results=texts))
         if callable(node.agent.input):
-            self._remark(f"{view.address}: input= is a function; what it made of the item is not saved")
+            self._remark(f"{view.address}: input= is a function; its text for the item is not saved")
             return node.with_item(view, item)
         return node.sees(view, item)
 
@@ -223,8 +223,8 @@ class Views:
                 seen = seen.with_new((), seen.reducers.loaded(each["values"]))
         if view.node_context.place.asks_approval or any_has(agent.middleware, "wrap_tool_call"):
             self._remark(
-                f"{view.address}: middleware, or a person, may have changed the arguments of the call; "
-                "they are told as the model gave them"
+                f"{view.address}: middleware or a person may have changed the arguments of the call; "
+                "the model's arguments are shown"
             )
         try:
             if opened is not None:
@@ -249,7 +249,7 @@ class Views:
             seen = seen.with_new((), seen.reducers.loaded(each["values"]))
         if yields(agent.fn):
             self._remark(
-                f"{view.address}: values that the function wrote before it ran the agent are not told"
+                f"{view.address}: values that the function wrote before it ran the agent are not shown"
             )
         request = position.get("request", "") if position else ""
         message = request_to(view.address, call, request)
@@ -268,14 +268,14 @@ def _some(saved: Saved | None) -> list[Saved]:
 
 
 def _had(results: Sequence[Mapping[str, Any]], first: Saved) -> list[Mapping[str, Any]]:
-    """Return the results of calls that a function had when it made another one, as it made them.
+    """Return the results that a function had when it made another call, in the order of its calls.
 
     Args:
         results: The results of the calls.
         first: The first checkpoint of the other call.
     """
     after = first.position.get("after") if first.position else None
-    if after is None:  # of an older version
+    if after is None:  # saved by an older version
         began = number_at(first.first_time)
         return [each for each in results if each["ended"] <= began]
     count, *more = after
@@ -284,9 +284,9 @@ def _had(results: Sequence[Mapping[str, Any]], first: Saved) -> list[Mapping[str
 
 
 def _written(agent_step: AgentStep, *, is_first: bool) -> list[Any]:
-    """Return what was written to the values in a step, in order: before it began, and by its node.
+    """Return the writes of values in a step, in order: those before its start, and its node's.
 
-    What was written before the first step began is in its state.
+    The state of the first step already has the writes before its start.
     """
     by_task = agent_step.saved.writes
     if agent_step.task is not None:

@@ -1,4 +1,4 @@
-"""What a thread has visited, and where an address or a step is on it."""
+"""The visits of a thread, and the search for an address or a step."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -31,19 +31,18 @@ _STEP = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:.+", re.DOTALL)
 
 
 async def visits(saver: ThreadSaver) -> list[Visit]:
-    """Return what a thread has visited, in order. Raises as `read_thread` does."""
+    """Return the visits of a thread, in order. Raises as `read_thread` does."""
     return [agent_step.visit for agent_step in (await whole_story(saver)).steps]
 
 
 class FoundVisit(NamedTuple):
-    """Where to go back to.
+    """The target of a rewind.
 
     Attributes:
         agent_step: The step of the visit.
-        present: The present line of the thread, as far as it is needed: since the step of the root
-            that has the visit, or all.
-        story: The line that leads to the visit, with what ran beside it; the same, unless the visit is
-            on an older line of the thread.
+        present: The current history line, from the root's step with the visit, or all of it.
+        story: The line that leads to the visit, with concurrent steps; the same as `present`, unless
+            the visit is on an older line.
     """
 
     agent_step: AgentStep
@@ -52,29 +51,29 @@ class FoundVisit(NamedTuple):
 
 
 def is_step(at: str) -> bool:
-    """Return whether a text is the name of a step, and no address."""
+    """Return whether a text is the name of a step, not an address."""
     return _STEP.fullmatch(at) is not None
 
 
 class VisitQuery:
-    """What to go back to: the first visit of an address in a turn, or a step.
+    """A query for a visit: the first visit of an address in a turn, or a step.
 
     Attributes:
         at: The address, or the name of the step.
-        turn: The turn of the address; None for the last one in which it was visited.
-        is_step: Whether it is a step.
+        turn: The turn of the address; None for the last turn that reached the address.
+        is_step: Whether `at` is a step.
     """
 
     def __init__(
         self, tree: Tree, at: str, turn: int | None, asks: Callable[[AgentStep], bool] | None = None
     ) -> None:
-        """Make it.
+        """Make a query.
 
         Args:
             tree: The tree.
             at: An address, or the name of a step.
-            turn: The turn of an address; None for the last one in which it was visited.
-            asks: Says which visits at the address are preferred.
+            turn: The turn of an address; None for the last turn that reached the address.
+            asks: Returns whether a visit at the address is preferred.
         """
         self.is_step = is_step(at)
         self.at = at if self.is_step else as_known(tree, at)
@@ -86,7 +85,7 @@ class VisitQuery:
             self._stretch = self._address.rpartition("/")[0]
 
     def chosen(self, agent_steps: Sequence[AgentStep]) -> AgentStep | None:
-        """Return the visit to go back to; None if it is not among these."""
+        """Return the queried visit; None if it is not one of these steps."""
         if self.is_step:
             exact = (each for each in agent_steps if self.at == each.visit.step)
             copies = (each for each in agent_steps if self.at in each.steps)
@@ -115,10 +114,10 @@ class VisitQuery:
 
 
 async def find(saver: ThreadSaver, query: VisitQuery) -> FoundVisit:
-    """Return where to go back to.
+    """Return the target of a rewind.
 
     Raises:
-        UnknownAddressError: The thread has not visited it.
+        UnknownAddressError: The thread has not reached it.
     """
     stretch = await stretch_of(saver, query)
     present = await present_story(saver, stretch.roots if stretch.since else None)
@@ -138,12 +137,12 @@ async def find(saver: ThreadSaver, query: VisitQuery) -> FoundVisit:
 
 
 class Stretch(NamedTuple):
-    """Where on the line of a thread a visit may be: the visits of an address in a turn are one stretch.
+    """A part of a history line that may have a visit; the visits of an address in a turn are one part.
 
     Attributes:
-        since: The id of the checkpoint of the root from which its first step may run; empty for none.
-        until: That of the one with which the last step ended that may have it, or the head.
-        roots: The checkpoints of the root that were read.
+        since: The id of the root's checkpoint before the first such step; empty if there is none.
+        until: The id of the root's checkpoint after the last such step, or the latest checkpoint.
+        roots: The root's checkpoints that were read.
     """
 
     since: str
@@ -152,7 +151,7 @@ class Stretch(NamedTuple):
 
 
 async def stretch_of(saver: ThreadSaver, query: VisitQuery) -> Stretch:
-    """Return where on the present line a visit may be; what is older is not read."""
+    """Return the part of the current line that may have a visit; do not read older checkpoints."""
     touched: list[str] = []
 
     def is_past(saved: Saved) -> bool:
@@ -169,7 +168,7 @@ async def stretch_of(saver: ThreadSaver, query: VisitQuery) -> Stretch:
 
 
 def older_line(step: str, every: Sequence[Saved]) -> list[Saved]:
-    """Return the checkpoints that lead to a step, of whatever line; none if there is no such step."""
+    """Return the checkpoints that lead to a step on any line; an empty list for an unknown step."""
     began = f"{step.partition(':')[0]}:"  # a leaf without checkpoints runs from that of its node
     there = [saved for saved in every if any(each.startswith(began) for each in saved.steps)]
     there.sort(key=lambda saved: not saved.steps[0].startswith(began))  # itself before a copy
@@ -177,9 +176,9 @@ def older_line(step: str, every: Sequence[Saved]) -> list[Saved]:
 
 
 def _is_of_edited(step: str, agent_step: AgentStep, every: Iterable[Saved]) -> bool:
-    """Return whether a step is that of a visit before a rewind edited what it had seen.
+    """Return whether a step is that of a visit before a rewind edited the messages that it saw.
 
-    The copy of a step has its name too. It is that of the copy if the line still has its events.
+    The copy of a step has the step's name too. The step is the copy if the line still has its events.
     """
     if step == agent_step.visit.step:
         return False
@@ -195,10 +194,10 @@ def _is_of_edited(step: str, agent_step: AgentStep, every: Iterable[Saved]) -> b
 
 
 def unknown(thread_id: str, query: VisitQuery, agent_steps: Sequence[AgentStep]) -> UnknownAddressError:
-    """Return the error for what was not visited; it names the nearest address that was."""
+    """Return the error for an unknown address or step, with the nearest known address."""
     visited = dict.fromkeys(each.visit.address for each in agent_steps)
     near = next(iter(get_close_matches(query.at, visited, 1, cutoff=0)), None)
-    nearest = f"the nearest that it has is {shown(near)}; " if near and near != query.at else ""
+    nearest = f"the nearest address is {shown(near)}; " if near and near != query.at else ""
     then = "" if query.turn is None else f" in turn {shown(query.turn)}"
     return UnknownAddressError(
         f"thread {shown(thread_id)} has not visited {shown(query.at)}{then}; {nearest}visits() lists "

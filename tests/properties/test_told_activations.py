@@ -18,7 +18,7 @@ from test_spine import DRIVES, TEXTS, cases, file, share
 import agentgraph as ag
 
 __all__ = ["file"]
-HARMLESS = ("model_input= is a function", "middleware wraps the call of the model")
+HARMLESS = ("model_input= is a function", "middleware wraps the model call")
 """The beginnings of remarks on what the hooks of these trees mark, but do not change."""
 
 

@@ -348,8 +348,8 @@ def test_what_is_not_there_is_refused(told: Told) -> None:
     with pytest.raises(ag.UnknownAddressError) as caught:
         told("s/x")
     assert str(caught.value) == (
-        "thread 't' has not visited 's/x'; the nearest that it has is 's/b'; visits() lists all"
-    ) or "the nearest that it has is 's/a'" in str(caught.value)
+        "thread 't' has not visited 's/x'; the nearest address is 's/b'; visits() lists all"
+    ) or "the nearest address is 's/a'" in str(caught.value)
     with pytest.raises(ag.UnknownAddressError, match="in turn 3"):
         told("s/a", turn=3)
     with pytest.raises(ag.ThreadError, match="no line with the head 'nope'"):

@@ -391,7 +391,7 @@ def test_without_an_answer_it_asks_again(started: Start) -> None:
 
 
 REFUSED = {
-    "unknown address": (("s/nowhere",), {}, ag.UnknownAddressError, "the nearest that it has is"),
+    "unknown address": (("s/nowhere",), {}, ag.UnknownAddressError, "the nearest address is"),
     "no address": (("",), {}, ag.AgentGraphError, "neither an address nor a step"),
     "unknown turn": (("s/a",), {"turn": 7}, ag.UnknownAddressError, "has not visited 's/a'"),
     "unknown step": (

@@ -332,7 +332,7 @@ def test_a_copy_that_fails_leaves_nothing(method: Call) -> None:
 
 def test_an_unknown_status_is_refused(runner_of: Make, method: Call) -> None:
     with pytest.raises(
-        ag.AgentGraphError, match="status='finished' is not a status of threads; use one"
+        ag.AgentGraphError, match="status='finished' is not a status of threads; choose one"
     ):
         method(runner_of(says("a")), "threads", "finished")
 

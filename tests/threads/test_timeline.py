@@ -412,7 +412,7 @@ def test_a_bounded_read_is_a_part_of_the_whole(timed: Callable[..., Timed]) -> N
 def test_last_is_a_number_of_steps(last: Any) -> None:
     runner = ag.Runner(says("a"))
     runner.invoke("Go.", thread_id="t")
-    with pytest.raises(ag.AgentGraphError, match=r"last=.* is not a number of steps; pass 1 or more"):
+    with pytest.raises(ag.AgentGraphError, match=r"last=.* is not a number of steps; pass at least 1"):
         runner.timeline("t", last=last)
 
 
