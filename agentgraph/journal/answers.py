@@ -21,7 +21,7 @@ from agentgraph.journal.lines import known
 from agentgraph.journal.pending import pending_questions
 from agentgraph.journal.saved import Saved
 from agentgraph.journal.thread_saver import TaskWrite, ThreadSaver
-from agentgraph.safe_repr import as_json, shown
+from agentgraph.safe_repr import as_json, nearest, shown
 from agentgraph.tree.addresses import (
     keyed_as_known,
     parse_address,
@@ -234,7 +234,8 @@ def _by_id(
         if len(named) != 1 or named[0].id in by_id:
             there = ", ".join(f"{q.address} ({q.id})" for q in questions) or "none"
             wrong = _WRONG[min(len(named), 2)]
-            advice = "" if named else f"; {_CHANGES_ANSWER}"
+            near = None if named else _meant(key, questions)
+            advice = f"; did you mean {near!r}?" if near else "" if named else f"; {_CHANGES_ANSWER}"
             raise UnknownInterruptError(
                 f"thread {shown(thread_id)}: the question {shown(key)} is {wrong}; pending: {there}"
                 f"{advice}",
@@ -242,6 +243,18 @@ def _by_id(
             )
         by_id[named[0].id] = _fitting(thread_id, named[0], answer)
     return by_id
+
+
+def _meant(key: object, questions: Sequence[Interrupt]) -> str | None:
+    """Return the address of the question that a wrong key is probably meant to name."""
+    if not isinstance(key, str):
+        return None
+    of_agent = [each.address for each in questions if each.agent_name == key]
+    if len(of_agent) == 1:
+        return of_agent[0]
+    names = {without_keys(each.address): each.address for each in questions}
+    near = nearest(key, {**names, **{each.address: each.address for each in questions}})
+    return None if near is None else names.get(near, near)
 
 
 def _fitting(thread_id: str, question: Interrupt, answer: object) -> object:

@@ -52,6 +52,36 @@ def test_an_answer_is_anything_that_cannot_name_a_question(thread_of: ThreadOf, 
     thread.check_pending()
 
 
+@pytest.mark.parametrize("key", ["s/from", "s/Form", "s/for"])
+def test_a_near_miss_of_a_question_is_answered_by_its_address(key: str) -> None:
+    runner = ag.Runner(form())
+    runner.invoke("Go.", thread_id="t")
+    (question,) = runner.pending("t")
+    with pytest.raises(UnknownInterruptError) as caught:
+        runner.invoke(thread_id="t", answers={key: "x"})
+    assert str(caught.value) == (
+        f"thread 't': the question {key!r} is not pending (was it answered already?); pending: s/form "
+        f"({question.id}); did you mean 's/form'?"
+    )
+    assert runner.pending("t") == [question]
+
+
+def test_a_near_miss_of_an_item_is_answered_by_its_address() -> None:
+    runner = ag.Runner(ag.each("mail", asks("boss"), "names", key=str.lower))
+    runner.invoke("Go.", thread_id="t", values={"names": ["Ann", "Bob"]})
+    with pytest.raises(UnknownInterruptError, match=r"; did you mean 'mail/boss\(0:ann\)'\?$"):
+        runner.invoke(thread_id="t", answers={"mail/bos(0)": "x"})
+    with pytest.raises(UnknownInterruptError, match="to change an earlier answer"):
+        runner.invoke(thread_id="t", answers={"boss": "x"})  # which of the two?
+
+
+def test_the_name_of_an_agent_that_asks_is_answered_by_its_address() -> None:
+    runner = ag.Runner(ag.parallel("p", [asks("a"), asks("b")]))
+    runner.invoke("Go.", thread_id="t")
+    with pytest.raises(UnknownInterruptError, match=r"; did you mean 'p/b'\?$"):
+        runner.invoke(thread_id="t", answers={"b": "x"})
+
+
 @pytest.mark.parametrize("key", ["0" * 32, "s/shows", "s", "s/nobody", "s[1]/form", "s/form/more"])
 def test_a_dict_with_an_id_or_an_address_holds_answers_by_name(thread_of: ThreadOf, key: str) -> None:
     thread = thread_of(form())
