@@ -231,6 +231,12 @@ class AgentEvent:
         return str(self.message.text) if self.message else ""
 
     @property
+    def reasoning(self) -> str:
+        """The reasoning that the model sent with the message; empty if there is none."""
+        blocks = self.message.content_blocks if self.message else []
+        return "".join(str(each.get("reasoning", "")) for each in blocks if each["type"] == "reasoning")
+
+    @property
     def usage(self) -> UsageMetadata | None:
         """LangChain's token usage of the message; None if the model reported none."""
         return getattr(self.message, "usage_metadata", None)

@@ -129,3 +129,18 @@ def test_the_repr_of_an_event_shows_who_did_what() -> None:
         "AgentEvent(agent_name='writer', run_path=RunPath('report/refine/writer'), "
         "address='report/refine[1]/writer', output=None, action=Action(exit=True"
     )
+
+
+def test_reasoning_is_the_text_of_the_reasoning_blocks_of_a_message() -> None:
+    blocks: list[Any] = [
+        {"type": "reasoning", "reasoning": "Bees "},
+        {"type": "reasoning", "reasoning": "hum."},
+        {"type": "text", "text": "They do."},
+    ]
+    for message in (AIMessage(blocks), AIMessageChunk(blocks)):
+        said = event(output=Output(message=message))
+        assert (said.reasoning, said.text) == ("Bees hum.", "They do.")
+    of_deepseek = AIMessage("They do.", additional_kwargs={"reasoning_content": "Bees hum."})
+    assert event(output=Output(message=of_deepseek)).reasoning == "Bees hum."
+    for output in (Output(message=AIMessage("Yes.")), Output(custom=1)):
+        assert event(output=output).reasoning == ""
