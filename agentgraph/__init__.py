@@ -231,6 +231,8 @@ __all__ = [
     "workflow",
 ]
 
+__version__ = "0.1.0"
+
 _LOADED_WHEN_USED = {
     "Action": "agentgraph.events.events",
     "ActivationReport": "agentgraph.reports.activations",

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,7 @@ def test_the_package_runs_without_its_extras_and_loads_only_what_it_needs():
     install = "watching a run needs the package rich: pip install 'agentgraph[live]'"
     agui = "agentgraph.agui needs the package ag-ui-protocol: pip install 'agentgraph[agui]'"
     assert (run.stdout, run.stderr) == (f"[]\n{install}\n[]\n{agui}\n", "")
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert agentgraph.__version__ == version("agentgraph")
