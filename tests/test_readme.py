@@ -56,9 +56,9 @@ def test_the_example_with_real_models_runs_as_it_stands(
     done = Reply(calls=(Call("1", "break_loop", ('{"final_result": "Good."}',)),))
     openai_server.script = ["Bees.", "Too short.", "Bees hum in May.", done]
     assert ran(REAL) == "Bees hum in May.\n"
-    assert len(REAL.splitlines()) == 5
+    assert len([line for line in REAL.splitlines() if line]) == 5
     first = openai_server.requests[0]["messages"][0]
-    assert first["content"] == "Write a haiku about bees."
+    assert first["content"] == "Write on bees."
 
 
 def test_the_command_that_does_not_end_is_this_run() -> None:
