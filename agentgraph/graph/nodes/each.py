@@ -7,6 +7,7 @@ run that is resumed goes on with the same items, whatever the value or the funct
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
@@ -131,7 +132,10 @@ class EachNode(LanesNode):
         needs = None
         if self.agent.depends_on is not None:
             needs = partial(self._needs, activation.view, {name: n for n, name in enumerate(names)})
-        return ItemJobs(items, partial(self._job, activation, names), needs)
+        jobs = ItemJobs(items, partial(self._job, activation, names), needs)
+        if needs is not None:
+            self._check_order(activation, jobs)
+        return jobs
 
     def schedule(self, jobs: Sequence[Job]) -> Schedule:
         """Return a schedule in which all may begin that need no other, up to `max_concurrency`."""
@@ -239,7 +243,43 @@ class EachNode(LanesNode):
         return job._replace(asks=asks)
 
     def _needs(self, view: View, numbers: Mapping[str, int], item: Item) -> tuple[int, ...]:
-        return tuple(numbers[key] for key in self.needed(view, item))
+        """Return the numbers of the items that an item needs.
+
+        Args:
+            view: The view of the node.
+            numbers: The number of each item, by its key as a text.
+            item: The item.
+
+        Raises:
+            InvalidOutputError: The function of `depends_on` returned no keys of items.
+        """
+        keys, where = self.needed(view, item), f"{view.address}: depends_on of item {item.number}"
+        if isinstance(keys, str) or not isinstance(keys, Sequence):
+            raise InvalidOutputError(f"{where} returned {shown(keys)}; return a list of keys of items")
+        for key in keys:
+            if str(key) not in numbers:
+                there = f"choose one of: {', '.join(map(shown, numbers))}"
+                advice = there if numbers else "the items have none: pass key=, or a mapping as over="
+                raise InvalidOutputError(
+                    f"{where} names {shown(key)}, which is not the key of an item; {advice}"
+                )
+        return tuple(numbers[str(key)] for key in keys)
+
+    def _check_order(self, activation: Activation, jobs: ItemJobs) -> None:
+        """Check that no items wait for each other: none of them could begin.
+
+        Raises:
+            InvalidOutputError: Some do.
+        """
+        try:
+            TopologicalSorter(dict(enumerate(jobs.needs))).prepare()
+        except CycleError as error:
+            keys = cast(Sequence[object], jobs.keys)
+            circle = " -> ".join(shown(keys[number]) for number in reversed(error.args[1]))
+            raise InvalidOutputError(
+                f"{activation.address}: the items {circle} wait for each other; have depends_on "
+                "leave one of these out"
+            ) from None
 
     def needed(self, view: View, item: Item) -> Sequence[str]:
         """Return the keys of the items whose results an item needs."""

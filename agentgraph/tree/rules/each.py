@@ -22,6 +22,8 @@ def _faults(agent: EachAgent, _: Around) -> Iterator[str]:
         yield f"as_, output_key and errors_key must differ; they are {', '.join(map(shown, names))}"
     if agent.key is not None and not gives_one_value(agent.key):
         yield f"key={shown(agent.key)} cannot be used; pass a function of an item"
+    if agent.depends_on is not None and not callable(agent.depends_on):
+        yield f"depends_on={shown(agent.depends_on)} cannot be used; pass a function of the context"
     yield from limit_faults("max_concurrency", agent.max_concurrency)
     first = () if agent.depends_on else ("first",)  # steps of a plan are all needed
     yield from word_faults("on_error", agent.on_error, ("fail", "wait", "collect", *first))
