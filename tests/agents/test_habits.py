@@ -62,6 +62,7 @@ OF_RUNS = {
     "stream_mode": "use stream=True",
     "max_turns": LIMITS,
 }
+OF_INVOKE = {**OF_RUNS, "stream_mode": "use run(..., stream=True), which yields the events"}
 OF_RUNNERS = {
     "saver": FILE,
     "db": FILE,
@@ -115,8 +116,8 @@ OPTIONS: list[tuple[str, Callable[..., object], dict[str, str]]] = [
     ("Runner.run", lambda **wrong: RUNNER.run("Go.", **wrong), OF_RUNS),
     ("Runner.run", lambda **wrong: RUNNER.query("Go.", **wrong), OF_RUNS),
     ("Runner.arun", lambda **wrong: RUNNER.arun("Go.", **wrong), OF_RUNS),
-    ("Runner.invoke", lambda **wrong: RUNNER.invoke("Go.", **wrong), OF_RUNS),
-    ("Runner.ainvoke", lambda **wrong: asyncio.run(RUNNER.ainvoke("Go.", **wrong)), OF_RUNS),
+    ("Runner.invoke", lambda **wrong: RUNNER.invoke("Go.", **wrong), OF_INVOKE),
+    ("Runner.ainvoke", lambda **wrong: asyncio.run(RUNNER.ainvoke("Go.", **wrong)), OF_INVOKE),
     (
         "Runner.resume",
         lambda **wrong: RUNNER.resume("t", **wrong),

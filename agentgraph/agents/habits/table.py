@@ -50,7 +50,11 @@ _EACH_AGENT = {
 }
 _CHAT: Hints = {
     **_EACH_AGENT,
-    **_all("prompt system_prompt instructions system system_message global_instruction", _INSTRUCTION),
+    **_all(
+        "prompt system_prompt instructions system system_message global_instruction "
+        "state_modifier messages_modifier",
+        _INSTRUCTION,
+    ),
     **_all(
         "response_format output_type response_model response_schema output_pydantic output_json",
         "use output_schema=, which accepts the same types",
@@ -72,6 +76,7 @@ _CHAT: Hints = {
         _MIDDLEWARE,
     ),
     **_all("parallel_tool_calls", "use parallel_tools="),
+    **_all("stream streaming", "leave it out; run(..., stream=True) streams the replies of all agents"),
     **_all("tool_use_behavior return_direct", "use return_directly=[tool names]"),
     **_all("include_contents", 'use history="input" or history="own"'),
     **_all("disallow_transfer_to_peers", "use peers=; sub-agents transfer to each other only with it"),
@@ -81,6 +86,9 @@ _CHAT: Hints = {
     **_all("input_schema", "make a tool of the agent: ag.agent_tool(agent, args_schema=...)"),
 }
 _COMPOSITE: Hints = {
+    **_all(
+        "model llm tools instruction prompt", "pass it to the agents in sub_agents=; it has no model"
+    ),
     **_all("agents steps nodes children tasks subagents", "use sub_agents="),
     **_all("max_workers n_jobs", "use max_concurrency="),
 }
@@ -134,6 +142,7 @@ _RUN: Hints = {
     **_all("subgraphs", "leave it out; events of all agents are yielded"),
     **_all("checkpointer store context_schema cache", "pass it to ag.Runner(tree, ...)"),
 }
+_INVOKED = _all("stream stream_mode streaming", "use run(..., stream=True), which yields the events")
 _RESUME: Hints = {
     **_all(
         "answer resume value decision decisions reply response",
@@ -145,7 +154,7 @@ _RESUME: Hints = {
     **_all("interrupt_id question_id", "pass answers={id: answer}"),
 }
 _RUNNER: Hints = {
-    **_all("saver db database session_service memory", 'use checkpointer="runs.db"'),
+    **_all("saver db database session_service memory session", 'use checkpointer="runs.db"'),
     **_all("app_name", 'leave it out; with checkpointer="runs.db" a file stores the threads'),
     **_all("memory_service", "use store=, LangGraph's store"),
     **_all("state_schema state", "use values="),
@@ -209,6 +218,8 @@ OPTIONS: Mapping[str, Hints] = {
     "Ask()": _ASK,
     "TransferTo()": _all("agent name to target goto", _AS_NAME),
     "Runner()": _RUNNER,
+    "Runner.invoke()": _INVOKED,
+    "Runner.ainvoke()": _INVOKED,
     "Runner.resume()": _RESUME,
     "Runner.aresume()": _RESUME,
     "Runner.rewind()": _all("address to checkpoint_id", "pass it as the second argument, at"),
@@ -276,7 +287,7 @@ NAMES: Mapping[str, Hints] = {
     "module": {
         **_all(
             "LlmAgent create_react_agent create_agent ReactAgent ChatModelAgent AssistantAgent "
-            "ConversableAgent create_deep_agent BaseAgent LLMAgent",
+            "ConversableAgent OpenAIAgent create_deep_agent BaseAgent LLMAgent",
             _CHAT_AGENT,
         ),
         **_all("create_supervisor Supervisor", "use ag.supervisor(name, model, workers)"),
@@ -286,7 +297,7 @@ NAMES: Mapping[str, Hints] = {
         **_all("Command", "use ag.TransferTo(name), ag.SetValues(...)"),
         **_all("Send", "use ag.each(...)"),
         **_all("StateGraph MessageGraph MessagesState START END Graph", _GRAPH),
-        **_all("tool function_tool FunctionTool StructuredTool BaseTool", _TOOL),
+        **_all("tool Tool function_tool FunctionTool StructuredTool BaseTool", _TOOL),
         **_all(
             "InMemorySaver MemorySaver SqliteSaver AsyncSqliteSaver PostgresSaver InMemoryRunner "
             "InMemorySessionService DatabaseSessionService Session SQLiteSession",
@@ -295,13 +306,15 @@ NAMES: Mapping[str, Hints] = {
         **_all("Crew Task Process", _CREW),
         **_all("GroupChat RoundRobinGroupChat SelectorGroupChat", _GROUP),
         **_all("RunConfig", "use config= of a run, and limits=ag.Limits(...)"),
-        **_all("ModelSettings", _MODEL),
+        **_all("ModelSettings ChatOpenAI init_chat_model LiteLlm", _MODEL),
         **_all("Event", "use ag.AgentEvent"),
         **_all(
             "ToolContext RunContextWrapper CallbackContext InvocationContext RunContext",
             "use ag.Context",
         ),
-        **_all("HumanInTheLoopMiddleware", "use approve=[tool names] of ag.chat_agent"),
+        **_all(
+            "HumanInTheLoopMiddleware human_in_the_loop", "use approve=[tool names] of ag.chat_agent"
+        ),
         **_all("exit_loop", "use break_tool=True of ag.chat_agent, or return ag.BreakLoop()"),
         **_all("Router Branch", "use ag.switch(name, choose, {key: agent})"),
         **_all("run invoke run_sync", "use ag.Runner(agent).invoke(...)"),
@@ -310,7 +323,7 @@ NAMES: Mapping[str, Hints] = {
     "Runner": {
         **_all("stream astream run_streamed stream_events astream_events run_live", _EVENTS),
         **_all("run_async kickoff_async", "use arun(...), or ainvoke(...)"),
-        **_all("run_sync kickoff call execute chat", "use invoke(...)"),
+        **_all("run_sync kickoff call execute", "use invoke(...)"),
         **_all("get_state aget_state state", "use thread(id)"),
         **_all("get_state_history aget_state_history history", "use visits(id)"),
         **_all("update_state aupdate_state", "use rewind(id, address, values=...)"),
@@ -318,11 +331,16 @@ NAMES: Mapping[str, Hints] = {
         **_all("cancel abort", "use stop(id)"),
         **_all("batch abatch map", "use ag.each(...) in the tree"),
         **_all("answer approve reject", "use resume(id, answer)"),
+        **_all("ask send chat", "use invoke(...)"),
+        **_all("with_config", "pass config= to ag.Runner(tree, ...) or to a run"),
         **_all("checkpointer", "use saver"),
         **_all("fork branch", "use copy(id, to, at=...), or fork_many(...)"),
         **_all("replay", "use events(id)"),
         **_all("messages get_messages", "use thread(id).messages"),
-        **_all("session_service create_session sessions", "use thread_id= of a run, and threads()"),
+        **_all(
+            "session_service create_session get_session list_sessions sessions",
+            "use thread_id= of a run, and threads()",
+        ),
         **_all("as_tool", "use ag.agent_tool(agent)"),
     },
     "agent": {
