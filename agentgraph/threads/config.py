@@ -1,7 +1,7 @@
 """The config and the context of a run: what a call passes, merged with what its runner has.
 
-Code inside a run may pass on the config that LangGraph has given to it, as LangChain's tools do. A run
-of a `Runner` is one of its own there too. So it takes what users put into such a config: tags,
+Code inside a run may pass on the config that it got from LangGraph, as LangChain's tools do. A run of a
+`Runner` is separate there too. So it takes the entries that users put into such a config: tags,
 metadata, tracers, `configurable` values. Thread, checkpoint and stream are those of the run around.
 """
 
@@ -109,7 +109,7 @@ def _check_keys(config: Mapping[object, object], configurable: Mapping[object, o
         if key == "thread_id":
             right = shown({"configurable": {**configurable, key: config[key]}})
             raise AgentGraphError(
-                "config: LangChain would ignore 'thread_id' beside 'configurable'; pass it inside, as "
+                "config: LangChain would ignore 'thread_id' next to 'configurable'; pass it inside, as "
                 f"config={right}, or as thread_id={shown(config[key])}"
             )
         if key in known or not isinstance(key, str):
@@ -146,7 +146,7 @@ def merged(
     Args:
         thread_id: The thread.
         shared: The config of all runs of the runner, which has been checked.
-        config: That of the call, which wins.
+        config: The config of the call, which wins.
         further: Further keys of `configurable`.
 
     Raises:

@@ -82,7 +82,7 @@ def beginning(
     """Return how a call begins, and its thread: a rewind, with messages a turn, otherwise a resume.
 
     Raises:
-        AgentGraphError: There are neither messages nor a thread, or answers besides messages.
+        AgentGraphError: There are neither messages nor a thread, or answers in addition to messages.
     """
     thread = thread_for(thread_id, config)
     if isinstance(at, RewindArguments):
@@ -212,13 +212,13 @@ class Engine:
             raise
 
     def follow(self, thread_id: str, after: str | None) -> Follow:
-        """Return what happens on a thread after a cursor."""
+        """Return the events of a thread after a cursor, and those to come."""
         self.check_saver()
         following = call_outside(run_calls, self._followed(self.thread(thread_id), after))
         return Follow(thread_id, following)
 
     def afollow(self, thread_id: str, after: str | None) -> AsyncRun:
-        """Return what happens on a thread, as `follow` does; refused when it is awaited."""
+        """Return the events of a thread, as `follow` does; errors are raised when it is awaited."""
 
         async def start() -> AsyncFollow:
             self.check_saver("async")
@@ -242,7 +242,7 @@ class Engine:
         await checked_read(active_run.read_requests, thread, begins_turn=is_turn, own=own)
         if isinstance(begin, RewindArguments):
             return await self._rewinding(thread, begin, how, active_run, mode)
-        head = await checked_read(ThreadSaver.checkpoint, thread)  # nobody else writes: it is locked
+        head = await checked_read(ThreadSaver.checkpoint, thread)  # no other code writes: it is locked
         graph_input: object
         if isinstance(begin, NewTurn):
             waiting, given = active_run.waiting, begin[:3]
@@ -283,7 +283,7 @@ class Engine:
             await _check_known(thread, self.reducers, back.values)
         prepared = await checked_read(new_line, thread, back)
         saver = self._guarded(thread)
-        self._options(thread.thread_id, how, saver, (0, ()))  # refused before anything is written
+        self._options(thread.thread_id, how, saver, (0, ()))  # rejected before anything is written
 
         async def enter(execution: Execution) -> None:
             await commit(thread, prepared.copies, prepared.states)
@@ -302,7 +302,7 @@ class Engine:
         saver: GuardedSaver,
         mode: Mode,
     ) -> ResumePaused:
-        """Return what has a run that pauses go on where answers for its questions are known."""
+        """Return the function that continues a paused run where answers for its questions are known."""
 
         async def resume_paused(execution: Execution) -> bool:
             head = await thread.checkpoint() if later else None

@@ -20,7 +20,7 @@ Make = Callable[[Mapping[str, str]], Engine]
 
 
 def former_engines(tree: Tree, renames: Mapping[str, str], make: Make) -> Former:
-    """Return what gives the engine for a thread, by the names that it has.
+    """Return the function that returns the engine for a thread, by the names that it has.
 
     Args:
         tree: The tree, with the names that agents have now.
@@ -64,7 +64,7 @@ def check_renames(tree: Tree, renames: object) -> dict[str, str]:
     for old, new in pairs.items():
         if new not in names:
             near = nearest(new, names)
-            hint = f"did you mean {shown(near)}?" if near else f"there are: {', '.join(sorted(names))}"
+            hint = f"did you mean {shown(near)}?" if near else f"available: {', '.join(sorted(names))}"
             raise AgentGraphError(
                 f"renames: no agent of the tree has the new name {shown(new)}; {hint}"
             )

@@ -100,10 +100,10 @@ class Runner(metaclass=HintsNames):
     ['yes']
 
     A runner may be used inside anything that LangGraph runs: a tool, a node, a function agent. There it
-    makes runs of their own, on their own threads and saver, as it would outside: nothing of them gets
-    into the stream, the questions or the limits of the run around them. Context variables are passed
-    on, so LangSmith and OpenTelemetry nest the traces. The callbacks of the config around are not: pass
-    those that should hear of a run in its `config`.
+    makes separate runs, on its threads and saver, as it would outside: nothing of them gets into the
+    stream, the questions or the limits of the run around them. Context variables are passed on, so
+    LangSmith and OpenTelemetry nest the traces. The callbacks of the config around are not: pass those
+    that should receive a run in its `config`.
 
     Attributes:
         agent: The root of the tree.
@@ -135,24 +135,25 @@ class Runner(metaclass=HintsNames):
             agent: The root of the tree.
             checkpointer: LangGraph's saver for the threads; by default they are stored in memory. Or
                 the path of a SQLite file, or the URL of a PostgreSQL database, "postgresql://...", for
-                sync and async calls; `close`, or the end of a `with` block, closes it. A file or
-                database that is opened so, or by `sqlite_saver` or `postgres_saver`, is read
-                strictly, and locks threads for all processes: see there. A saver of your own reads as
-                you made it, and locks threads within this process only: also a `PostgresSaver`.
+                sync and async calls; `close`, or the end of a `with` block, closes it. In a file or
+                database that is opened so, or by `sqlite_saver` or `postgres_saver`, untrusted data
+                cannot execute code, and threads are locked for all processes: see there. A custom saver
+                reads as you made it, and locks threads within this process only: also a
+                `PostgresSaver`.
             store: LangGraph's store, available to agents as `ctx.store`.
             context_schema: The type of the runtime context, as in `compile_agent`.
             values: Declares values and their reducers, as in `compile_agent`.
             limits: The limits of each turn; those of a run replace them one by one.
-            config: LangGraph's config for all runs: callbacks, tags, metadata, `configurable`. That of
-                a run is merged with it.
+            config: LangGraph's config for all runs: callbacks, tags, metadata, `configurable`. The
+                config of a run is merged with it.
             context: LangGraph's runtime context, unless a run passes its own.
             middleware: LangChain middleware for every chat agent, as in `compile_agent`.
             cache: LangGraph's cache for agents with a `cache_policy`.
-            allow: The types of your own whose objects are read from there, as in `sqlite_saver`;
-                those that `values=` and the tree name need not be listed.
-            renames: Old names of agents, each with its new one. A thread that ran under old names goes
-                on: it keeps them, in addresses and events too, also in those that come; new threads
-                have the new ones. Addresses that are passed may have either.
+            allow: Your own types whose objects are read from there, as in `sqlite_saver`; those that
+                `values=` and the tree name need not be listed.
+            renames: Old names of agents, each with its new one. A thread that ran under old names
+                continues under them, in addresses and events too; new threads have the new names.
+                Addresses that are passed may have either.
             max_running: How many of the runs that `start` begins run at a time; others wait.
 
         Raises:
@@ -219,11 +220,11 @@ class Runner(metaclass=HintsNames):
             drop_pending: Whether to drop questions that are pending on the thread.
             limits: The limits of this turn; what is None there is as in those of the runner. A resume
                 does not know the limits of the run before it: pass them again.
-            while_running: What becomes of the input if another run is active on the thread: "refuse"
-                it; "queue": the turn begins when the thread is free, first come, first served, and if
-                the caller dies, the input begins the next turn that anybody starts; "steer": it is
-                sent to that run, as by `steer`, and what is returned is as from `follow`. If that run
-                ends without reading it, it begins a turn.
+            while_running: The use of the input if another run is active on the thread: "refuse" raises;
+                with "queue" the turn begins when the thread is free, first come, first served, and if
+                the caller dies, the input begins the next turn that any caller starts; "steer" sends it
+                to that run, as `steer` does, and returns the events as `follow` does. If that run ends
+                without reading it, it begins a turn.
 
         Returns:
             An iterator of the events. It locks the thread until it is exhausted, closed (by any thread)
@@ -289,10 +290,10 @@ class Runner(metaclass=HintsNames):
             limits: The limits of the turn, what is spent counted; else as in those of the runner.
 
         Returns:
-            The events, as from `run`. Questions that remain unanswered are voided and replayed under
-            the same ids. If the last run was killed or closed in the middle of a step, the first
-            event is a `discarded` one that voids the step's events, and those whose results were
-            saved are replayed. A thread that has ended yields no events.
+            The events, as from `run`. Questions that remain unanswered are discarded and replayed under
+            the same ids. If the last run was killed or closed in the middle of a step, the first event
+            is a `discarded` one for the step's events, and those whose results were saved are replayed.
+            A thread that has ended yields no events.
 
         Raises:
             UnknownThreadError: The saver has no such thread.
@@ -352,7 +353,7 @@ class Runner(metaclass=HintsNames):
         return engine.read(result, thread, events)
 
     def visits(self, thread_id: str) -> list[Visit]:
-        """Return what a thread has visited, in order: each step of each agent, on its line.
+        """List every agent step on the thread's current history line, in order.
 
         >>> runner = Runner(loop("talk", [function_agent("ann", lambda ctx: "Hi.")], max_iterations=2))
         >>> _ = runner.invoke("Go.", thread_id="monday")
@@ -377,15 +378,15 @@ class Runner(metaclass=HintsNames):
         last: int | None = None,
         line: str | None = None,
     ) -> Timeline:
-        """Return what ran on a thread as bars over time: agents, models, tools, hooks and questions.
+        """Return the runs of agents, models, tools, hooks and questions of a thread as bars over time.
 
         >>> runner = Runner(loop("talk", [function_agent("ann", lambda ctx: "Hi.")], max_iterations=2))
         >>> _ = runner.invoke("Go.", thread_id="monday")
         >>> [(bar.address, bar.state) for bar in runner.timeline("monday", last=1).bars]
         [('talk', 'done'), ('talk[1]', 'done'), ('talk[1]/ann', 'done')]
 
-        It is read from the saver alone, so that of a run under way has what is saved of it, and that of
-        one that crashed what was. With `since` or `last` the cost does not grow with the thread.
+        It is read from the saver alone, so it has the saved part of an active run, and of one that
+        crashed. With `since` or `last` the cost does not grow with the thread.
 
         Args:
             thread_id: The thread.
@@ -403,7 +404,7 @@ class Runner(metaclass=HintsNames):
             UnknownThreadError: The saver has no such thread.
             ThreadError: The thread has no such line.
             TreeChangedError: The thread was run by a tree of another shape.
-            AgentGraphError: `last` is no number of steps, or the saver supports async calls only.
+            AgentGraphError: `last` is not a number of steps, or the saver supports async calls only.
         """
         return self.engine.read(timeline, thread_id, since=since, last=last, line=line)
 
@@ -418,8 +419,8 @@ class Runner(metaclass=HintsNames):
         >>> [message.text for message in report.saw], report.status, report.changed
         (['Go.'], 'done', ['greeting'])
 
-        Nothing is run, and no function of yours is called but the reducers of values. Where one decided
-        what the activation saw, such as an `instruction=` that is a function, its `remarks` say so.
+        Nothing is run, and none of your functions is called but the reducers of values. Where a
+        function decided the input of the activation, such as an `instruction=`, its `remarks` say so.
 
         Args:
             thread_id: The thread.
@@ -448,8 +449,8 @@ class Runner(metaclass=HintsNames):
     ) -> list[Difference]:
         """Compare two lines of a thread, or two threads of this tree, activation by activation.
 
-        Activations are aligned by turn and address. What they said, called, wrote and asked, and how
-        they ended, is compared by content, never by ids or times.
+        Activations are aligned by turn and address. Their messages, calls, writes, questions and ends
+        are compared by content, never by ids or times.
 
         >>> runner = Runner(function_agent("ann", lambda ctx: f"Hi, {ctx.values['name']}."))
         >>> _ = runner.invoke("Go.", values={"name": "Bob"}, thread_id="monday")
@@ -468,8 +469,8 @@ class Runner(metaclass=HintsNames):
             other_line: That on the right.
 
         Returns:
-            The activations in the order of the left. What only the right has follows what it has
-            before that.
+            The activations in the order of the left. An activation of the right alone follows the one
+            before it on the right.
 
         Raises:
             UnknownThreadError: The saver has no such thread.
@@ -496,17 +497,17 @@ class Runner(metaclass=HintsNames):
     ) -> Run:
         """Go back to what a thread has visited, and run on from there.
 
-        What came before is kept, and nothing of it runs again. What came after is gone from the line of
-        the thread; the older line stays in the saver.
+        The steps before it are preserved, and do not run again. The steps after it are gone from the
+        line of the thread; the older line stays in the saver.
 
         Args:
             thread_id: The thread.
             at: The address of an activation; of a composite or of one iteration of a loop, its first
                 visit. Or a `step` of an event or a visit, also of an older line, which it brings back.
             turn: The turn of the address; by default the last one in which it was visited.
-            siblings: What becomes of what ran side by side with it: "keep", or "rerun" to run it again.
-                With "keep" all branches and calls beside it stay, and of the steps of a workflow those
-                that do not depend on it; what it depends on stays in any case.
+            siblings: The treatment of concurrent work: "keep" preserves it, "rerun" runs it again. With
+                "keep" all other branches and calls stay, and of the steps of a workflow those that do
+                not depend on the target; the steps that it depends on stay in any case.
             values: Values to write before it begins.
             messages: Messages of the user to add before it begins. One under the id of a message that
                 is there before it takes that one's place: of the user, of an agent, a result of a
@@ -581,7 +582,7 @@ class Runner(metaclass=HintsNames):
         return _each(self.engine, thread_id, self.engine.read(replayed, thread_id, line))
 
     def thread(self, thread_id: str) -> Thread:
-        """Return what is on a thread: its status, values, messages and turns.
+        """Return the state of a thread: its status, values, messages and turns.
 
         >>> runner = Runner(function_agent("writer", lambda ctx: "A draft."))
         >>> _ = runner.invoke("Go.", thread_id="monday")
@@ -621,12 +622,12 @@ class Runner(metaclass=HintsNames):
         One that cannot be read, such as one of another version of agentgraph, is "unreadable" and says
         why; the others are listed as ever.
 
-        A page costs the same however many threads there are, in files and databases that agentgraph
-        has opened by name or with `sqlite_saver`, `async_sqlite_saver` or `postgres_saver`: they have
-        an index, and only the threads of the page are read. With a status the threads whose status the
-        index lacks are read too: those whose last run was killed, closed early or stopped, or was not
-        run by a `Runner`, and copies. Other savers find the first checkpoints of all threads for each
-        page, and then read one thread after the other, newest first, until the page is full.
+        A page costs the same however many threads there are, in files and databases that agentgraph has
+        opened by name or with `sqlite_saver`, `async_sqlite_saver` or `postgres_saver`: they have an
+        index, and only the threads of the page are read. With a status, threads without a status in the
+        index are read too: those whose last run was killed, closed early or stopped, or was not run by
+        a `Runner`, and copies. Other savers find the first checkpoints of all threads for each page,
+        and then read one thread after the other, newest first, until the page is full.
 
         Args:
             status: Only threads with this status; see `ThreadSummary`.
@@ -638,7 +639,7 @@ class Runner(metaclass=HintsNames):
                 the index a resume that only fails or pauses again counts for new names alone.
 
         Raises:
-            UnknownThreadError: There is no thread `before`.
+            UnknownThreadError: The thread `before` does not exist.
             AgentGraphError: Another argument makes no sense, or the saver supports async calls only.
         """
         listing = Listing(status, limit, before, metadata)
@@ -685,7 +686,7 @@ class Runner(metaclass=HintsNames):
         *,
         max_concurrency: int = AT_ONCE,
     ) -> Forks:
-        """Run variants of what came after a visit, each on a thread of its own, side by side.
+        """Run variants from one visit on, concurrently, each on a separate thread.
 
         >>> asks = function_agent("boss", lambda ctx: f"{ctx.values['mood']}!")
         >>> runner = Runner(sequential("s", [function_agent("writer", lambda ctx: "A draft."), asks]))
@@ -694,7 +695,7 @@ class Runner(metaclass=HintsNames):
         >>> forks["sad"].text, forks["sad"].thread_id
         ('Alas!', 'monday-sad')
 
-        The thread itself is not changed. What came before the visit is copied, and nothing of it runs.
+        The thread itself is not changed. The steps before the visit are copied, and do not run again.
 
         Args:
             thread_id: The thread.
@@ -728,8 +729,8 @@ class Runner(metaclass=HintsNames):
     def stop(self, thread_id: str, reason: str = "stopped") -> None:
         """Have the run on a thread end before the next step of each of its lanes.
 
-        The run ends without an error, after what is under way in its steps; its thread is "stopped",
-        and `resume` goes on. The run may be another thread's, or that of another process that has the
+        The run ends without an error, after the active work in its steps; its thread is "stopped", and
+        `resume` continues it. The run may be another thread's, or that of another process that has the
         saver, which looks four times a second. A thread at rest is left alone, and no later run is
         stopped.
 
@@ -767,12 +768,12 @@ class Runner(metaclass=HintsNames):
         return [*self.engine.read(steer, thread_id, messages)]
 
     def to_sse(self, events: Run | Follow, *, retry: float = RETRY) -> Iterator[str]:
-        r"""Yield what a run or `follow` yields as server-sent events, for a web handler.
+        r"""Yield the events of a run or of `follow` as server-sent events, for a web handler.
 
-        The first line tells a browser when to connect again; then each event is as by
+        The first line says when a browser is to connect again; then each event is as by
         `AgentEvent.to_sse`, its `id:` the cursor, so that the header `Last-Event-ID` of a browser that
-        connects again is what `follow` takes as `after`. The last one is `event: end`, with the status
-        of the thread: `{"thread_id": ..., "status": "done", "error": null}`. A failure does not raise.
+        connects again is the `after` of `follow`. The last one is `event: end`, with the status of the
+        thread: `{"thread_id": ..., "status": "done", "error": null}`. A failure does not raise.
 
         Args:
             events: The events; they are closed at the end, or when this iterator is closed.
@@ -782,16 +783,17 @@ class Runner(metaclass=HintsNames):
         return served(events, status, retry)
 
     def follow(self, thread_id: str, after: str | None = None) -> Follow:
-        """Yield what happens on a thread: what a reader lacks, then what its run tells, to its end.
+        """Yield the events of a thread: missed ones first, then new ones until its run ends.
 
-        A reader may come back at any time, to any process that has the saver, and gets each event once
-        and in order. A run of this process is told as it happens, chunks included if it streams them;
-        of a run of another process what is saved is told, at the end of each step of the root.
+        A follower may come back at any time, to any process that has the saver, and gets each event
+        once and in order. A run of this process is followed as it happens, chunks included if it
+        streams them; of a run of another process the saved events are yielded, at the end of each step
+        of the root.
 
         Args:
             thread_id: The thread.
-            after: The `cursor` of the last event that the reader has, also if that event is void by
-                now: then a `discarded` event comes first. None for all events of the thread.
+            after: The `cursor` of the last event that the follower has, also if that event is discarded
+                by now: then a `discarded` event comes first. None for all events of the thread.
 
         Returns:
             An iterator of the events. It ends when nothing runs on the thread any more: after the error
@@ -800,7 +802,7 @@ class Runner(metaclass=HintsNames):
 
         Raises:
             UnknownThreadError: The saver has no such thread, and nothing runs on it.
-            AgentGraphError: `after` is no cursor, or the saver supports async calls only.
+            AgentGraphError: `after` is not a cursor, or the saver supports async calls only.
         """
         return self.engine.follow(thread_id, after)
 
@@ -821,10 +823,10 @@ class Runner(metaclass=HintsNames):
     ) -> str:
         """Run a turn, or without `messages` resume a thread, in the background of this process.
 
-        The run needs no reader: `follow` tells what happens, to any number of readers. `max_running` of
-        them run at a time; the others hold their threads and wait. A failure is in the status of the
+        The run needs no consumer: `follow` yields its events, to any number of followers. `max_running`
+        of them run at a time; the others hold their threads and wait. A failure is in the status of the
         thread, and in the log `agentgraph`. Such a run lives as long as the program: its end stops the
-        run before its next steps, as `stop` and `close` do, and a resume goes on.
+        run before its next steps, as `stop` and `close` do, and a resume continues it.
 
         Args:
             messages: The input, as in `run`; without it the thread is resumed, as by `resume`.
@@ -836,7 +838,7 @@ class Runner(metaclass=HintsNames):
             stream: Whether followers in this process get a model's reply in chunks too.
             drop_pending: Whether a turn drops the questions that are pending on the thread.
             limits: The limits of this turn, as in `run`.
-            while_running: What becomes of the input if another run is active, as in `run`.
+            while_running: The use of the input if another run is active, as in `run`.
             at: Where to go back to on the thread first, as in `rewind`; `RewindArguments` have all that
                 a rewind takes.
 
@@ -844,7 +846,7 @@ class Runner(metaclass=HintsNames):
             The id of the thread.
 
         Raises:
-            AgentGraphError: As in `run`, `resume` and `rewind`: what can be refused is refused here.
+            AgentGraphError: As in `run`, `resume` and `rewind`: invalid arguments are rejected here.
         """
         options = RunOptions(stream, limits, config, context, values=values)
         begin, thread = beginning(messages, thread_id, answers, values, config, drop_pending, at)
@@ -975,7 +977,7 @@ class Runner(metaclass=HintsNames):
         return await engine.aread(result, thread, events)
 
     async def avisits(self, thread_id: str) -> list[Visit]:
-        """Return what a thread has visited, as `visits` does."""
+        """List every agent step on a thread, as `visits` does."""
         return await self.engine.aread(visits, thread_id)
 
     async def atimeline(
@@ -986,7 +988,7 @@ class Runner(metaclass=HintsNames):
         last: int | None = None,
         line: str | None = None,
     ) -> Timeline:
-        """Return what ran on a thread as bars over time, as `timeline` does."""
+        """Return the runs of agents of a thread as bars over time, as `timeline` does."""
         return await self.engine.aread(timeline, thread_id, since=since, last=last, line=line)
 
     async def aactivation(
@@ -1044,7 +1046,7 @@ class Runner(metaclass=HintsNames):
         return AsyncRun(thread_id, start)
 
     async def athread(self, thread_id: str) -> Thread:
-        """Return what is on a thread, as `thread` does."""
+        """Return the state of a thread, as `thread` does."""
         return await self.engine.aread(thread, thread_id, self.engine.reducers)
 
     async def athreads(
@@ -1091,7 +1093,7 @@ class Runner(metaclass=HintsNames):
         return await arun_all(several, max_concurrency)
 
     def ato_sse(self, events: AsyncRun, *, retry: float = RETRY) -> AsyncIterator[str]:
-        """Yield what an async run or `afollow` yields as server-sent events, as `to_sse` does."""
+        """Yield the events of an async run or of `afollow` as server-sent events, as `to_sse` does."""
         status = partial(self.engine.aread, status_of, events.thread_id)
         return aserved(events, status, retry)
 

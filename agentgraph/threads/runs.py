@@ -1,16 +1,16 @@
-"""What `Runner.run` and `arun` return: iterators of events that lock their thread until they end.
+"""The iterators of events of `Runner.run` and `arun`, which lock their thread until they end.
 
 **Sync and async.** What a run does is written once. `Execution.generator` yields calls (of LangGraph's
 stream, of the saver), which are made sync or async (`graph/sync_async.py`), and events, which `Run` or
 `AsyncRun` hands to the caller.
 
-**Runs that are closed early.** Nothing that has finished may run again when the thread is resumed. A
-sync run is advanced by one thread at a time: by `__next__`, or by `close`, which has it stop and waits
-for its turn. An async run has work in flight: coroutines can be cancelled, but functions in threads
-cannot, so they are awaited and their results saved (`graph/nodes/stopping.py`). Closing LangGraph's
-async stream would cancel its tasks without saving. So `Driver` reads the stream in a task of its own,
-one event for each one asked for. When the caller closes the run, the task reads on to the end, where
-stopping takes effect, and then unlocks the thread. A new run on that thread waits for it.
+**Runs that are closed early.** Finished work must not run again when the thread is resumed. A sync run
+is advanced by one thread at a time: by `__next__`, or by `close`, which has it stop and waits for its
+turn. An async run has active work: coroutines can be cancelled, but functions in threads cannot, so
+they are awaited and their results saved (`graph/nodes/stopping.py`). Closing LangGraph's async stream
+would cancel its tasks without saving. So `Driver` reads the stream in a separate task, one event for
+each one asked for. When the caller closes the run, the task reads on to the end, where stopping takes
+effect, and then unlocks the thread. A new run on that thread waits for it.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ class Execution:
             next run treats this one as killed.
         is_closed: Whether the caller of an async run has closed it.
         generator: Yields the events of the run, and calls to be made.
-        resume_paused: Resumes it where it pauses and can go on; None if it cannot.
+        resume_paused: Resumes it where it pauses and can continue; None if it cannot.
         metadata: The metadata that it was given in its config.
     """
 
@@ -137,7 +137,7 @@ class Execution:
         Args:
             stream: LangGraph's stream, sync or async.
             on: How it continues the thread.
-            answers: What is saved before it runs.
+            answers: The answers to save before it runs.
         """
         self.stream, self._continuation, self._answers = stream, on, answers
         self._feed.base = max(self._feed.base, on.begin.number)
@@ -256,7 +256,7 @@ class Execution:
             del error  # it would hold this frame, and the frame it
 
     async def _save_discarded(self) -> None:
-        """Save what was told to be void, for followers that were cut off before they learned of it."""
+        """Save which events were discarded, for followers that were cut off before."""
         discards, self._discarded = self._discarded, []
         if discards and (saved := await self._thread.written()) is not None:
             await save_notes(self._thread, saved.config, [*map(discarded_note, discards)])
@@ -403,7 +403,7 @@ class Run(Iterator[AgentEvent]):
             with suppress(_RunClosed):
                 while getgeneratorstate(generator) != GEN_CLOSED:
                     self._advance(step)
-                    step = None  # nobody reads the events of the end
+                    step = None  # the events of the end have no consumer
         finally:
             try:
                 self._lock.release()
@@ -416,8 +416,8 @@ class Run(Iterator[AgentEvent]):
 class AsyncRun(AsyncIterator[AgentEvent]):
     """An async iterator of a run's events, each as it happens.
 
-    Await it first to learn before the first event whether the run is refused; otherwise the first event
-    raises the refusal. The thread is locked from then on, until the iterator ends, is closed, or is
+    Await it first to learn before the first event whether the run is rejected; otherwise the first
+    event raises the error. The thread is locked from then on, until the iterator ends, is closed, or is
     garbage-collected. As an async context manager it closes itself.
 
     ```
@@ -482,7 +482,7 @@ class AsyncRun(AsyncIterator[AgentEvent]):
             self._source.drop()
 
     async def _started(self) -> "Source | None":
-        """Return what gives the events; None if the run was closed before it began."""
+        """Return the driver of the events; None if the run was closed before it began."""
         if self._source is not None or self._is_closed:
             return self._source
         if self._starting is not None:
@@ -500,7 +500,7 @@ class AsyncRun(AsyncIterator[AgentEvent]):
 
 
 class Driver(AsyncIterator[AgentEvent]):
-    """Reads a run in a task of its own, and keeps its thread locked until that task is done."""
+    """Reads a run in a separate task, and keeps its thread locked until that task is done."""
 
     def __init__(
         self,

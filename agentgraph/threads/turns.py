@@ -14,10 +14,10 @@ The rule: what finished is added to the new turn's input, before the user's mess
 - A node that ended, but was not committed: what it wrote.
 - Tool calls: the results, in the order of the calls; a call without one gets `UNFINISHED`.
 - A graph agent: its messages.
-- Branches, steps and items: what they said and wrote, in declared order, each step after those that it
-  depends on. Of a lane that has not ended this is what its agents had finished. Of items it is what
-  would have left them: by the `output_mode`, under "last" of those alone that had ended. There is no
-  list of their results, for it would be taken for a whole one.
+- Branches, steps and items: their messages and values, in declared order, each step after those that it
+  depends on. Of a lane that has not ended this is the finished work of its agents. Of items it is the
+  part that would have left them: by the `output_mode`, under "last" of those alone that had ended. A
+  list of their results is not written, because it would be taken for a whole one.
 
 The messages of an agent that runs as a tool are not included: its caller gets the result, if any.
 
@@ -92,7 +92,7 @@ _LANE_DEPTH = 2
 
 
 class Recovered(NamedTuple):
-    """What is recovered: messages, written values, and changes to middleware state, each in order."""
+    """The recovered data: messages, written values, and changes to middleware state, each in order."""
 
     messages: list[BaseMessage]
     values: list[Mapping[str, object]]
@@ -216,9 +216,9 @@ async def _new_messages(saver: ThreadSaver, messages: Sequence[BaseMessage]) -> 
 
 
 async def _recovered(saver: ThreadSaver, saved: Saved) -> Recovered:
-    """Return what is recovered of a turn that stopped at the root's checkpoint `saved`, the head.
+    """Return the recovered data of a turn that stopped at the root's checkpoint `saved`, the head.
 
-    If the tree has changed and lacks what ran, whatever can be found is recovered.
+    If the tree has changed and agents that ran are missing, all that can be found is recovered.
     """
     if (begun := saved.turn_input) is not None:
         changes = begun.get("middleware")
@@ -345,7 +345,7 @@ def _without_local(saver: ThreadSaver, recovered: Recovered) -> Recovered:
 def _leaving(
     place: Place, came: Recovered, seen: Sequence[BaseMessage], *, has_ended: bool = True
 ) -> Recovered:
-    """Return what leaves a lane of a node: of that of an item not all does."""
+    """Return the writes that leave a lane of a node: of an item's lane some do not."""
     agent = cast(EachAgent, place.agent)
     if not place.kind.has_items:
         return came
@@ -366,7 +366,7 @@ async def _of_lane(
     head: Saved,
     around: Sequence[BaseMessage],
 ) -> Recovered:
-    """Return what an unfinished lane said and wrote; `around` are the messages of those around it."""
+    """Return the messages and values of an unfinished lane, given the messages around it."""
     recovered = _written(await _state_at(saver, head))
     said = recovered.messages
     step = await _of_step(saver, every, head, said, [*around, *said])
@@ -430,7 +430,7 @@ def _open_calls(
 def _before_inner(
     place: Place | None, at: str, messages: Sequence[BaseMessage]
 ) -> Iterator[BaseMessage]:
-    """Yield what a graph that is laid flat said in the activation in which one of its nodes is next."""
+    """Yield the messages of a flattened graph in the activation in which one of its nodes is next."""
     if place is not None and place.kind.is_inner:
         home = at.rpartition("/")[0]
         yield from (each for each in messages if (address_of(each) or "").rpartition("/")[0] == home)

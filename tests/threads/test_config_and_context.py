@@ -310,7 +310,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a thread beside what is configurable": (
         {"config": {"thread_id": "a", "configurable": {"user": "ada"}}},
-        "config: LangChain would ignore 'thread_id' beside 'configurable'; pass it inside, as "
+        "config: LangChain would ignore 'thread_id' next to 'configurable'; pass it inside, as "
         "config={'configurable': {'user': 'ada', 'thread_id': 'a'}}, or as thread_id='a'",
     ),
     "a key with a typo": (

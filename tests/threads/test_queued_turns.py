@@ -237,7 +237,7 @@ def test_an_input_with_values_waits_and_is_not_sent(saver: Any) -> None:
     tree = ag.function_agent("a", lambda ctx: f"{ctx.values.get('x')}")
     with ag.Runner(tree, checkpointer=saver) as runner:
         run = runner.run("0", thread_id="t")
-        with pytest.raises(ag.AgentGraphError, match="values= cannot be sent to a run under way"):
+        with pytest.raises(ag.AgentGraphError, match="values= cannot be sent to an active run"):
             runner.run("1", thread_id="t", values={"x": 1}, while_running="steer")
         caller = Caller(runner.run("1", thread_id="t", values={"x": 1}, while_running="queue"))
         list(run)

@@ -1,1 +1,1 @@
-"""Runs under way: in the background, queued, followed, stopped and steered, also by other processes."""
+"""Active runs: in the background, queued, followed, stopped and steered, also by other processes."""

@@ -1,4 +1,4 @@
-"""A run under way, as the rest of the process reaches it: to stop it, and to send it messages."""
+"""A running run, as the rest of the process reaches it: to stop it, and to send it messages."""
 
 import asyncio
 import time
@@ -69,7 +69,7 @@ def check_loop(saver: Saver, thread_id: str) -> None:
 
 
 class ActiveRun:
-    """A run, from the moment at which its thread is locked.
+    """A run, from the time at which its thread is locked.
 
     Attributes:
         control: Stops it.
@@ -77,7 +77,7 @@ class ActiveRun:
         waiting: Messages that were sent before it began, and that belong into its input.
         began: When, in seconds since 1970.
         thread: The thread; None until what was requested before has been read.
-        feed: What it tells, for those who follow it.
+        feed: The events that it sends to followers.
         released: Done when its thread is unlocked.
         is_stopped: Whether it was asked to stop: it ends before the next step of each lane.
     """
@@ -107,8 +107,8 @@ class ActiveRun:
 
         Args:
             thread: The thread, which is locked.
-            begins_turn: Whether it begins a turn: then messages become part of its input, but those
-                whose callers wait for turns of their own.
+            begins_turn: Whether it begins a turn: then messages become part of its input, except those
+                whose callers wait for separate turns.
             own: The id of the request whose turn it is, if it is one's.
 
         Raises:
@@ -143,7 +143,7 @@ class ActiveRun:
             self.take(await requests(self.thread))
 
     def start_polling(self) -> None:
-        """Look in a task of the event loop, unless a look is under way there or the run has ended."""
+        """Look in a task of the event loop, unless a look is active there or the run has ended."""
         if not self._is_over and (self._polling is None or self._polling.done()):
             self._polling = asyncio.get_running_loop().create_task(self._apoll())
 
@@ -152,7 +152,7 @@ class ActiveRun:
             await arun_calls(self.poll())
 
     async def end_polling(self) -> None:
-        """Look no more, and wait until a look under way has ended: no task outlives the run."""
+        """Look no more, and wait until an active look has ended: no task outlives the run."""
         self._is_over = True
         if self._polling is not None and self._polling.get_loop() is asyncio.get_running_loop():
             self._polling.cancel()
@@ -177,6 +177,6 @@ class ActiveRun:
 
 
 def _is_open(own: str, listed: Sequence[Request], ids: set[str | None]) -> bool:
-    """Return whether nobody has read a request; one without messages is read when it is marked."""
+    """Return whether a request is unread; one without messages is read when it is marked."""
     mine = [each for each in listed if each.id == own]
     return any(not each.messages or unread([each], ids) for each in mine)

@@ -2,7 +2,7 @@
 
 Such a run lives as long as the program, and one in a task as long as its event loop. A runner that is
 closed stops them before their next steps, and waits for that; the end of the program does so, too.
-Python shuts all pools of threads down at the end of the main thread: a run that went on would fail.
+Python shuts all pools of threads down at the end of the main thread: a run that continued would fail.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from agentgraph.threads.runs import AsyncRun, Run
 log = logging.getLogger("agentgraph")
 
 MAX_RUNNING = 32
-"""How many runs of a runner run in the background at a time, unless it is told otherwise."""
-_FAILED = "the run on thread %r failed; its status says how it stands, and resume() goes on"
+"""Default number of runs of a runner that run in the background at a time."""
+_FAILED = "the run on thread %r failed; see its status; resume() continues it"
 
 
 class Background:
@@ -44,10 +44,12 @@ class Background:
             stop: Stops the run on a thread.
 
         Raises:
-            AgentGraphError: `max_running` is no number from 1 on.
+            AgentGraphError: `max_running` is not an integer of at least 1.
         """
         if not isinstance(max_running, int) or max_running < 1:
-            raise AgentGraphError(f"max_running={shown(max_running)} is no number from 1 on")
+            raise AgentGraphError(
+                f"max_running={shown(max_running)} is out of range; pass an integer of at least 1"
+            )
         self._max_running, self._running, self._stop = max_running, 0, stop
         self._waiting: deque[Callable[[], None]] = deque()
         self._runs: dict[Run | Follow, threading.Thread] = {}

@@ -14,7 +14,7 @@ SECONDS = 0.25
 
 
 class Nothing(Enum):
-    """What a wait gives in which nothing happened."""
+    """The result of a wait in which nothing happened."""
 
     YET = "yet"
 
@@ -24,10 +24,10 @@ FeedItem = AgentEvent | Nothing | None
 
 
 class Feed:
-    """What a run tells, for those who follow it.
+    """The events of a run for its followers.
 
     Attributes:
-        base: The number up to which all events are saved or void, as the run begins.
+        base: The number up to which all events are saved or discarded, as the run begins.
         recent: The events of the root's last two steps, without chunks: perhaps they are not saved yet.
         older: How many of them are of the step before the last.
         subscribers: Called with each event, in the thread or task that reads the run.
@@ -58,7 +58,7 @@ class Subscription:
         released.add_done_callback(self._end)
 
     def get(self) -> FeedItem:
-        """Wait a moment for the next event, and return it; None at the end of the run."""
+        """Wait a short time for the next event, and return it; None at the end of the run."""
         try:
             return self._queue.get(timeout=SECONDS)
         except queue.Empty:
@@ -85,7 +85,7 @@ class Subscription:
     def _put(self, item: FeedItem) -> None:
         self._queue.put(item)
         if self._loop is not None and self._arrived is not None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits in it
+            with suppress(RuntimeError):  # the loop is closed: no code waits in it
                 self._loop.call_soon_threadsafe(self._arrived.set)
 
     def _end(self, _: "Future[None]") -> None:

@@ -1,14 +1,14 @@
-"""Follows a thread: tells what a reader lacks, then what happens, until nothing runs on it any more.
+"""Follows a thread: yields missed events, then new ones, until nothing runs on it any more.
 
-A reader says by a cursor what it has. What it lacks is read from the saver, so a reader may come back
-at any time, to any process that has the saver. What a run of this process tells reaches followers as
-its own reader gets it, chunks included. Of a run of another process they get what is saved: the saver
-is read again and again, up to the end of the root's last step, for in a step that is under way, lanes
-may have told what they have not saved.
+A follower names by a cursor the last event that it has. Missed events are read from the saver, so a
+follower may come back at any time, to any process that has the saver. Events of a run of this process
+reach followers as its own consumer gets them, chunks included. Of a run of another process they get the
+saved ones: the saver is read again and again, up to the end of the root's last step, because in an
+active step lanes may have emitted events that they have not saved.
 
-Each event comes once, and cursors grow, so that a reader who is cut off goes on after the last one. An
-event that is void and replayed comes again, after the `discarded` event that names it, with a cursor
-of its own.
+Each event comes once, and cursors grow, so that a follower who is cut off continues after the last one.
+A discarded event that is replayed comes again, after the `discarded` event that names it, with a new
+cursor.
 """
 
 import asyncio
@@ -36,15 +36,15 @@ from agentgraph.threads.live.active_run import ActiveRun, active_run_on
 from agentgraph.threads.live.feed import SECONDS, Feed, FeedItem, Nothing, Subscription
 
 Following = Generator[Call | AgentEvent | Nothing, Any, None]
-"""Yields events and calls, and `Nothing` where a wait was in vain: then it may be closed."""
+"""Yields events and calls, and `Nothing` where a wait had no effect: then it may be closed."""
 
 
 async def check_follow(saver: ThreadSaver, after: str | None) -> None:
-    """Refuse to follow an unknown thread, or after a text that is no cursor.
+    """Reject an unknown thread, or a text that is not a cursor.
 
     Raises:
         UnknownThreadError: The saver has no such thread, and nothing runs on it.
-        AgentGraphError: `after` is no cursor.
+        AgentGraphError: `after` is not a cursor.
     """
     if active_run_on(saver.saver, saver.thread_id) is None:
         await begun_thread(saver)
@@ -54,8 +54,8 @@ async def check_follow(saver: ThreadSaver, after: str | None) -> None:
         if is_of_a_handler(error):
             raise
         raise AgentGraphError(
-            f"after={shown(after)} is no cursor; pass the `cursor` of an event of this thread, or None "
-            "for all events"
+            f"after={shown(after)} is not a cursor; pass the `cursor` of an event of this thread, or "
+            "None for all events"
         ) from None
 
 
@@ -82,9 +82,9 @@ def followed(saver: ThreadSaver, after: str | None) -> Following:
 
 
 async def _at_rest(saver: ThreadSaver, after: str | None) -> list[AgentEvent] | None:
-    """Return what a reader lacks of a thread at rest; None if a run begins meanwhile.
+    """Return the missed events of a thread at rest; None if a run begins meanwhile.
 
-    What a run has saved of a step that is under way is not all that it has told.
+    The saved events of an active step are not all that it has emitted.
     """
     if (head := await saver.checkpoint()) is None:
         return []  # its run has never begun
@@ -103,7 +103,7 @@ def waiting(seconds: float) -> Following:
 def _live_events(
     saver: ThreadSaver, run: ActiveRun, after: str | None
 ) -> Generator[Call | AgentEvent | Nothing, Any, str | None]:
-    """Yield what a run of this process tells, up to its end; return the cursor of the last event."""
+    """Yield the events of a run of this process, up to its end; return the cursor of the last event."""
     subscription = Subscription(run.feed, run.released)
     try:
         for event in (yield from awaiting(_so_far(saver, run.feed, after))):
@@ -131,7 +131,7 @@ def _live_events(
 
 
 async def _so_far(saver: ThreadSaver, feed: Feed, after: str | None) -> list[AgentEvent]:
-    """Return what a reader lacks of what was told before it subscribes: saved, or not yet."""
+    """Return the missed events before it subscribes: saved, or not yet."""
     recent = list(feed.recent)
     upto = await _last_number(saver, feed, recent)
     has_begun = await saver.checkpoint() is not None
@@ -142,7 +142,7 @@ async def _so_far(saver: ThreadSaver, feed: Feed, after: str | None) -> list[Age
 
 
 async def last_number(saver: ThreadSaver) -> int:
-    """Return the number of the last event that was told on a thread."""
+    """Return the number of the last event that was emitted on a thread."""
     run = active_run_on(saver.saver, saver.thread_id)
     feed = run.feed if run else Feed()
     return await _last_number(saver, feed, list(feed.recent))

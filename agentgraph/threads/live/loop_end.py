@@ -69,7 +69,7 @@ class _Factory:
     """Makes the tasks of an event loop while runs are active on it.
 
     Attributes:
-        before: What makes them otherwise.
+        before: The callbacks that make them otherwise.
         runs: How many runs are active.
     """
 

@@ -1,8 +1,8 @@
-"""What a run does that finds its thread busy: it waits for its turn, or its message goes to the run.
+"""The treatment of a run on a busy thread: it waits, or its message goes to the active run.
 
-A message that waits is saved as a request first: if its caller dies, it begins the next turn that
-anybody starts. While the caller lives it holds a lock of its own for the request, so that others, in
-other processes too, leave the message to it, and see who came first.
+A message that waits is saved as a request first: if its caller dies, it begins the next turn that any
+caller starts. While the caller lives it holds a lock for the request, so that others, in other
+processes too, leave the message to it, and see who came first.
 """
 
 from functools import partial
@@ -39,7 +39,7 @@ from agentgraph.threads.runs import AsyncRun, Driver, Run
 from agentgraph.threads.turns import named_messages
 
 WhileRunning = Literal["refuse", "queue", "steer"]
-"""What a run does that finds another one on its thread."""
+"""The treatment of a run that finds another one on its thread."""
 _SECONDS = 0.1
 """How often a caller that waits looks whether its turn has come."""
 
@@ -121,7 +121,7 @@ def _check(while_running: object) -> None:
     if while_running not in ("refuse", "queue", "steer"):
         raise AgentGraphError(
             f"while_running={shown(while_running)} is unknown; use 'refuse', 'queue' (the turn begins "
-            "when the thread is free) or 'steer' (the messages go to the run under way)"
+            "when the thread is free) or 'steer' (the messages go to the active run)"
         )
 
 
@@ -139,7 +139,7 @@ async def _enqueued(saver: ThreadSaver, queued_turn: _QueuedTurn) -> Following:
 def _queued(
     saver: ThreadSaver, request: Request, lock: ThreadLock, queued_turn: _QueuedTurn
 ) -> Following:
-    """Wait until nobody is before a request, then yield the events of its turn.
+    """Wait until no other request is before this one, then yield the events of its turn.
 
     Raises:
         PendingInterruptError: The turn before has paused; the message stays queued.
@@ -188,11 +188,11 @@ async def _sent(saver: ThreadSaver, queued_turn: _QueuedTurn) -> Following:
     """Send the input of a turn to the run on its thread, and return what yields what happens there.
 
     Raises:
-        AgentGraphError: The turn has values, which a run under way does not take.
+        AgentGraphError: The turn has values, which an active run does not take.
     """
     if queued_turn.begin.values:
         raise AgentGraphError(
-            f"thread {shown(saver.thread_id)}: values= cannot be sent to a run under way; leave them "
+            f"thread {shown(saver.thread_id)}: values= cannot be sent to an active run; leave them "
             "out, or use while_running='queue'"
         )
     after = cursor_of(await last_number(saver))
@@ -201,7 +201,7 @@ async def _sent(saver: ThreadSaver, queued_turn: _QueuedTurn) -> Following:
 
 
 def _steered(saver: ThreadSaver, after: str, request: Request, begins: Call) -> Following:
-    """Yield what happens after messages were sent; if nothing has read them, they begin a turn."""
+    """Yield the events after messages were sent; if nothing has read them, they begin a turn."""
     yield from followed(saver, after)
     if not (yield from awaiting(_is_left(saver, request))):
         return

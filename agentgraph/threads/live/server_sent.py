@@ -16,7 +16,7 @@ def served(events: Run | Follow, status: Callable[[], str], retry: float) -> Ite
 
     Args:
         events: The events of a run.
-        status: Returns how its thread stands at the end.
+        status: Returns the status of its thread at the end.
         retry: After how many seconds to connect again.
     """
     yield _retry(retry)
@@ -25,7 +25,7 @@ def served(events: Run | Follow, status: Callable[[], str], retry: float) -> Ite
         try:
             for event in events:
                 yield event.to_sse()
-        except Exception as raised:  # its error event has been told
+        except Exception as raised:  # its error event has been yielded
             error = raised
     yield _end(events.thread_id, "failed" if error else status(), error)
 

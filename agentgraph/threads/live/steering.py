@@ -79,6 +79,6 @@ def _from_user(messages: Input) -> Sequence[BaseMessage]:
     if other is not None or not sent:
         what = f"{shown(other.content)} is of type {other.type!r}" if other else "there are none"
         raise AgentGraphError(
-            f"messages for a run under way must be a user's, but {what}; pass a text, or HumanMessages"
+            f"messages for an active run must be a user's, but {what}; pass a text, or HumanMessages"
         )
     return sent

@@ -1,6 +1,6 @@
 """Looks at what other processes request of the runs of this one: one thread for all runs.
 
-A step must not be slower because somebody might have a request, so the runs do not look themselves.
+A step must not be slower because a caller might have a request, so the runs do not look themselves.
 While there are runs, a thread looks at each of them a few times a second, but never at one that is
 younger than that. Requests of the same process need no look: they reach the run through its lock.
 """
@@ -27,7 +27,7 @@ _is_watching = False
 
 
 def _forget() -> None:
-    """Begin anew in a forked process: it has no such thread, and the lock may have been taken."""
+    """Start from scratch in a forked process, which has no such thread; the lock may be taken."""
     global _guard, _is_watching
     _guard, _is_watching = threading.Lock(), False
 

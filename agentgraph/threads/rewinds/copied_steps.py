@@ -51,9 +51,9 @@ from agentgraph.tree.places import Place, Tree
 from agentgraph.tree.position import start
 
 _STOPPED = (INTERRUPT, ERROR)
-"""The channels that say how a step stopped that is to go on."""
+"""The channels that say how a step stopped that is to continue."""
 _BESIDE = {NOTES, ATTEMPTS, LOSSES, QUESTIONS}
-"""The channels of what is saved beside tasks, under ids that LangGraph does not know."""
+"""The channels of data that is saved next to tasks, under ids that LangGraph does not know."""
 _MORE = 64
 """How far the call numbers of a node's tasks are looked for, beyond four times their count."""
 
@@ -80,12 +80,12 @@ class Answer(NamedTuple):
 
 
 class Draft:
-    """What a new line is made of, so far.
+    """The parts of a new line, so far.
 
     Attributes:
         tree: The tree.
         agent_step: The step of the visit.
-        siblings: What becomes of what ran beside it.
+        siblings: The treatment of concurrent work.
         lanes: The checkpoints of the step of the root that has the visit, by namespace.
         root: The root's checkpoint there.
         edits: Channels and values that are written before the visit begins.
@@ -98,7 +98,7 @@ class Draft:
         stays: Which notes stay, for each step on the way.
         bounds: Up to which checkpoint the states are kept of the graphs in each lane, and in each call
             without a lane: its id, or None for all. The keys are namespaces without tasks.
-        answered: The ids of the questions that are answered anew.
+        answered: The ids of the questions that are answered again.
     """
 
     edits: Sequence[tuple[str, object]] = ()
@@ -122,7 +122,7 @@ class Draft:
             tree: The tree.
             line: The checkpoints that lead to the visit.
             agent_step: The step of the visit.
-            siblings: What becomes of what ran beside it.
+            siblings: The treatment of concurrent work.
             first_version: The saver's first version of a channel.
             states: The checkpoints of states that graphs keep over steps, on the line to the visit.
             has_new_ids: Whether the copies have new ids: on another thread they need none.
@@ -234,7 +234,7 @@ class CopiedStep:
     def _before(
         self, edits: Mapping[str, Any], placed: Sequence[BaseMessage]
     ) -> Iterator[PendingWrite]:
-        """Yield what is written before the step begins; the last write of messages is `placed`."""
+        """Yield the writes before the step begins; the last write of messages is `placed`."""
         yield from ((NO_TASK, channel, value) for channel, value in edits.items())
         if placed or "messages" in edits:
             yield NO_TASK, "messages", [*placed]
@@ -294,7 +294,7 @@ class CopiedStep:
             for task, channel, value in self._saved.pending_writes or ()
             if channel != QUESTIONS
             and (is_over or not (channel in _STOPPED or (runs_graph and channel == RETURN)))
-        ]  # a graph that is under way begins its step anew
+        ]  # an active graph begins its step from scratch
         return [*kept, *self._asked_by(self._called)]
 
     def _keeps_write(
@@ -310,7 +310,7 @@ class CopiedStep:
         return task in kept and channel not in _STOPPED
 
     def _asked_by(self, kept: Iterable[str]) -> Iterator[PendingWrite]:
-        """Yield what is saved of the questions of tasks, whose ids another line could not compute."""
+        """Yield the saved data of the questions of tasks, whose ids another line could not compute."""
         for task in kept:
             if asked := self._questions(task):
                 yield str(uuid4()), QUESTIONS, SavedQuestions(task=self._ids[task], ids=sorted(asked))

@@ -1,7 +1,7 @@
 """Copies threads: whole, or their line up to a visit.
 
-A kill may cut a copy short. Then the checkpoints of which its head is not among them say so: such a
-thread is refused, but for the same copy, which completes it.
+A kill may cut a copy short. Then the head of its checkpoints is missing among them: such a thread is
+rejected, except by the same copy, which completes it.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ async def copy(saver: ThreadSaver, to: str, back: RewindArguments | None = None)
 
 
 async def check_new(saver: ThreadSaver, every: Sequence[Saved]) -> None:
-    """Refuse to copy onto a thread that is there, and is no beginning of the same copy.
+    """Reject a copy onto a thread that exists, and is not the beginning of the same copy.
 
     Raises:
         ThreadError: It is there.

@@ -1,14 +1,14 @@
-"""What a rewind changes before a visit: messages that are added, or that take the place of others.
+"""The changes of a rewind before a visit: messages that are added, or that replace others.
 
 A message under the id of one that is there takes its place, in the history of the lane that has that
-one: the lane of the visit, or one around it. It is said by whoever said the old one, at the same
-address, and emitted at the number that it gets here; the old one is void from then on. It is a write
-of no task at the checkpoint from which the lane's step on the way to the visit begins; of what a step
-of a workflow said that the visit depends on, it is in the result of that step. A replay needs no more
+one: the lane of the visit, or one around it. It has the agent and the address of the old one, and is
+emitted at the number that it gets here; the old one is discarded from then on. It is a write of no task
+at the checkpoint from which the lane's step on the way to the visit begins; if the message belongs to a
+step of a workflow that the visit depends on, it is in the result of that step. A replay needs no more
 than the message, whose stamp says that it is edited (`journal/replay.py: entries_at`).
 
-A later rewind to the same visit keeps what took another message's place: it came before the visit. What
-was added for one visit, messages and values, is not kept.
+A later rewind to the same visit preserves a message that replaced another: it came before the visit.
+Messages and values that were added for one visit are not preserved.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ Written = Mapping[str, Sequence[BaseMessage]]
 
 
 class Edits(NamedTuple):
-    """What becomes of the messages of a rewind.
+    """The treatment of the messages of a rewind.
 
     Attributes:
         added: Messages of the user that are added before the visit.
@@ -77,7 +77,7 @@ class _Present(NamedTuple):
 async def edits_of(
     saver: ThreadSaver, target: FoundVisit, line: NewLine, last: int, given: Sequence[BaseMessage]
 ) -> Edits:
-    """Return what becomes of the messages of a rewind, and of those of rewinds before it.
+    """Return the treatment of the messages of a rewind, and of those of rewinds before it.
 
     Args:
         saver: The thread.
@@ -116,7 +116,7 @@ async def edits_of(
         elif not _is_same(message, was.message):
             _check_like(saver, message, was.message)
             _check_calls(saver, message, was.message, present.values())
-            number += 2  # the number between is that of what makes the old one void
+            number += 2  # the number between is that of the event that discards the old one
             began = line.new_id(str(was.saved.id))
             step = step_name(began, was.saved.next_node or "")
             edited = _in_place(message, was.message, number, step)
@@ -134,7 +134,7 @@ def has_edits(every: Iterable[Saved]) -> bool:
 
 
 def _placed_at(saved: Saved) -> dict[str, BaseMessage]:
-    """Return what an earlier rewind put in the place of messages before the step after a checkpoint."""
+    """Return the messages that an earlier rewind replaced before the step after a checkpoint."""
     written = saved.writes.get(NO_TASK, {}).get("messages")
     return {str(each.id): each for each in written} if isinstance(written, list) else {}
 
@@ -183,14 +183,15 @@ def _check_like(saver: ThreadSaver, message: BaseMessage, was: BaseMessage) -> N
 def _check_calls(
     saver: ThreadSaver, message: BaseMessage, was: BaseMessage, present: Iterable[_Present]
 ) -> None:
-    """Refuse a message that lacks a call whose result is there: providers refuse such a history."""
+    """Reject a message without a call whose result is there, as providers would."""
     results = (each.message for each in present if isinstance(each.message, ToolMessage))
     answered = {each.tool_call_id for each in results}
     lost = {call_id(each) for each in calls_of(was)} & answered - {*map(call_id, calls_of(message))}
     if lost:
         raise AgentGraphError(
-            f"thread {shown(saver.thread_id)}: the message {shown(message.id)} in messages= lacks the "
-            f"call {shown(min(lost))}, whose result is there; keep it, or go back to before the result"
+            f"thread {shown(saver.thread_id)}: the message {shown(message.id)} in messages= is without "
+            f"the call {shown(min(lost))}, whose result is there; "
+            "keep it, or go back to before the result"
         )
 
 

@@ -1,4 +1,4 @@
-"""Runs variants of what came after a visit, each on a thread of its own, and compares them."""
+"""Runs variants from one visit on, each on a separate thread, and compares them."""
 
 import asyncio
 import html
@@ -122,10 +122,10 @@ class Plan(NamedTuple):
 
 
 def engines_of(engine: Engine, variants: Mapping[str, Variant], at_once: int) -> dict[str, Engine]:
-    """Return what runs each variant, by its name.
+    """Return the engine of each variant, by its name.
 
     Args:
-        engine: Runs those without a runner of their own.
+        engine: Runs the variants without their own runner.
         variants: Their arguments, by their names.
         at_once: How many run at a time.
 
@@ -134,11 +134,13 @@ def engines_of(engine: Engine, variants: Mapping[str, Variant], at_once: int) ->
     """
     if not isinstance(variants, Mapping):
         raise AgentGraphError(
-            f"variants={shown(variants)} is no mapping of names to arguments, such as "
+            f"variants={shown(variants)} is not a mapping of names to arguments, such as "
             "{'short': {'values': {'length': 3}}}"
         )
     if not isinstance(at_once, int) or at_once < 1:
-        raise AgentGraphError(f"max_concurrency={shown(at_once)} is no number from 1 on")
+        raise AgentGraphError(
+            f"max_concurrency={shown(at_once)} is out of range; pass an integer of at least 1"
+        )
     return {name: _engine_of(name, given) or engine for name, given in variants.items()}
 
 
@@ -151,7 +153,7 @@ async def plans(
         saver: The thread that they begin with.
         at: Where they begin.
         variants: Their arguments, by their names.
-        engines: What runs them, by their names.
+        engines: The engines that run them, by their names.
 
     Raises:
         AgentGraphError: As in `Runner.fork_many`.
@@ -173,7 +175,7 @@ async def plans(
 
 
 def _engine_of(name: str, given: Variant) -> Engine | None:
-    """Return the engine of a variant with a runner of its own.
+    """Return the engine of a variant with its own runner.
 
     Raises:
         AgentGraphError: The arguments of the variant are invalid.
@@ -182,7 +184,7 @@ def _engine_of(name: str, given: Variant) -> Engine | None:
     if not isinstance(given, Mapping) or (wrong := [key for key in given if key not in known]):
         what = shown(wrong[0]) if isinstance(given, Mapping) else shown(given)
         raise AgentGraphError(
-            f"variant {shown(name)}: {what} is no argument of a variant; use a mapping with any of "
+            f"variant {shown(name)}: {what} is not an argument of a variant; use a mapping with any of "
             f"{', '.join(known)}"
         )
     runner = given.get("runner")

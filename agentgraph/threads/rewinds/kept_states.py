@@ -1,14 +1,15 @@
 """The states that graphs with `checkpointer=True` keep over steps and turns, on a new line.
 
 LangGraph has such a graph continue from the last checkpoint in its namespace, which is the same for all
-activations, turns and lines. So a new line saves there once more what the graph had kept at the visit.
-That changes what the old line would continue with, so it comes after the commit: the note at the root's
-copy says what is to be saved, and whoever finds that it is not, after a kill, saves it first.
+activations, turns and lines. So a new line saves there once more the graph's state at the visit. That
+changes the state from which the old line would continue, so it comes after the commit: the note at the
+root's copy says which states are to be saved, and the next reader that misses them, after a kill, saves
+them first.
 
-What is saved belongs to the root's copy, so it is on no other line: what the graph had kept before the
-root's step under an id before that of the copy, and what it saved inside that step, as far as its lane
-is kept, under ids in the order of those of the lane. So a later rewind finds on this line what it would
-have found on the old one.
+The saved states belong to the root's copy, so they are on no other line: the states of the graph before
+the root's step under an id before that of the copy, and the states that it saved inside that step, as
+far as its lane is kept, under ids in the order of those of the lane. So a later rewind finds on this
+line the states that it would have found on the old one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +34,8 @@ class GraphStates(NamedTuple):
     Attributes:
         namespaces: Where graphs keep their states, on any line.
         every: The checkpoints there, on all lines.
-        on_line: Those of steps that lead to a visit, or are part of the root's step that has it.
+        on_line: The checkpoints of steps that lead to a visit, or are part of the root's step that has
+            it.
     """
 
     namespaces: Sequence[str] = ()
@@ -74,7 +76,7 @@ def with_ancestors(kept: Iterable[Saved], every: Iterable[Saved]) -> list[Saved]
 
 
 def _is_kept(line: NewLine, began: str, saved: Saved) -> bool:
-    """Return whether a state was kept before the visit, or beside it: as its innermost lane says."""
+    """Return whether a state was kept before the visit, or concurrently: as its innermost lane says."""
     if saved.root_id != began:
         return saved.root_id < began
     names = saved.namespace.split("|")
@@ -88,7 +90,7 @@ def _age(saved: Saved) -> tuple[str, str]:
 
 
 def state_copies(line: NewLine, states: GraphStates) -> list[StateCopy]:
-    """Return what is saved of the states of all graphs after the commit of a new line.
+    """Return the states of all graphs to save after the commit of a new line.
 
     Args:
         line: The new line, planned.

@@ -3,13 +3,14 @@
 The rule: a rewind makes the saver look as it did after a kill just before the step of the visit began.
 A resume does the rest, so no node knows of rewinds.
 
-What a new line needs is put in the saver anew: the root's checkpoint of the step, with the same parent,
-and all that is kept inside that step. These are the lanes on the way to the visit, as far as they had
-come, and the lanes and tool calls beside it. All that came before that step is shared by both lines.
+The needs of a new line are put in the saver again: the root's checkpoint of the step, with the same
+parent, and all that is kept inside that step. These are the lanes on the way to the visit, as far as
+they had come, and the concurrent lanes and tool calls. Everything before that step is shared by both
+lines.
 
 - Copies have new checkpoint ids. LangGraph makes the ids of tasks of the checkpoint's, and the
   namespaces of lanes of those: so both are new too, and computed as LangGraph computes them. If the old
-  ones are not what that gives, LangGraph does it in another way now, and the rewind is refused.
+  ones differ from that, LangGraph does it in another way now, and the rewind is rejected.
 - The root's copy is put last. Until then the thread is unchanged: a lane whose root is not there
   belongs to no line. Only the states that graphs keep over steps follow it (see `kept_states.py`).
 """
@@ -113,7 +114,7 @@ class NewLine(Draft):
         self._copy(line[-1], route[1:] if route else None)
 
     def _runs_graph(self, saved: Saved) -> bool:
-        """Return whether the step after a checkpoint runs a graph and has not ended: it begins anew."""
+        """Return whether the step after a checkpoint runs an unfinished graph."""
         place = self.tree.by_node.get(saved.next_node or "")
         has_ended = any("position" in writes for writes in saved.writes.values())
         return place is not None and place.kind.runs_graph and not has_ended

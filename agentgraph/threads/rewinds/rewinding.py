@@ -2,7 +2,8 @@
 
 Nothing is written before the first event of the run is asked for. Then the copies are put (see
 `new_line.py`), the root's last: that is the commit. A note at it, `REWOUND`, names the events that are
-gone. A run that continues there voids them first, also after a kill; so a rewind runs as a resume does.
+gone. A run that continues there discards them first, also after a kill; so a rewind runs as a resume
+does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +57,7 @@ class RewindArguments(NamedTuple):
     Attributes:
         at: The address of an activation, or the name of a step.
         turn: The turn of the address; None for the last one in which it was visited.
-        siblings: What becomes of what ran side by side with it.
+        siblings: The treatment of concurrent work.
         values: Values that are written before it begins.
         messages: Messages of the user that are added before it begins, or take the place of others.
         answers: The new answer to its question.
@@ -82,7 +83,7 @@ class RewindArguments(NamedTuple):
         if self.siblings not in get_args(Siblings):
             raise AgentGraphError(
                 f"siblings={shown(self.siblings)} is neither 'keep' nor 'rerun'; with 'keep' what ran "
-                "side by side with the visit stays, with 'rerun' it runs again"
+                "concurrently with the visit stays, with 'rerun' it runs again"
             )
         if self.turn is not None and is_step(self.at):
             raise AgentGraphError(f"a step is in one turn: leave turn={shown(self.turn)} out")
@@ -90,7 +91,7 @@ class RewindArguments(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What is put to begin a line.
+    """The data that is put to begin a line.
 
     Attributes:
         copies: The checkpoints, the root's last.
@@ -104,15 +105,15 @@ class Prepared(NamedTuple):
 
 
 class _Planned(NamedTuple):
-    """What a rewind is made of.
+    """The parts of a rewind.
 
     Attributes:
         head: The head of the thread.
         target: Where it goes back to.
-        line: What is copied.
+        line: The copied line.
         states: The states that graphs keep.
         later: The answers to questions that are asked later, by address.
-        changed: What becomes of the messages that are passed.
+        changed: The treatment of the messages that are passed.
     """
 
     head: Saved
@@ -156,7 +157,7 @@ def _check_newest(saver: ThreadSaver, head: Saved, root: Saved) -> None:
     """Refuse a commit that would not be the newest checkpoint: savers sort them by their times.
 
     Raises:
-        ThreadError: The clock is behind that of what ran the thread.
+        ThreadError: The clock is earlier than that of the process that ran the thread.
     """
     if root.id <= head.id:
         raise ThreadError(
@@ -167,7 +168,7 @@ def _check_newest(saver: ThreadSaver, head: Saved, root: Saved) -> None:
 
 
 async def line_to_copy(saver: ThreadSaver, back: RewindArguments) -> Prepared:
-    """Return what is put on another thread for the line up to a visit, under the same ids.
+    """Return the data to put on another thread for the line up to a visit, under the same ids.
 
     Raises:
         AgentGraphError: As in `new_line`.
@@ -183,7 +184,7 @@ async def line_to_copy(saver: ThreadSaver, back: RewindArguments) -> Prepared:
     turn, last = line.root.clock
     if (
         changed.first_number is not None
-    ):  # what has another's place is emitted, with what makes that one void
+    ):  # a replacement is emitted, with the event that discards the old message
         numbers = [*(n for n in numbers if n < changed.first_number - 1), changed.first_number - 3]
     clock = Clock(turn, max([last, *numbers], default=0))
     note = partial(new_note, clock, root_address(saver.tree))
@@ -193,7 +194,7 @@ async def line_to_copy(saver: ThreadSaver, back: RewindArguments) -> Prepared:
 
 
 async def _planned(saver: ThreadSaver, back: RewindArguments, *, has_new_ids: bool) -> _Planned:
-    """Return what a rewind is made of; the states of graphs are not part of its copies."""
+    """Return the parts of a rewind; the states of graphs are not part of its copies."""
     back.check()
     head = await known_thread(saver)
     await put_missing_states(saver, head)
@@ -219,7 +220,7 @@ async def _planned(saver: ThreadSaver, back: RewindArguments, *, has_new_ids: bo
 async def _messages(
     saver: ThreadSaver, head: Saved, target: FoundVisit, line: NewLine, back: RewindArguments
 ) -> Edits:
-    """Return what becomes of the messages of a rewind.
+    """Return the treatment of the messages of a rewind.
 
     Raises:
         AgentGraphError: One can neither be added nor take the place of another.
@@ -234,14 +235,14 @@ async def _messages(
 async def _check_tree(
     saver: ThreadSaver, target: FoundVisit, line: NewLine, inside: Sequence[Saved], own: str
 ) -> None:
-    """Check that the thread can go on on a new line with the runner's tree: what comes after is free.
+    """Check that the thread can continue on a new line with the runner's tree: later agents are free.
 
     Args:
         saver: The thread.
         target: The visit.
         line: The new line.
         inside: The checkpoints that stay of the root's step that has the visit, newest first.
-        own: The id of the one among them from which it goes on.
+        own: The id of the one among them from which it continues.
 
     Raises:
         TreeChangedError: A tree of another shape ran the thread.
@@ -339,7 +340,7 @@ def _asked_at(agent_step: AgentStep) -> list[Answer]:
 def _divided(tree: Tree, target: FoundVisit, line: NewLine) -> list[list[Saved]]:
     """Return the checkpoints that are on the old line alone, and those on the new line alone.
 
-    Those of foreign graphs are left out, which may be compiled trees with events of their own.
+    Events of LangGraph graphs are left out, which may be compiled trees with separate events.
     """
     began = str(line.root.id)
     old = {each.root_id for each in target.present.every}
@@ -352,7 +353,7 @@ def _divided(tree: Tree, target: FoundVisit, line: NewLine) -> list[list[Saved]]
 async def _compared(saver: ThreadSaver, target: FoundVisit, line: NewLine) -> Sequence[Sequence[Saved]]:
     """Return the checkpoints whose events differ before and after: the whole lines if that is unknown.
 
-    An edit on the old line made an event void that both have; it comes back if the edit is gone.
+    An edit on the old line discarded an event that both have; it comes back if the edit is gone.
     """
     was, now = _divided(saver.tree, target, line)
     if not has_edits(was):
@@ -365,7 +366,7 @@ async def _compared(saver: ThreadSaver, target: FoundVisit, line: NewLine) -> Se
 
 
 def _gone(was: Sequence[Entry], now: Sequence[Entry], replay: Replay, changed: Edits) -> Rewound:
-    """Return what is gone, given the events of the line before and after, and what a resume voids.
+    """Return the events that are gone between two lines, with those that a resume discards.
 
     If more is gone than the last ones, or an event comes back before others, all from there on is
     replayed.

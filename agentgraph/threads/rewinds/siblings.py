@@ -9,7 +9,7 @@ from agentgraph.agents.dependencies import upstream
 from agentgraph.tree.places import Place
 
 Siblings = Literal["keep", "rerun"]
-"""What becomes of what ran side by side with a visit that a rewind goes back to."""
+"""The treatment of work that ran concurrently with a visit that a rewind goes back to."""
 
 _FIRST = 1
 """The call number of the first item of an `each`: the task before it looks the items up."""
@@ -25,7 +25,7 @@ class Called(NamedTuple):
         at: The address of the lane that it ran; empty if it ran none.
         place: The place where that lane starts.
         began: When the lane began, in microseconds; 0 if that is not known.
-        result: What it returned; nothing if it has not ended.
+        result: Its result; empty if it has not ended.
     """
 
     id: str
@@ -45,14 +45,15 @@ class Called(NamedTuple):
 def kept_siblings(
     place: Place, target: Called, siblings: Siblings, called: Iterable[Called]
 ) -> dict[str, Called]:
-    """Return the tasks, by id, that are kept of those that a node called beside that of the visit.
+    """Return the tasks, by id, that are kept of those called next to the task of the visit.
 
-    What the visit depends on is; what depends on the visit is not; the rest as `siblings` says.
+    A task that the visit depends on is kept; one that depends on the visit is not; the rest as
+    `siblings` says.
 
     Args:
         place: The place of the node.
         target: The task in which the visit is.
-        siblings: What becomes of what ran side by side.
+        siblings: The treatment of concurrent work.
         called: The tasks, that of the visit too.
     """
     several = {each.id: each for each in called}
@@ -79,7 +80,7 @@ def _kept_items(target: Called, siblings: Siblings, several: Mapping[str, Called
 
 
 def _keeps(place: Place, target: Called, siblings: Siblings, each: Called) -> bool:
-    """Return whether a task is kept, where that can be told from it and that of the visit."""
+    """Return whether a task is kept, where that can be seen from it and the task of the visit."""
     if each.id == target.id:
         return False
     if each.name.endswith(".over"):
