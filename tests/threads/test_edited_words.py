@@ -287,7 +287,7 @@ def test_a_call_whose_result_is_there_stays(started: Start) -> None:
     thread = started(tree)
     asked, result, answer = thread.events()[:3]
     bare = AIMessage("No call.", id=asked.id)
-    with pytest.raises(ag.AgentGraphError, match=r"lacks the call '1', whose result is there"):
+    with pytest.raises(ag.AgentGraphError, match=r"is without the call '1', whose result is there"):
         thread.go("rewind", thread.id, answer.step, messages=[bare])
     assert isinstance(asked.message, AIMessage)
     said = asked.message.model_copy(update={"content": "I look."})

@@ -146,7 +146,7 @@ def test_no_variants_give_nothing(runner: ag.Runner) -> None:
     [
         ("s/z", {"x": {"nope": 1}}, ag.AgentGraphError, "'nope' is not an argument of a variant"),
         ("s/z", {"x": 3}, ag.AgentGraphError, "variant 'x': 3"),
-        ("s/z", ["x"], ag.AgentGraphError, "no mapping of names to arguments"),
+        ("s/z", ["x"], ag.AgentGraphError, "not a mapping of names to arguments"),
         ("s/z", {"x": {"runner": 3}}, ag.AgentGraphError, "runner=3 is not a Runner"),
         ("s/z", {"x": {}, "y": {"siblings": "all"}}, ag.AgentGraphError, "siblings='all'"),
         ("s/q", {"x": {}}, ag.UnknownAddressError, "has not visited 's/q'"),
