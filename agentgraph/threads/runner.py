@@ -353,7 +353,7 @@ class Runner(metaclass=HintsNames):
         return engine.read(result, thread, events)
 
     def visits(self, thread_id: str) -> list[Visit]:
-        """List every agent step on the thread's current history line, in order.
+        """Return every agent step on the thread's current history line, in order.
 
         >>> runner = Runner(loop("talk", [function_agent("ann", lambda ctx: "Hi.")], max_iterations=2))
         >>> _ = runner.invoke("Go.", thread_id="monday")
@@ -977,7 +977,7 @@ class Runner(metaclass=HintsNames):
         return await engine.aread(result, thread, events)
 
     async def avisits(self, thread_id: str) -> list[Visit]:
-        """List every agent step on a thread, as `visits` does."""
+        """Return every agent step on a thread, as `visits` does."""
         return await self.engine.aread(visits, thread_id)
 
     async def atimeline(
