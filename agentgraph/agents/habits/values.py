@@ -1,4 +1,4 @@
-"""What functions do out of habit: a value that no agent says, or a signature that no agent calls."""
+"""Hints for functions that return LangGraph's values or have LangGraph's signature."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -8,14 +8,14 @@ from typing import Any
 from agentgraph.safe_repr import shown
 
 UPDATES = ("dict", "Command")
-"""What a node of LangGraph returns, by name."""
+"""Names of the types that a LangGraph node returns."""
 
 _RAISED = "exceptions must derive from BaseException"
 _SET = "'mappingproxy' object does not support item"
 
 
 def instead_of(value: object) -> str | None:
-    """Return what a function should return in place of a state update or a command of LangGraph's.
+    """Return the hint for a returned state update or LangGraph command; None for other values.
 
     >>> instead_of({"topic": "bees"}), instead_of("Bees hum.")
     ('return ag.SetValues(topic=...)', None)
@@ -48,7 +48,7 @@ def _is_signal(kind: type) -> bool:
 
 
 def node_faults(fn: Callable[..., Any], returned: str) -> Iterator[str]:
-    """Yield why a function is one for a node of LangGraph.
+    """Yield the faults of a function that is written for a LangGraph node.
 
     Args:
         fn: The function.
@@ -72,7 +72,7 @@ def node_faults(fn: Callable[..., Any], returned: str) -> Iterator[str]:
 
 
 def note_on(error: BaseException) -> str | None:
-    """Return what to write where a function raised a signal, or set a value in its context."""
+    """Return the hint for a function that raised a signal or set a context value; None for others."""
     text = str(error.args[0]) if type(error) is TypeError and error.args else ""
     if text == _RAISED:
         return "Return or yield a signal, as in `return ag.BreakLoop()`; it is not raised."
