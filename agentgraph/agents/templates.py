@@ -14,6 +14,8 @@ _TOKEN = re.compile(r"(?P<open>\{\{)|(?P<close>\}\})|\{(?P<name>[^\W\d]\w*)(?P<o
 
 _PART = re.compile(r"\{\{|\}\}|\{(?P<name>[^\W\d]\w*)(?:\.[^\W\d]\w*|\[[^\]{}]*\])+\}")
 
+_SCOPED = re.compile(r"\{\{|\}\}|\{(?:user|app|temp):(?P<name>[^\W\d]\w*)\??\}")
+
 _REFERENCE = re.compile(
     r"\$\{(results\.(?P<result>[\w-]+)(?P<fields>(\.\w+)*)|(values\.)?(?P<value>[^\W\d]\w*))\}"
 )
@@ -94,6 +96,15 @@ def parts_named_in(template: str) -> list[tuple[str, str]]:
     [('topic', '{topic.name}'), ('topic', '{topic[0]}')]
     """
     return [(match["name"], match[0]) for match in _PART.finditer(template) if match["name"]]
+
+
+def scoped_in(template: str) -> list[tuple[str, str]]:
+    """Return the names that a template gives a scope of google-adk, each with its text.
+
+    >>> scoped_in('For {user:name}, not {{user:name}} or {"a": 1}')
+    [('name', '{user:name}')]
+    """
+    return [(match["name"], match[0]) for match in _SCOPED.finditer(template) if match["name"]]
 
 
 def fill_input(

@@ -1,6 +1,6 @@
 """What may be a mistake in a tree, although the tree can run."""
 
-from agentgraph.agents.templates import parts_named_in
+from agentgraph.agents.templates import parts_named_in, scoped_in
 from agentgraph.tree.places import Tree
 from agentgraph.tree.validation import value_names
 
@@ -12,13 +12,23 @@ def hints(tree: Tree) -> list[str]:
     it is meant to be so where the name is not that of a value.
     """
     known = value_names(tree)
-    found = (
-        f"{place.name}: {option} has {text}, which is sent unchanged; write {{{name}}}, or write the "
-        f"part to a value of its own; {{{text}}} says that the braces are meant"
+    templates = [
+        (f"{place.name}: {option}", template)
         for place in tree.places
         for option, template in place.rules.texts(place.agent)
         if isinstance(template, str)
+    ]
+    of_parts = (
+        f"{where} has {text}, which is sent unchanged; write {{{name}}}, or write the part to a value "
+        f"of its own; {{{text}}} says that the braces are meant"
+        for where, template in templates
         for name, text in parts_named_in(template)
         if name in known
     )
-    return [*dict.fromkeys(found)]
+    of_scopes = (
+        f"{where} has {text}, which is sent unchanged; write {{{name}}}: values have no scopes as in "
+        f"google-adk; {{{text}}} says that the braces are meant"
+        for where, template in templates
+        for name, text in scoped_in(template)
+    )
+    return [*dict.fromkeys([*of_parts, *of_scopes])]

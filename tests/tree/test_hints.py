@@ -71,3 +71,11 @@ def test_the_tree_runs_and_the_text_is_sent_unchanged() -> None:
     assert lines(runner.run("Go.", thread_id="t", values={"topic": "bees"}))[-1].endswith(
         ": {topic.name}"
     )
+
+
+def test_a_scope_of_google_adk_in_a_template_is_a_hint() -> None:
+    assert hints_of(writer("For {user:name}, {app:name?}, not {{temp:name}} or {other:name}.")) == [
+        f"writer: its instruction has {{{text}}}, which is sent unchanged; write {{name}}: values have "
+        f"no scopes as in google-adk; {{{{{text}}}}} says that the braces are meant"
+        for text in ("user:name", "app:name?")
+    ]
