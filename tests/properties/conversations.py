@@ -179,7 +179,7 @@ def _is_raised_for(error: Exception, address: str, failure: str | None) -> bool:
     if not isinstance(error, ag.StepFailedError):
         return repr(error) == failure
     inside = re.match(rf"{re.escape(error.workflow)}/{error.step}\b", address)
-    return bool(inside) and f" failed: {failure}; a resume" in str(error)
+    return bool(inside) and f" failed: {failure}; " in str(error)
 
 
 def some_of(questions: Sequence[ag.Interrupt], choices: random.Random) -> list[ag.Interrupt]:
