@@ -99,7 +99,7 @@ def parts_named_in(template: str) -> list[tuple[str, str]]:
 
 
 def scoped_in(template: str) -> list[tuple[str, str]]:
-    """Return the names that a template gives a scope of google-adk, each with its text.
+    """Return the names that have a scope of google-adk in a template, each with its text.
 
     >>> scoped_in('For {user:name}, not {{user:name}} or {"a": 1}')
     [('name', '{user:name}')]
