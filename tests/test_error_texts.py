@@ -192,7 +192,7 @@ TEXTS = {
         " to retry it; finished steps do not run again"
     ),
     "ThreadBusyError": (
-        "thread 't' is busy: another run is under way on it; wait for its end (an iterator "
+        "thread 't' is busy: another run is active on it; wait for its end (an iterator "
         "that was left early ends when it is closed), or use another thread_id"
     ),
     "ThreadError": ("thread 't' has no line with the head 'older'; thread(thread_id).lines lists them"),

@@ -2,8 +2,8 @@
 
 Python's collector goes through all that there is each time that it has grown by a quarter: of 10,000
 events that takes longer than to read them. It waits in all threads, so only while something is
-computed: not while a database or a network is waited for, of which nobody knows how long they take.
-A saver that returns a checkpoint waits first, and then decodes what it got: see `Decoding`.
+computed: not while a database or a network is waited for, whose time is unknown. A saver that returns a
+checkpoint waits first, and then decodes what it got: see `Decoding`.
 """
 
 import gc
@@ -119,7 +119,7 @@ def decoding(
 
 
 def read_all(every: Iterable[T]) -> list[T]:
-    """Return what an iterator yields; the collector waits once the first of it is there."""
+    """Return the items of an iterator; the collector waits once the first of them is there."""
     rest = iter(every)
     first = [*islice(rest, 1)]
     with _waiting():

@@ -1,19 +1,20 @@
-"""The saver of a run, guarded: what it raises leaves the run, and is nobody's failure.
+"""The saver of a run, guarded: its errors leave the run, and are not attributed to an agent.
 
-The problem: LangGraph calls the saver in the middle of a run, and so do nodes. What it raises there
-looks like the failure of whatever was running: a branch, a step, a tool. It would be collected,
-retried, undone for, or told to a model, although no agent did anything wrong. The type of the exception
-does not tell: a tool may have a database of its own, and a saver may raise anything.
+The problem: LangGraph calls the saver in the middle of a run, and so do nodes. An error there looks
+like the failure of the running branch, step or tool. It would be collected, retried, undone for, or
+passed to a model, although no agent did anything wrong. The type of the exception does not help: a tool
+may have its own database, and a saver may raise anything.
 
-The rule: what counts is where it was raised. Each run calls its saver through a `GuardedSaver`. It is
-passed in LangGraph's config, so lanes, foreign graphs and graphs that tools run have it, too.
+The rule: the place where it was raised decides. Each run calls its saver through a `GuardedSaver`. It
+is passed in LangGraph's config, so lanes, LangGraph graphs and graphs that tools run have it, too.
 
 - What the saver raises becomes a `SaverFailure`. That is a `BaseException`: no `except Exception` of a
   tool, a retry or a middleware takes it for a failure that it could handle.
-- After the first failure all calls of this run fail. So the run ends even if somebody did swallow the
-  failure, and nothing is saved after it: a resume goes on as if the process had been killed there.
-- What a run saves is saved in the order in which it begins. A node ends after its tasks, but LangGraph
-  saves in several threads: if what a task gave is lost, what the node made of it must be lost, too.
+- After the first failure all calls of this run fail. So the run ends even if some code did swallow the
+  failure, and nothing is saved after it: a resume continues as if the process had been killed there.
+- A run's saves happen in the order in which they begin. A node ends after its tasks, but LangGraph
+  saves in several threads: if the result of a task is lost, the update that the node made of it must be
+  lost, too.
 - Where the run ends, the failure becomes a `SaverError`, with what the saver raised as its cause.
 
 An exception of the serializer is not the saver's: the value that cannot be saved is at fault.
@@ -67,11 +68,11 @@ _POSTGRES_ADVICE = {
     "53100": "the disk of the server is full: make room",
     "53300": "the server has too many connections: run fewer at a time, or raise max_connections",
 }
-"""What to do about PostgreSQL's errors, by their SQLSTATE."""
+"""Advice about PostgreSQL's errors, by their SQLSTATE."""
 _LOST = ("server closed", "terminating connection", "connection is lost", "connection failed")
 _CLOSED = ("closed", "no active connection")
 _NO_LISTING = (NotImplementedError, ValueError, TypeError, LookupError, AttributeError)
-"""What savers raise that list the checkpoints of one thread only."""
+"""The errors of savers that list the checkpoints of one thread only."""
 
 
 class SaverFailure(BaseException):
@@ -181,7 +182,8 @@ class GuardedSaver(Saver):
             failed: Holds the error, if the saver has failed; guards of one run share it.
             order: The order of what is saved; without one it is LangGraph's.
             saved: The tasks whose results were saved before LangGraph saves them; shared as well.
-            namespace: That of the graph that runs, if the form of what it reads there is checked.
+            namespace: The namespace of the running graph, if the form of the data that it reads is
+                checked.
         """
         self.inner, self._thread_id, self._namespace = inner, thread_id, namespace
         self._failed: list[SaverError] = [] if failed is None else failed
@@ -199,7 +201,7 @@ class GuardedSaver(Saver):
 
     @property
     def config_specs(self) -> list[object]:
-        """What the saver reads in LangGraph's config."""
+        """The part of LangGraph's config that the saver reads."""
         return self.inner.config_specs
 
     def list(self, config: RunnableConfig | None, **bounds: Any) -> Iterator[CheckpointTuple]:
@@ -248,11 +250,11 @@ class GuardedSaver(Saver):
     def put_result(
         self, at: RunnableConfig, result: object, task_id: str, path: str, channel: str = RETURN
     ) -> None:
-        """Save what something gave that LangGraph does not save, as it saves the result of a task.
+        """Save a result that LangGraph does not save, as it saves the result of a task.
 
         Args:
             at: The checkpoint of the step in which it runs.
-            result: What it gave.
+            result: The result.
             task_id: The id that its task would have.
             path: LangGraph's path of that.
             channel: Under which LangGraph saves it.
@@ -353,7 +355,7 @@ class GuardedSaver(Saver):
         return call, acall
 
     def _raised(self, error: Exception, *, writes: bool) -> BaseException:
-        """Return what to raise for an exception of the saver; that of the serializer stays."""
+        """Return the error to raise for an exception of the saver; that of the serializer stays."""
         if (writes and arose_in_saving(error)) or is_of_a_handler(error):
             return error
         named = error
@@ -392,11 +394,11 @@ def _takes_path(put_writes: Callable[..., object]) -> bool:
 
 
 def saver_failure(config: RunnableConfig, error: BaseException) -> SaverFailure | None:
-    """Return what leaves an agent in place of `error`, if the saver of its run has failed.
+    """Return the error that leaves an agent in place of `error`, if the saver of its run has failed.
 
     Args:
         config: LangGraph's config of the node.
-        error: What is about to leave the agent.
+        error: The error that is about to leave the agent.
     """
     if isinstance(error, SaverFailure):
         return error
@@ -414,7 +416,7 @@ def saver_error(error: BaseException, saver: Saver, thread_id: str | None = None
     ```
 
     Args:
-        error: What the saver raised.
+        error: The error of the saver.
         saver: The saver.
         thread_id: The thread that was read or run; None or empty if it was none.
     """
@@ -423,8 +425,8 @@ def saver_error(error: BaseException, saver: Saver, thread_id: str | None = None
     at = f", the file {path}," if path else f", the database {database}," if database else ""
     whose = f"thread {thread_id!r}: its saver" if thread_id else "the saver"
     named = f"{whose} {type(saver).__name__.lstrip('_')}{at}"
-    if (lack := _missing_feature(error)) is not None:
-        return SaverError(f"{named} {lack}", thread_id=thread_id or None, path=path)
+    if (missing := _missing_feature(error)) is not None:
+        return SaverError(f"{named} {missing}", thread_id=thread_id or None, path=path)
     return SaverError(
         f"{named} failed with {type(error).__name__}: "
         f"{reason(error)}; {advice_for(error)}; what was saved before is kept",
@@ -434,7 +436,7 @@ def saver_error(error: BaseException, saver: Saver, thread_id: str | None = None
 
 
 def _missing_feature(error: BaseException) -> str | None:
-    """Return what a saver does not offer at all, and what to do; None if it only failed."""
+    """Return the call that a saver does not offer at all, and what to do; None if it only failed."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     said = str(error).strip().partition("\n")[0]
     why = f" ({said})" if said else ""
@@ -456,7 +458,7 @@ def _lists_all(frame: FrameType) -> bool:
 
 
 def advice_for(error: BaseException) -> str:
-    """Return what to do about an exception of a saver."""
+    """Return the advice about an exception of a saver."""
     if isinstance(error, UnreadableError):
         return error.advice
     if isinstance(error, JSONDecodeError | UnicodeDecodeError):

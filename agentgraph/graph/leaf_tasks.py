@@ -1,4 +1,4 @@
-"""What LangGraph would make of a leaf's task, for a leaf that runs without one (`nodes/leaf_pool.py`).
+"""LangGraph's part of a leaf's task, for a leaf that runs without one (`nodes/leaf_pool.py`).
 
 Id, path, namespace and config are those of the task: what is saved, streamed and traced of the leaf has
 the same names, a resume finds its result, and LangGraph finds it too if it calls the task after all.
@@ -57,7 +57,7 @@ class LeafTask:
         name: Its name.
         path: LangGraph's path of it; its third part is its call number.
         config: LangGraph's config of what runs in it.
-        writes: What its code writes to channels.
+        writes: The writes of its code to channels.
     """
 
     __slots__ = ("__weakref__", "config", "id", "name", "path", "writes")
@@ -69,14 +69,14 @@ class LeafTask:
 
 
 class LeafTasks:
-    """Makes what stands in for the tasks of the leaves of one node.
+    """Makes the stand-ins for the tasks of the leaves of one node.
 
     Attributes:
         saver: Saves their results; None if nothing is saved.
         submit: LangGraph's function that runs something in the run's threads, or on its event loop.
         event_loop: On which they run in async runs; else None.
-        has_handlers: Whether somebody hears of the leaves' runs.
-        is_streamed: Whether LangGraph streams what runs in a task, for who hears of the stream.
+        has_handlers: Whether callback handlers receive the leaves' runs.
+        is_streamed: Whether LangGraph streams the work in a task to a consumer of the stream.
     """
 
     def __init__(self, config: RunnableConfig, loop: Any, node: Any) -> None:
@@ -125,7 +125,7 @@ class LeafTasks:
         }
 
     def made(self, name: str, number: int) -> LeafTask:
-        """Return what stands in for the task with a name and a call number."""
+        """Return the stand-in for the task with a name and a call number."""
         path, loop = (PUSH, self._path, number, True), self._loop
         made = LeafTask(self._id(name, number), name, path)
         namespace = f"{self._within}|{name}:{made.id}"
@@ -170,7 +170,7 @@ class LeafTasks:
 
 
 class _Counter:
-    """Counts the tasks that the code of a leaf calls; nodes put a counter of their own in its place."""
+    """Counts the tasks that the code of a leaf calls; nodes put their own counter in its place."""
 
     __slots__ = ("_counter",)
 
@@ -182,9 +182,9 @@ class _Counter:
 
 
 def leaf_tasks(config: RunnableConfig) -> LeafTasks | None:
-    """Return what makes the stand-ins of a node's tasks; None where LangGraph must call the tasks.
+    """Return the maker of the stand-ins of a node's tasks; None where LangGraph must call the tasks.
 
-    It must if somebody watches tasks, if something but their results is saved or kept of them, or if
+    It must if a consumer watches tasks, if something but their results is saved or kept of them, or if
     this LangGraph is not known.
 
     Args:

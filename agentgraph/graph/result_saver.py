@@ -1,7 +1,8 @@
 """Saves the result of a task before the task ends, so that no other one begins in its place.
 
-LangGraph saves results, too, but later, behind the tasks that wait for a thread: a kill in the middle
-of 1,000 items lost what 250 had given. What is saved here it does not save again (`GuardedSaver`).
+LangGraph saves results, too, but later, after the tasks that wait for a thread: a kill in the middle of
+1,000 items lost 250 results. LangGraph does not save a second time the results that are saved here
+(`GuardedSaver`).
 """
 
 from typing import NamedTuple
@@ -60,7 +61,7 @@ class ResultSaver(NamedTuple):
 
 
 def result_saver(config: RunnableConfig) -> ResultSaver | None:
-    """Return what saves the results of the tasks that a node calls; None if they are not saved.
+    """Return the saver of the results of the tasks that a node calls; None if they are not saved.
 
     Args:
         config: LangGraph's config of the node.

@@ -1,16 +1,16 @@
 """Reads and writes what a saver stores without running code that the stored data names.
 
 The problem: LangGraph stores an object as the name of its class and its arguments, and on reading
-imports and calls whatever the data names. So who opens a stranger's SQLite file runs the stranger's
-code. LangGraph's own strict mode (`LANGGRAPH_STRICT_MSGPACK`) replaces an object of an unknown class by
-a dict, with a line in the log: agents then fail far from the cause, or go on with the wrong thing. The
+imports and calls whatever the data names. So opening an untrusted SQLite file executes its code.
+LangGraph's own strict mode (`LANGGRAPH_STRICT_MSGPACK`) replaces an object of an unknown class by a
+dict, with a line in the log: agents then fail far from the cause, or continue with the wrong thing. The
 rules:
 
 - An object is rebuilt if its class is one of LangGraph's safe ones (messages, dates, paths, ...), or
   was allowed: by `allow=`, or because the user's own code names it (`named_types.py`). An allowed
   class is looked up among those, and is never imported because the data names it.
 - Any other object is an error, which names the class and what to do.
-- What could not be read back is refused when it is written: an object is read back before it is
+- Data that could not be read back is rejected when it is written: an object is read back before it is
   stored. Messages, and data that JSON has too, need no such check.
 - LangGraph's older formats, JSON with constructors and pickle, are not read.
 """
@@ -60,7 +60,7 @@ _PACKING = (
 _UNPACKING = ormsgpack.OPT_NON_STR_KEYS
 """Its options for reading."""
 MALFORMED = "delete the thread, or put a copy of the file in its place"
-"""What to do where what is stored is malformed."""
+"""Advice where stored data is malformed."""
 _ISO_DATE = ("datetime", "datetime", "fromisoformat")
 _PAIR = 2
 _KNOWN: dict[Key, type] = {}
@@ -71,7 +71,7 @@ class UnreadableError(ValueError):
     """Something that a saver stores cannot be read, or could not be read if it were stored.
 
     Attributes:
-        advice: What to do about it, or what is the case nevertheless.
+        advice: The action to take, or the state that holds nevertheless.
     """
 
     def __init__(self, message: str, advice: str = MALFORMED) -> None:
@@ -80,7 +80,7 @@ class UnreadableError(ValueError):
 
 
 class _Failure(threading.local):
-    """What failed in a function that ormsgpack called: its own error does not say."""
+    """The error in a function that ormsgpack called: its own error does not say."""
 
     error: Exception | None = None
 
@@ -101,8 +101,8 @@ def is_safe(kind: object) -> bool:
 class UnreadSnapshot(DeltaSnapshot):
     """A snapshot of a whole channel in a list of checkpoints, read when its value is asked for.
 
-    Snapshots are most of what a long thread has saved: each has all messages before it. Who lists
-    checkpoints looks for what each step wrote, and seldom needs one.
+    Snapshots are most of the saved data of a long thread: each has all messages before it. A reader
+    that lists checkpoints looks for the writes of each step, and seldom needs one.
     """
 
     _read: Callable[[], object]
@@ -289,7 +289,7 @@ class StrictSerializer(JsonPlusSerializer):
 
 
 def _cause(error: Exception) -> Exception:
-    """Return what failed in a function that ormsgpack called, else its own error."""
+    """Return the error in a function that ormsgpack called, else its own error."""
     failed, _failure.error = _failure.error, None
     return failed or error
 

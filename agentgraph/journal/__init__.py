@@ -1,1 +1,1 @@
-"""What a thread has saved: its checkpoints decoded, the story that they tell, its savers and locks."""
+"""The saved data of a thread: its checkpoints decoded, the story of its steps, its savers and locks."""

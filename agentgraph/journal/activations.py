@@ -1,4 +1,4 @@
-"""The activations of a story: the steps of an address in a turn, with what was told in them.
+"""The activations of a story: the steps of an address in a turn, with the events of these steps.
 
 An address has one activation in a turn. Only edits of the state bring about more, which are numbered.
 """
@@ -13,7 +13,8 @@ from agentgraph.journal.steps import AgentStep
 from agentgraph.tree.places import Tree
 
 _IN_PROGRESS = ("answer", "ask", "border")
-"""The keys of a position at which an activation goes on, besides the progress of a chat agent."""
+"""The keys of a position at which an activation continues, in addition to the progress of a chat agent.
+"""
 
 
 class ActivationKey(NamedTuple):

@@ -91,7 +91,7 @@ async def resumption(
     if values and (begun := saved.turn_input) is not None:
         return StampedInput({**begun, "values": [*begun["values"], values]})
     update: dict[str, object] | None = {"values": values} if values else None
-    if update and saved.next_node:  # at its node values may settle a conflict
+    if update and saved.next_node:  # at its node values may resolve a conflict
         update["position"] = {"settled": values}
     if named and answered == "by new id":
         update = update or {"values": {}}  # LangGraph finds answers by id only after a write
@@ -205,7 +205,7 @@ def _edited_error(thread_id: str, questions: Sequence[Interrupt]) -> UnknownInte
     there = ", ".join(question.address for question in questions)
     return UnknownInterruptError(
         f"thread {thread_id!r}: the state was edited (update_state) while {there} waited, so that the "
-        "step begins anew; resume(thread_id) asks again, under new ids",
+        "step starts from scratch; resume(thread_id) asks again, under new ids",
         thread_id,
     )
 
@@ -215,7 +215,7 @@ _WRONG = (
     "answered more than once",
     "asked more than once, so answer by id",
 )
-"""What is wrong with a key of answers, by the number of questions that it names."""
+"""The faults of a key of answers, by the number of questions that it names."""
 _CHANGES_ANSWER = "to change an earlier answer, use rewind(thread_id, its address, answers=...)"
 
 

@@ -37,7 +37,7 @@ def begun_leaves(
     Args:
         lanes: The first places of the branches or steps.
         begin: When what runs them began.
-        results: Those of the others.
+        results: The results of the others.
         failed: When lanes failed, by the name of their agent.
     """
     around = lanes[0].parent if lanes else None

@@ -1,4 +1,4 @@
-"""Checks that a thread can go on with the runner's tree, where another tree ran it."""
+"""Checks that a thread can continue with the runner's tree, where another tree ran it."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ from agentgraph.tree.run_paths import RunPaths
 _KEEPS_NOTHING = {ERROR, NOTES, LOSSES}
 """The channels that a step may write which has to run again whole."""
 _KEPT = {INTERRUPT, RESUME, RETURN}
-"""The channels of what is kept of a step from which a new line goes on."""
+"""The channels of the data of a step from which a new line continues."""
 
 
 class _Been(NamedTuple):
@@ -48,7 +48,7 @@ class _Been(NamedTuple):
         ran: The nodes of which something has run.
         at: The addresses of what ran in a task without checkpoints.
         here: The nodes that run next; some may have begun.
-        graphs: Those of them that have begun LangGraph graphs, with the nodes where these have been.
+        graphs: Those places that have begun LangGraph graphs, with the nodes that these have reached.
     """
 
     ran: set[str | None]
@@ -104,7 +104,8 @@ def check_tree(
         every: The checkpoints that lead to where it continues, newest first.
         root: The root's checkpoint from whose step it continues.
         tree: The fingerprint of the tree in the position there.
-        own: On a new line: the id of the checkpoint from which it goes on; all other steps have begun.
+        own: On a new line: the id of the checkpoint from which it continues; all other steps have
+            begun.
         here: More nodes that run next.
 
     Raises:
@@ -208,7 +209,7 @@ def outline_at(saved: Saved) -> Outline | None:
 
 
 def _outlines_at(saved: Saved) -> Iterator[Outline]:
-    """Yield the outlines of the tree that got to a checkpoint, and of a changed one that went on."""
+    """Yield the outlines of the tree that got to a checkpoint, and of a changed one that continued."""
     position = saved.position
     if position is not None and "outline" in position:
         yield position["outline"]
@@ -217,7 +218,7 @@ def _outlines_at(saved: Saved) -> Iterator[Outline]:
 
 
 def is_of(tree: Tree, saved: Saved) -> bool:
-    """Return whether a tree was the last to get to a checkpoint of the root, or to go on from there."""
+    """Return whether a tree was the last to reach a root checkpoint or to continue from it."""
     if (changed := _changed_at(saved)) is not None:
         return fingerprint_of(changed) == tree.fingerprint
     position = saved.position
@@ -225,7 +226,7 @@ def is_of(tree: Tree, saved: Saved) -> bool:
 
 
 def former_paths(paths: RunPaths, every: Iterable[Saved]) -> Callable[[EventOrder], RunPaths] | None:
-    """Return what returns the run paths of the tree that ran at an order; None if one tree ran all.
+    """Return the run paths of the tree that ran at an order, as a function; None if one tree ran all.
 
     Args:
         paths: The run paths of the runner's tree.
@@ -260,7 +261,7 @@ def former_paths(paths: RunPaths, every: Iterable[Saved]) -> Callable[[EventOrde
 
 
 def places_kept(tree: Tree, every: Sequence[Saved]) -> Callable[[Position, Place], bool]:
-    """Return what says if the tree that got to a position has its next node at a place of `tree`.
+    """Return a test whether the tree that got to a position has its next node at a place of `tree`.
 
     Args:
         tree: The runner's tree.
@@ -290,7 +291,7 @@ def _shape(place: Place) -> tuple[list[str], list[str]]:
 
 
 def _changed_at(saved: Saved) -> Outline | None:
-    """Return the outline of the last changed tree that went on from a checkpoint; None if none did."""
+    """Return the outline of the last changed tree that continued from a checkpoint, if any."""
     changed = [note for note in saved.notes if note.kind == CHANGED]
     return cast(Outline, max(changed, key=number_of).data) if changed else None
 

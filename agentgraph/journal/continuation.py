@@ -5,12 +5,12 @@ closed early, what the consumer received and what the saver stored differ. Some 
 from a step that never finished and will run again; others were saved by a step that finished, but
 were never received. After `resume` the consumer's total must equal `Runner.events()`.
 
-What is not good enough:
+Ways that are not good enough:
 
 - Yielding only new events: those that were saved but not received are lost, and those of the step that
   runs again are counted twice.
 - Replaying everything on each resume: then each resume costs as much as the whole thread.
-- A log of events of our own: it is a second truth next to the checkpoints, written at another moment.
+- A separate log of events: it is a second truth next to the checkpoints, written at another time.
 
 The rule. No log: events are read where they are saved anyway, which is the writes of steps, the results
 of tasks, the questions of tasks, and the notes that the runner saves at a checkpoint. Each event has a
@@ -114,7 +114,7 @@ class Continuation(NamedTuple):
         replayed: The events that the run yields before those of the graph.
         questions: The events of the step's questions, by their ids. A question is included even if it
             was answered, as it may be asked again if the run with the answer was killed.
-        before: What the nodes must know of earlier events.
+        before: The facts about earlier events that nodes must know.
         notes_before: Notes to save at the checkpoint before the replayed events: the caller may close
             the run while it reads these.
         notes_after: Notes to save there after the replayed events.
@@ -158,12 +158,12 @@ def _with_rewound(replay: Replay, rewound: Rewound, entries: Sequence[Entry]) ->
 
 
 class _Rest(NamedTuple):
-    """What the last run has left.
+    """The rest of the last run.
 
     Attributes:
         origin: The checkpoint from which the step begins that continues.
         every: The step's checkpoints.
-        replay: What a run discards and replays.
+        replay: The events that a run discards and replays.
         line: The checkpoints of all that it replays.
         rewound: The checkpoint to which a rewind led, if states of graphs follow it.
     """
@@ -176,7 +176,7 @@ class _Rest(NamedTuple):
 
 
 def _rewound(ran: Saved) -> Rewound | None:
-    """Return what a rewind to a checkpoint left behind; None if no rewind led there."""
+    """Return the note of a rewind at a checkpoint; None if no rewind led there."""
     back = last_note(ran, REWOUND)
     return None if back is None else cast(Rewound, back.data)
 
@@ -205,13 +205,13 @@ async def continuation(saver: ThreadSaver, saved: Saved | None, graph_input: obj
 
 
 async def next_replay(saver: ThreadSaver, head: Saved) -> Replay:
-    """Return what a resume of a thread would discard and replay now, given its latest checkpoint."""
+    """Return the events that a resume would discard and replay now, given the latest checkpoint."""
     rest = None if head.position is None else await _rest(saver, head)
     return Replay() if rest is None else rest.replay
 
 
 async def _rest(saver: ThreadSaver, saved: Saved) -> _Rest | None:
-    """Return what is left of the last run, given the thread's last checkpoint; None if nothing is."""
+    """Return the rest of the last run, given the thread's last checkpoint; None if nothing is left."""
     ran, origin = await before_edits(saver, saved)
     received = await _received_upto(saver, ran, is_edited=ran is not saved)
     is_over = saved.next_node is None
@@ -236,7 +236,7 @@ async def _replay_of(
     *,
     is_over: bool,
 ) -> _Rest:
-    """Return what is discarded and replayed, without what a rewind left.
+    """Return the events to discard and replay, without the note of a rewind.
 
     Args:
         saver: The thread.
@@ -277,7 +277,7 @@ def _continue_step(
         saver: The thread.
         graph_input: The input of the graph.
         saved: The thread's last checkpoint.
-        rest: What is left.
+        rest: The rest of the run.
     """
     origin, every, replay, line, rewound = rest
     is_turn, tree = not isinstance(graph_input, Command | None), saver.tree
@@ -353,7 +353,7 @@ def _full_replay(tree: Tree, every: Sequence[Saved]) -> Replay:
 
 
 def _replay_after(tree: Tree, line: Sequence[Saved], received: float, steps: Collection[str]) -> Replay:
-    """Return what is discarded and replayed if a run's events were received only up to a number.
+    """Return the events to discard and replay if a run's events were received only up to a number.
 
     To keep their order, all entries are replayed from the first on that is discarded or was not
     received.
@@ -372,7 +372,7 @@ def _replay_after(tree: Tree, line: Sequence[Saved], received: float, steps: Col
 async def _first_needed(
     saver: ThreadSaver, ran: Saved, origin: Saved, received: float | None
 ) -> tuple[str, Sequence[Saved]]:
-    """Return the id of the first checkpoint of the root that tells what is discarded and replayed.
+    """Return the id of the first root checkpoint that decides the discarded and replayed events.
 
     If it is unknown what was received, that is the one before `ran`; otherwise the last one at which
     all events had been received, or the one whose step continues. With those of the root since then,
@@ -450,7 +450,7 @@ def _is_cut_short(saved: Saved) -> bool:
 
 
 def _has_failed(saved: Saved) -> bool:
-    """Return whether a step has ever failed: then its checkpoint may lack some of its questions."""
+    """Return whether a step has ever failed: its checkpoint may be without some questions."""
     by_task = saved.writes.values()
     return any(ERROR in each for each in by_task) or last_note(saved, "error") is not None
 

@@ -2,7 +2,7 @@
 
 They are read where they are saved anyway: in the writes of steps, the results of tasks, the questions
 of tasks, and the notes that the runner saves at a checkpoint. Each has a number that grows within the
-thread. What a later `discarded` entry names, by id or by step, is left out.
+thread. Entries that a later `discarded` entry names, by id or by step, are left out.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _NO_EVENTS = (RESUMED, RECEIVED, STOPPED, REWOUND, CHANGED, DISCARDED)
 
 
 def entries_of(tree: Tree, every: Iterable[Saved]) -> list[Entry]:
-    """Return the entries of the steps after some checkpoints, without the void ones, in order."""
+    """Return the entries of the steps after some checkpoints, without the discarded ones, in order."""
     entries, failed = entries_and_failures(tree, every)
     return [*entries, *failed]
 
@@ -55,7 +55,7 @@ def _of_last_attempts(
 ) -> tuple[list[Saved], list[Entry]]:
     """Return the checkpoints without those of attempts that another one followed; and the entries.
 
-    What a runner saved of a past attempt is with the root's checkpoint.
+    The entries of a past attempt that a runner saved are with the root's checkpoint.
     """
     checkpoints = list(every)
     rest = without_past_attempts(checkpoints)
@@ -88,7 +88,7 @@ def all_entries(every: Iterable[Saved]) -> list[Entry]:
 
 
 def _without_discarded(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries without those that a later one voids.
+    """Return the entries without those that a later one discards.
 
     A question that was asked again under its id appears only where it was asked last.
     """
@@ -116,7 +116,7 @@ def entries_at(saved: Saved) -> list[Entry]:
 
 
 def _ordered_at(saved: Saved) -> list[tuple[EventOrder | None, Entry]]:
-    """Return the same, with their orders; before an edited message is what makes the old one void."""
+    """Return the same, with their orders; an edit comes after the entry that discards the old."""
     found: list[tuple[EventOrder | None, Entry]] = []
     for task, writes in saved.read_writes().items():
         for written in (writes, saved.results.get(task, {})):

@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
     Attributes:
         events: The events.
-        rest: What of the thread is left to read; None if nothing is.
+        rest: The part of the thread that is left to read; None if nothing is.
     """
 
     events: Sequence[AgentEvent]
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """What is left to read of a plain line.
+    """The part of a plain line that is left to read.
 
     Attributes:
         ids: The ids of its checkpoints, in order, without the last ones.

@@ -1,7 +1,8 @@
-"""What becomes of a run in a process that is forked from its own: it stays that of the other process.
+"""A run in a process that is forked from its own stays a run of the other process.
 
-None of its threads are in the new process, and whoever waited there for them would wait for ever. So a
-run is not read there, to close it does nothing, and it is never thrown away: its end would wait, too.
+None of its threads are in the new process, and a caller that waited there for them would wait for ever.
+So a run is not read there, closing it does nothing, and it is never collected, because its end would
+wait, too.
 """
 
 import ctypes

@@ -2,7 +2,7 @@
 
 A call is known by its activation, the number of its message in it, and its place in that message. The
 provider's id of the call is a label, which may come again. So a result that names a call by it is
-refused where several open calls have it; each has an id of its own for that.
+rejected where several open calls have it; each has a unique id for that.
 """
 
 from collections import Counter, defaultdict
@@ -42,7 +42,7 @@ class LateCall:
         agent_name: The agent that made it.
         address: The address of the activation that made it.
         turn: The number of the turn in which it was made.
-        answer: The text that the tool gave at once.
+        answer: The text that the tool returned at once.
         id: An id that no other call of the thread has, such as `desk/clerk:0.2.1`: the address, the
             turn, the number of the message in the activation, the place in the message. The
             `ToolMessage` may have it in place of `tool_call_id`, which some providers repeat.
@@ -119,7 +119,7 @@ def named_results(
         for call in calls_of(event.message)
     )
     named: dict[int, BaseMessage] = {}
-    # What names one call alone comes first: it may leave one for a provider's id.
+    # A name of one call alone comes first: it may leave one for a provider's id.
     for result in sorted(late, key=lambda each: each.tool_call_id not in waiting):
         call = waiting.pop(_named_by(result, waiting, thread_id))
         is_repeated = labels[call.tool_call_id] > 1
@@ -145,5 +145,5 @@ def _named_by(result: ToolMessage, waiting: Mapping[str, LateCall], thread_id: s
     others = ", ".join(f"{call.tool_call_id} ({call.name})" for call in waiting.values())
     raise AgentGraphError(
         f"thread {shown(thread_id)}: no call {shown(label)} of a long_running tool waits for a result; "
-        f"there are: {others or 'none'}"
+        f"available: {others or 'none'}"
     )

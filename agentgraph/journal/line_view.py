@@ -45,7 +45,7 @@ class LineView(BaseCheckpointSaver[Any]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return what the steps before the head wrote to some channels, as each saver does."""
+        """Return the writes of the steps before the head to some channels, as each saver does."""
         return {channel: self._history(channel) for channel in channels}
 
     def _history(self, channel: str) -> DeltaChannelHistory:

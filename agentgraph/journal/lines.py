@@ -8,7 +8,7 @@ need more than that:
 - The writes of a step's tasks are saved with the checkpoint that the step began from. If that
   checkpoint was forked, the line of the head may continue without the step, which then belongs to the
   other line. But a step that never ended belongs to all lines: it asked or failed, its events were
-  emitted, and then somebody edited the state and had it begin anew.
+  emitted, and then an edit of the state had it begin again.
 - A lane inside a step has its own namespace, and names the checkpoints of the enclosing lanes. It leads
   to the head if the steps in which it ran do.
 """
@@ -129,9 +129,9 @@ async def begun_thread(saver: ThreadSaver) -> Saved | None:
 async def before_edits(saver: ThreadSaver, saved: Saved) -> tuple[Saved, Saved]:
     """Return two checkpoints of the root: the last that a run wrote, and the one whose step is next.
 
-    `update_state` and forks write checkpoints of their own, without the writes of the interrupted step.
-    So both are the checkpoint before all edits, unless an edit moved the position: then the
-    next step starts at the last edit.
+    `update_state` and forks write separate checkpoints, without the writes of the interrupted step. So
+    both are the checkpoint before all edits, unless an edit moved the position: then the next step
+    starts at the last edit.
     """
     if not saved.is_edit:
         return saved, saved
@@ -203,7 +203,7 @@ async def leading_checkpoints(
     Args:
         saver: The thread.
         since: The id of the first one of the root that is needed; by default all are.
-        read: Those of the root since that one, if they have been read already.
+        read: Checkpoints of the root since that one, if they have been read already.
     """
     return leading(await checkpoints_since(saver, since, read=read))
 
@@ -217,7 +217,7 @@ async def checkpoints_since(
         saver: The thread.
         since: As in `leading_checkpoints`.
         until: The id of the last one; by default there is no last one.
-        read: Those of the root since that one, if they have been read already.
+        read: Checkpoints of the root since that one, if they have been read already.
     """
     namespaces = await saver.namespaces(since) if since else None
     if namespaces is None:
@@ -238,7 +238,7 @@ async def checkpoints_since(
 
 
 def just_after(checkpoint_id: str) -> str:
-    """Return what comes after an id of a checkpoint, and before the id of any later one."""
+    """Return a text that sorts after an id of a checkpoint, and before the id of any later one."""
     return f"{checkpoint_id}~"
 
 
@@ -432,7 +432,7 @@ def lanes_of_any_tree(tree: Tree, every: Sequence[Saved], lanes: Sequence[Saved]
     Args:
         tree: The tree.
         every: All checkpoints of a line.
-        lanes: Those of the tree's lanes.
+        lanes: The checkpoints of the tree's lanes.
     """
     if len(lanes) == len(every):
         return lanes

@@ -48,7 +48,7 @@ class SharedLock(Protocol):
         """Release it, if it was taken; a second call does nothing."""
 
     def drop(self) -> None:
-        """Release it without waiting for the database, which may take a moment to notice."""
+        """Release it without waiting for the database, which may take a short time to notice."""
 
 
 class SharedLocks(Protocol):
@@ -59,7 +59,7 @@ class SharedLocks(Protocol):
 
     @property
     def key(self) -> Hashable:
-        """What names the database: savers with equal keys share their threads."""
+        """The identity of the database: savers with equal keys share their threads."""
 
     @property
     def executor(self) -> Executor | None:
@@ -73,7 +73,7 @@ class SharedLocks(Protocol):
 
 
 class ThreadLock:
-    """A lock of a thread of a saver, for one run or call; it is not locked yet.
+    """A lock of a thread of a saver; one run or call takes it, and it is not locked yet.
 
     An exception may come between any two steps of Python: that of a signal handler. So make the lock,
     and acquire it where an exception releases it. A lock to which nothing refers any more is released.
@@ -93,7 +93,7 @@ class ThreadLock:
         Args:
             saver: The saver.
             thread_id: The thread.
-            holder: For what it is locked: a run that is under way, or nothing that can be reached.
+            holder: The holder of the lock: an active run, or nothing that can be reached.
         """
         self.holder = holder
         self.released: Future[None] = Future()
@@ -180,7 +180,7 @@ class ThreadLock:
 
     def _busy(self) -> ThreadBusyError:
         return ThreadBusyError(
-            f"thread {shown(self._thread_id)} is busy: another run is under way on it; wait for its "
+            f"thread {shown(self._thread_id)} is busy: another run is active on it; wait for its "
             "end (an iterator that was left early ends when it is closed), or use another thread_id",
             self._thread_id,
         )
@@ -213,7 +213,7 @@ def holders() -> list[object]:
 
 
 def key_of(saver: object) -> Hashable:
-    """Return what names the database of a saver in this process; the saver's `id` if it has none."""
+    """Return the identity of a saver's database in this process; the saver's `id` if it has none."""
     shared = _shared(saver)
     return id(saver) if shared is None else shared.key
 
@@ -231,7 +231,7 @@ def is_locked(saver: object, thread_id: str) -> bool:
 
 
 async def ais_locked(saver: object, thread_id: str) -> bool:
-    """Return what `is_locked` does, without blocking the event loop."""
+    """Return the result of `is_locked`, without blocking the event loop."""
     shared = _shared(saver)
     if shared is None or shared.executor is None:
         return is_locked(saver, thread_id)

@@ -1,4 +1,4 @@
-"""What became of the steps of agents in a story: one judgement for all that tell of them."""
+"""The outcomes of the steps of agents in a story: one judgement for all reports."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from agentgraph.journal.story import Story
 
 
 class Outcome(NamedTuple):
-    """What became of a step.
+    """The outcome of a step.
 
     Attributes:
         began: When it began, in seconds since 1970.
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(story: Story, agent_step: AgentStep, began: float = 0.0) -> Outcome:
-    """Return what became of a step.
+    """Return the outcome of a step.
 
     Args:
         story: The story.
@@ -42,7 +42,7 @@ class _Judge:
         self._story, self._agent_step, self._runs = story, agent_step, story.runs_of(agent_step.root)
 
     def outcome(self, began: float) -> Outcome:
-        """Return what became of the step, given when it began."""
+        """Return the outcome of the step, given when it began."""
         if self._agent_step.task is not None:
             return self._leaf(began)
         agent_step, runs = self._agent_step, self._runs
@@ -82,7 +82,7 @@ class _Judge:
         return Outcome(began, None, _open(runs))
 
     def _abandoned_at(self) -> float | None:
-        """Return when what encloses a step without an end went on without it; None if it has not."""
+        """Return when the agent around an unfinished step continued without it; None if it has not."""
         parents = self._agent_step.saved.metadata.get("parents", {})
         later = [self._agent_step.after, *(self._story.after.get(key) for key in parents.items())]
         times = [self._end_before(each) for each in later if each is not None]

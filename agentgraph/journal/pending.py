@@ -60,11 +60,11 @@ class OpenQuestion(NamedTuple):
 
     @property
     def schema(self) -> object:
-        """The schema of its answer, which tells who asks."""
+        """The schema of its answer, which names the asker."""
         return self.question.response_schema
 
     def answered(self, answer: object) -> TaskWrite | None:
-        """Return what saves an answer as LangGraph does, where the task takes it."""
+        """Return the saver of an answer, which saves it as LangGraph does, where the task takes it."""
         if self.saved is None:
             return None
         return self.saved.config, self.task, RESUME, [*self.answers, answer]
@@ -75,9 +75,9 @@ class PendingQuestions(NamedTuple):
 
     Attributes:
         questions: The questions, in the order of the tree.
-        answered: "by id". If an edit of the state makes their step begin anew: "by new id" for the
-            question of the node itself, "bare" for the only question inside it, otherwise "anew",
-            which means that they must be asked again first.
+        answered: "by id". If an edit of the state makes their step start again: "by new id" for the
+            question of the node itself, "bare" for the only question inside it, otherwise "anew", which
+            means that they must be asked again first.
         asked: Where they were asked, by their ids, if they are answered "by id".
     """
 
@@ -128,8 +128,8 @@ def _without_extended(asked: Sequence[OpenQuestion], counts: Counts) -> list[Ope
 async def _questions_before_edits(saver: ThreadSaver, origin: Saved) -> PendingQuestions:
     """Return the questions that were asked in the step after a checkpoint, before the state was edited.
 
-    The step that asked them begins anew. So the question of its node has a new id already, and one of a
-    lane gets its id only when it is asked again. But if there was only one, and nothing had been
+    The step that asked them starts again. So the question of its node has a new id already, and one of
+    a lane gets its id only when it is asked again. But if there was only one, and nothing had been
     answered, the next answer is for that one.
     """
     position = position_in(saver.tree, origin)

@@ -38,7 +38,7 @@ _LAST = 10**16 - 1
 
 
 async def events_on(saver: ThreadSaver, line: str | None = None) -> Iterator[AgentEvent]:
-    """Return what makes the events of a line, all of which is read now.
+    """Return the maker of the events of a line, all of which is read now.
 
     It holds no checkpoint: these take more memory.
 
@@ -60,16 +60,17 @@ def events_of(saver: ThreadSaver, story: Story) -> list[AgentEvent]:
 
 
 async def events_since(saver: ThreadSaver, after: str | None, upto: int | None) -> list[AgentEvent]:
-    """Return what a reader lacks that has read the events of a thread up to a cursor, in order.
+    """Return the events after a cursor, in order.
 
-    What a run voided when it began, and replayed, comes with that run: its cursors begin with that of
-    the `discarded` event. So a reader that is cut off in the middle goes on there. What a run voided
-    later, such as the words of an attempt that was repeated, comes with its `discarded` event.
+    Events that a run discarded when it began, and replayed, come with that run: its cursors begin with
+    that of the `discarded` event. So a follower that is cut off in the middle continues there. Events
+    that a run discarded later, such as the words of an attempt that was repeated, come with its
+    `discarded` event.
 
     Args:
         saver: The thread.
-        after: The cursor; None for a reader that has read nothing: then nothing has to be voided.
-        upto: The number of the last event that is told; None for all.
+        after: The cursor; None for a follower that has read nothing: then nothing has to be discarded.
+        upto: The number of the last event to yield; None for all.
 
     Raises:
         ThreadError: As `read_thread` does.
@@ -79,13 +80,13 @@ async def events_since(saver: ThreadSaver, after: str | None, upto: int | None) 
 
 
 async def _story_since(saver: ThreadSaver, after: str | None) -> Story:
-    """Return the story of the steps that may have told anything after a cursor.
+    """Return the story of the steps that may have events after a cursor.
 
     A checkpoint of the root has the number of the last event before it. So the last one with a number
-    that is not greater than the reader's begins these steps; or the one before it, for a run that was
-    killed may have saved all of a step, and then the run that resumes ends it without a number of its
-    own. All checkpoints are needed where a run replayed what it voided, which may be older, and where
-    transfers before decide the run paths.
+    that is not greater than the follower's begins these steps; or the one before it, because a run that
+    was killed may have saved all of a step, and then the run that resumes ends it without a new number.
+    All checkpoints are needed where a run replayed events that it discarded, which may be older, and
+    where transfers before decide the run paths.
     """
     if after is not None and not saver.tree.has_transfers:
         number, has_read = number_in(after), [False]
@@ -105,7 +106,7 @@ async def _story_since(saver: ThreadSaver, after: str | None) -> Story:
 
 
 def _is_replay_after(note: Note, after: str) -> bool:
-    """Return whether a note says that a run voided something, and replayed it after a cursor."""
+    """Return whether a note says that a run discarded events, and replayed them after a cursor."""
     is_replay = note.kind == DISCARDED and not note.data["is_final"]
     return is_replay and cursor_of(number_of(note), _LAST) > after
 
@@ -113,7 +114,7 @@ def _is_replay_after(note: Note, after: str) -> bool:
 def events_in_steps(
     saver: ThreadSaver, every: Sequence[Saved], after: str | None, upto: int | None
 ) -> list[AgentEvent]:
-    """Return what a reader lacks of what was told in the steps after some checkpoints, in order.
+    """Return the missed events in the steps after some checkpoints, in order.
 
     Args:
         saver: The thread.
@@ -128,7 +129,7 @@ def events_in_steps(
         for each in discards
     ]
     entries, failed = entries_and_failures(saver.tree, every)
-    if upto is None:  # else a run is under way, which will report how it has failed
+    if upto is None:  # else a run is active, which will report how it has failed
         entries += failed
     emitted += [
         (_cursor_after(entry, discards), entry) for entry in entries if not _is_lost(entry, notes)
@@ -148,7 +149,7 @@ def discarded_note(event: AgentEvent) -> Note:
 
 
 def _is_lost(entry: Entry, notes: Sequence[Note]) -> bool:
-    """Return whether an entry was voided for good, though its step has not saved that yet."""
+    """Return whether an entry was discarded permanently, though its step has not saved that yet."""
     number = number_of(entry)
     return any(
         number < number_of(each) and entry.id in each.data["ids"]
@@ -158,7 +159,7 @@ def _is_lost(entry: Entry, notes: Sequence[Note]) -> bool:
 
 
 def _cursor_after(entry: Entry, discards: Sequence[Note]) -> str:
-    """Return the cursor of an entry that is told again after the last of some notes that void it."""
+    """Return the cursor of an entry that is replayed after the last of some notes that discard it."""
     number, order = number_of(entry), event_order(entry)
     named = {entry.id, order.step if order else None}
     again = [number_of(each) for each in discards if not named.isdisjoint(each.data["ids"])]
@@ -169,7 +170,8 @@ def _cursor_after(entry: Entry, discards: Sequence[Note]) -> str:
 async def last_turn(saver: ThreadSaver) -> list[str | AgentEvent]:
     """Return the events of a thread's last turn, and the addresses of what ended, in order.
 
-    What ended has its address in the list, as it may have no events. Raises as `open_thread` does.
+    A finished agent has its address in the list, as it may have no events. Raises as `open_thread`
+    does.
     """
     await open_thread(saver)
     tree, story = saver.tree, await present_story(saver)

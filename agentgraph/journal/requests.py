@@ -1,8 +1,8 @@
-"""What others want of a run: that it stops, or that it reads a message; saved with its thread.
+"""Requests to a run: that it stops, or that it reads a message; saved with its thread.
 
-Each request is a checkpoint of its own, in a namespace of the thread that no graph has. So whoever
+Each request is a separate checkpoint, in a namespace of the thread that no graph has. So a caller that
 makes one reads nothing first, requests of several processes never overwrite each other, and any saver
-serves. Nothing that reads a thread sees them, nor do they go into copies.
+serves. No reader of a thread sees them, nor do they go into copies.
 
 Whether the messages of a request were read is known from the history: they have their ids there. When a
 run has ended, the requests that it has read are marked, so that later runs need not look.
@@ -41,8 +41,8 @@ class Request(NamedTuple):
 
     Attributes:
         id: Its id; ids grow with time.
-        kind: "stop"; "steer", whose messages are for the run under way; or "queue", whose messages are
-            for the next turn.
+        kind: "stop"; "steer", whose messages are for the active run; or "queue", whose messages are for
+            the next turn.
         reason: Why the run is to stop.
         messages: The messages, with their ids.
         time: When it was made, in seconds since 1970.
@@ -124,7 +124,7 @@ async def is_waited_for(saver: ThreadSaver, request: Request) -> bool:
 
 
 async def has_waiting_turn(saver: ThreadSaver, before: str | None = None) -> bool:
-    """Return whether somebody waits for a turn on a thread, or did before a request."""
+    """Return whether a request waits for a turn on a thread, or did before another request."""
     for each in await requests(saver):
         is_before = before is None or each.id < before
         if is_before and await is_waited_for(saver, each):

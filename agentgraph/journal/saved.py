@@ -23,9 +23,9 @@ from agentgraph.journal.schema import NOTES
 from agentgraph.safe_repr import shown_error
 
 Written = Mapping[str, Any]
-"""What a task wrote or returned, the input of a turn, or a state, by channel."""
+"""The writes or the result of a task, the input of a turn, or a state, by channel."""
 Writes = Mapping[str, Written]
-"""What the tasks of a step wrote, by task id."""
+"""The writes of the tasks of a step, by task id."""
 
 NO_TASK = "00000000-0000-0000-0000-000000000000"
 """The task id of writes that belong to no task: the next step begins with them."""
@@ -41,7 +41,7 @@ _COUNTERS = "counters_since_delta_snapshot"
 _PLAIN = {"next", "cursor", "tree", "at", "clock", "began", "spent"}
 """The fields of positions without values of users."""
 _READ = ("v", "id", "ts", "channel_values")
-"""What is read of a checkpoint, and stays as it is."""
+"""The part of a checkpoint that is read, and stays as it is."""
 _NOTHING: dict[str, Any] = {}
 _CHANNEL = itemgetter(1)
 _RESULTS = {INTERRUPT, RETURN, ERROR}
@@ -52,12 +52,12 @@ _TICKS_TO_1970, _TICKS_A_SECOND = 0x01B21DD213814000, 10_000_000
 
 
 class Saved(CheckpointTuple):
-    """A checkpoint, with the writes of the step after it. What is decoded is decoded once."""
+    """A checkpoint, with the writes of the step after it. Each part is decoded once."""
 
     def lean(self, after: "Saved | None" = None) -> "Saved":
         """Return it without what only LangGraph reads, and with one object for equal parts.
 
-        It takes a third of the memory. Saved anew, a run could not go on from it.
+        It takes a third of the memory. If it were saved again, a run could not continue from it.
 
         Args:
             after: The checkpoint after it, if it is known: it has the config of this one, and the
@@ -81,7 +81,7 @@ class Saved(CheckpointTuple):
         checkpoint = {name: own[name] for name in _READ}
         checkpoint |= {"channel_versions": versions, "versions_seen": _NOTHING}
         writes = tuple(self.pending_writes or ())
-        with suppress(TypeError):  # a saver may have texts of a class of its own
+        with suppress(TypeError):  # a saver may have a custom class of texts
             writes = tuple(
                 (intern(task), intern(name), position if _is_same(value, position) else value)
                 for task, name, value in writes
@@ -148,7 +148,7 @@ class Saved(CheckpointTuple):
 
     @cached_property
     def writes(self) -> Writes:
-        """What the tasks of the step after it wrote, by task id and channel."""
+        """The writes of the tasks of the step after it, by task id and channel."""
         return self.read_writes()
 
     def read_writes(self) -> Writes:
@@ -351,5 +351,5 @@ def keeps_state(namespace: str) -> bool:
 
 
 def unmarked(metadata: Mapping[str, object]) -> dict[str, object]:
-    """Return the metadata of a checkpoint of a copy for one at which a thread may stand."""
+    """Return the metadata of a checkpoint of a copy for one at which a thread may be."""
     return {key: value for key, value in metadata.items() if key != COPIED_TO}

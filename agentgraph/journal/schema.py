@@ -1,8 +1,8 @@
 """Every shape that a thread saves: typed classes with named fields.
 
 Shapes that are written in `graph/`, or belong to the tree, are defined there, where they are written,
-and named here. What the runner saves besides is defined here. `soundness.py` checks by these tables
-what a saver returns.
+and named here. All other shapes that the runner saves are defined here. `soundness.py` checks by these
+tables the data that a saver returns.
 
     channel                 shape                                    written by
     position                Position                                 each node, as it ends
@@ -15,7 +15,7 @@ what a saver returns.
     NOTES                   Notes, whose data have a shape by kind   the runner
     QUESTIONS               SavedQuestions                           a rewind
 
-A request for a run is a checkpoint of its own, whose state is RequestData.
+A request for a run is a separate checkpoint, whose state is RequestData.
 
 Times that give an order are whole microseconds since 1970 (`graph/stamps.py: now`); `seconds` makes
 seconds of them, for people. `FORMAT`, the version of all of it, begins the fingerprint of the tree in
@@ -100,13 +100,14 @@ RESUMED = "resumed"
 RECEIVED = "heard"
 """The kind of the note up to where the events of a run were received. Its data: `Received`."""
 STOPPED = "stopped"
-"""The kind of the note that a run was stopped between steps: all that it told is saved, or void."""
+"""The kind of the note that a run was stopped between steps: all of its events are saved, or discarded.
+"""
 DISCARDED = "voided"
-"""The kind of the note of what a run told to be void, for followers. Its data: `Discarded`."""
+"""The kind of the note of the events that a run discarded, for followers. Its data: `Discarded`."""
 REWOUND = "rewound"
-"""The kind of the note at the root's checkpoint from which a rewind goes on. Its data: `Rewound`."""
+"""The kind of the note at the root's checkpoint from which a rewind continues. Its data: `Rewound`."""
 CHANGED = "changed"
-"""The kind of the note at a checkpoint from which a tree of another shape goes on. Its data: the
+"""The kind of the note at a checkpoint from which a tree of another shape continues. Its data: the
 `Outline` of that tree."""
 
 ALL: Literal["all"] = "all"
@@ -116,7 +117,7 @@ Received = int | Literal["all"]
 
 
 class Discarded(TypedDict):
-    """What a run told to be void."""
+    """The events that a run discarded."""
 
     cursor: str
     """The cursor of its `discarded` event."""
@@ -127,7 +128,7 @@ class Discarded(TypedDict):
 
 
 class StateCopy(TypedDict):
-    """What a rewind saves of the state that a graph keeps over steps."""
+    """The saved data of a rewind about the state that a graph keeps over steps."""
 
     namespace: str
     """Where the graph keeps its state."""
@@ -142,7 +143,7 @@ class StateCopy(TypedDict):
 
 
 class Rewound(TypedDict):
-    """What a rewind leaves behind."""
+    """The note of a rewind."""
 
     ids: list[str]
     """The ids of the events, and the names of the steps, that are not on the new line."""
@@ -153,7 +154,7 @@ class Rewound(TypedDict):
     at: str
     """The address to which the thread went back."""
     states: list[StateCopy]
-    """What is saved of the states of graphs after the commit."""
+    """The saved states of graphs after the commit."""
 
 
 QUESTIONS = "agentgraph_asked"
@@ -173,17 +174,19 @@ RequestKind = Literal["stop", "steer", "queue"]
 
 
 class RequestData(TypedDict):
-    """What is wanted of a run: the state of a checkpoint in the namespace of the requests."""
+    """A request to a run: the state of a checkpoint in the namespace of the requests."""
 
     kind: RequestKind
-    """"stop"; "steer", whose messages are for the run under way; or "queue", for the next turn."""
+    """stop"; "steer", whose messages are for the active run; or "queue", for the next turn."""
     reason: str
     """Why the run is to stop."""
     messages: list[BaseMessage]
 
 
 Result = Annotated[LaneResult | CallResult | UnendedCall | Items | TaskResult, Field(discriminator=TAG)]
-"""What tasks save, told apart by its tag. Tasks that functions of users run save other things."""
+"""The results that tasks save, distinguished by a tag. Tasks that functions of users run save other
+things.
+"""
 
 DATA: Mapping[str, Any] = {
     "custom": Any,
@@ -203,7 +206,7 @@ DATA: Mapping[str, Any] = {
     REWOUND: Rewound,
     CHANGED: Outline,
 }
-"""The data of notes, by kind. Those of "values" may refer to what is saved beside the note."""
+"""The data of notes, by kind. Notes of "values" may refer to data that is saved next to the note."""
 
 MESSAGES, VALUES = "messages", "values"
 """The channels of messages and values. Their lists, or snapshots of them, are checked one by one."""

@@ -1,9 +1,8 @@
 """Checks the form of what a saver returns, where it is read; all other code relies on it.
 
-What a saver stores may have been damaged, or written by somebody else. Unchecked, wrong data is met
-somewhere in a run, and looks like the failure of an agent. The forms are made of the shapes that
-`schema.py` lists, once. Then pydantic checks a checkpoint as a whole, without calls in Python for its
-values.
+Data in a saver may have been damaged, or written by other code. Unchecked, wrong data is met somewhere
+in a run, and looks like the failure of an agent. The forms are made of the shapes that `schema.py`
+lists, once. Then pydantic checks a checkpoint as a whole, without calls in Python for its values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -71,7 +70,7 @@ _Write: TypeAlias = Annotated[tuple[str, str, Any], Field(strict=False)]
 
 
 class _Checkpoint(TypedDict):
-    """What is read of a checkpoint; it has more."""
+    """The part of a checkpoint that is read; it has more."""
 
     v: int
     id: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
@@ -108,12 +107,12 @@ _NAMES: Mapping[str, str] = {
     NOTES: "a note of a run",
     "request": "a request for a run",
 }
-"""What errors call the parts of a checkpoint, and the channels."""
+"""The names in errors of the parts of a checkpoint, and of the channels."""
 _CHANNEL_AND_VALUE = itemgetter(1, 2)
 _KIND = Note._fields.index("kind")
 
 _SENSELESS = (AssertionError, AttributeError, LookupError, TypeError, ValueError, NotImplementedError)
-"""What is raised where one part of a thread does not fit another."""
+"""The error where one part of a thread does not fit another."""
 
 
 P = ParamSpec("P")
@@ -332,7 +331,7 @@ def _list_of(form: Any) -> Any:
 
 
 _STORED: Mapping[Any, Any] = {Mapping: dict, Sequence: list}
-"""What savers give back for an abstract type."""
+"""The types that savers return for an abstract type."""
 _OF_FIELDS: Mapping[tuple[Any, str], Any] = {
     (Position, "told"): NotRequired[list[Note]],
     (Position, "calls"): NotRequired[list[dict[str, Any]]],
@@ -356,7 +355,7 @@ def _validators() -> tuple[SchemaValidator, ...]:
 
 
 def _validator(form: Any) -> SchemaValidator:
-    """Return what checks lists of a form: without the calls in Python of an adapter."""
+    """Return the checker of lists of a form: without the calls in Python of an adapter."""
     validator = TypeAdapter(_list_of(form), config=ConfigDict(strict=True)).validator
     assert isinstance(validator, SchemaValidator)
     return validator

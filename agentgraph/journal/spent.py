@@ -1,4 +1,4 @@
-"""What turns have spent, as `Result`, `Turn` and `Thread` tell it."""
+"""The spending of turns, as in `Result`, `Turn` and `Thread`."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,11 +14,11 @@ from agentgraph.journal.thread_saver import ThreadSaver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What agents have spent, in the measures of `Limits`.
+    """The spending of agents, in the measures of `Limits`.
 
-    It is exact where more than transfers is limited: then it counts what was thrown away, too, and what
-    tools, functions and graphs spent. Otherwise it is what the events show: a reply with tokens is a
-    model call, each address at which something happened a step, and seconds are 0.
+    It is exact where more than transfers is limited: then it counts discarded work, too, and the
+    spending of tools, functions and graphs. Otherwise it is an estimate from the events: a reply with
+    tokens is a model call, each address at which something happened a step, and seconds are 0.
     """
 
     model_calls: int = 0
@@ -35,7 +35,7 @@ class Spent:
     """The same by the name of the agent; without agents that spent nothing."""
 
     def __add__(self, other: "Spent") -> "Spent":
-        """Return what both spent."""
+        """Return the spending of both."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in MEASURES}
         names = [*self.by_agent, *(name for name in other.by_agent if name not in self.by_agent)]
         by_agent = {
@@ -45,7 +45,7 @@ class Spent:
 
 
 def spent_in(counts: Counts, events: Iterable[AgentEvent]) -> Spent:
-    """Return what was counted in a turn, or else what its events show."""
+    """Return the counted spending of a turn, or else an estimate from its events."""
     is_counted = any("steps" in each for each in counts.values())
     counts = counts if is_counted else _shown(events)
     agents: dict[str, Spent] = {}
@@ -58,7 +58,7 @@ def spent_in(counts: Counts, events: Iterable[AgentEvent]) -> Spent:
 
 
 async def counts_at(saver: ThreadSaver, saved: Saved | None) -> Counts:
-    """Return what was counted in the turn of a checkpoint of the root, and in the step after it.
+    """Return the counted spending in the turn of a checkpoint of the root, and in the step after it.
 
     Without a count before that step, and without one of the step itself, nothing else is read.
     """

@@ -1,4 +1,4 @@
-"""What becomes of what runs: one vocabulary inside, and its words in each public type."""
+"""The states of runs: one vocabulary inside, and its words in each public type."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Literal
 
 
 class State(StrEnum):
-    """What became of a step, an activation, a call, a question or a thread."""
+    """The state of a step, an activation, a call, a question or a thread."""
 
     RUNNING = "running"
     """A run is in it."""
@@ -19,7 +19,7 @@ class State(StrEnum):
     DONE = "done"
     """It has ended."""
     VOID = "void"
-    """It was discarded: another try followed, or what encloses it went on without it."""
+    """It was discarded: another attempt followed, or the agent around it continued without it."""
 
 
 Status = Literal["new", "running", "paused", "failed", "stopped", "done"]

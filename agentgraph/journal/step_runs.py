@@ -20,8 +20,8 @@ class Resumption(NamedTuple):
 
     Attributes:
         time: When it began.
-        before: How the one before ended: it failed; it paused, or was stopped between steps, so that
-            nothing was under way; or it was closed or killed, with steps under way.
+        before: The end of the one before: it failed; it paused, or was stopped between steps, so that
+            nothing was running; or it was closed or killed, with running steps.
         ended: When that was, as far as it is known; of a kill the last sign of life.
     """
 
@@ -55,7 +55,7 @@ class StepRuns:
         is_over: Whether the root has gone on from it.
         is_running: Whether a run is active in it.
         failures: The notes of failures in it, by address, in order.
-        questions: What was asked, in order.
+        questions: The questions, in order.
         resumptions: The runs that resumed it, in order.
         has_failed: Whether its last run failed.
         was_killed: Whether its last run left no word of how it ended.
@@ -125,7 +125,7 @@ class StepRuns:
     def _resumptions(self, own: Sequence[Note]) -> Iterator[Resumption]:
         """Yield the runs that resumed the step, given the notes at its checkpoint in order.
 
-        A run saves up to two notes: one before what is void is told again, and one after.
+        A run saves up to two notes: one before discarded events are replayed, and one after.
         """
         is_made = COPIED in self.root.metadata or self.root.is_manual  # by no run: none was there
         how: Literal["failed", "at rest", "cut"] = "at rest" if is_made else "cut"
@@ -168,7 +168,7 @@ def _signs(inside: Iterable[Saved], said: Iterable[Entry]) -> Iterator[float]:
 
 
 def _questions(notes: Iterable[Note], own: Sequence[Note]) -> Iterator[QuestionSpan]:
-    """Yield what was asked, with when it was answered or dropped.
+    """Yield the questions, with when each was answered or dropped.
 
     A tool asks all of its questions under one id. A question that is asked again before it is answered
     is one: LangGraph saves only the last time.

@@ -34,7 +34,7 @@ from agentgraph.tree.addresses import (
 from agentgraph.tree.places import Place, Tree
 
 _INSIDE = "/[({"
-"""What comes after an address in that of something inside it."""
+"""The characters after an address in the address of something inside it."""
 
 
 @dataclass(frozen=True, slots=True)

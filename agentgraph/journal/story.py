@@ -1,7 +1,7 @@
 """The story of a thread: a line of it, read once, as all that tell of it need it.
 
-What is told of a thread (events, visits, timelines, activations, comparisons) is a projection of a
-story: a function that takes one. What several need is worked out here, when it is asked for first.
+Each report of a thread (events, visits, timelines, activations, comparisons) is a projection of a
+story: a function that takes one. Facts that several need are computed here, when first asked for.
 """
 
 from collections import defaultdict
@@ -75,7 +75,7 @@ class Story:
 
     @cached_property
     def entries(self) -> Sequence[Entry]:
-        """What was told in it and is not void, in order."""
+        """Its events that are not discarded, in order."""
         return entries_of(self.tree, self.with_other_trees)
 
     @cached_property

@@ -22,7 +22,7 @@ from agentgraph.journal.thread_saver import ThreadSaver
 class ThreadPages:
     """The threads of a saver that fit a query, newest first by their first checkpoints.
 
-    A saver without an index tells the first checkpoints of all threads at the first page; whether a
+    A saver without an index lists the first checkpoints of all threads at the first page; whether a
     thread has metadata it is asked thread by thread, until a page is full.
     """
 
@@ -83,7 +83,7 @@ async def _are_given(saver: ThreadSaver, metadata: Mapping[str, Scalar]) -> bool
 async def _is_given(saver: ThreadSaver, pair: Mapping[str, Scalar]) -> bool:
     """Return whether a pair was given to any run of a thread.
 
-    Savers compare in ways of their own: to some true is 1, and a dot in a key a path.
+    Savers compare in various ways: for some true is 1, and a dot in a key a path.
     """
     if all(key.isascii() and key.replace("_", "").isalnum() for key in pair):
         first = await saver.given(pair, 1)
@@ -93,7 +93,7 @@ async def _is_given(saver: ThreadSaver, pair: Mapping[str, Scalar]) -> bool:
 
 
 async def save_metadata(saver: ThreadSaver, metadata: Mapping[str, object]) -> None:
-    """Save the metadata of a run that continued a step and has saved no checkpoint of its own.
+    """Save the metadata of a run that continued a step and has saved no separate checkpoint.
 
     LangGraph saves it with the next checkpoint alone, and there is none if the run fails or pauses. An
     index has what a checkpoint had before too; elsewhere nothing takes the place of what is there.

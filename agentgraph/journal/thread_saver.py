@@ -1,7 +1,7 @@
 """One thread in its saver: all calls of the saver, and of LangGraph for the thread's state, are here.
 
 Each method is a coroutine that awaits calls, so sync and async runners share all code that reads and
-writes threads. What a saver raises becomes a `SaverError`, and what it returns has been checked.
+writes threads. An error of a saver becomes a `SaverError`, and its results have been checked.
 """
 
 from collections import defaultdict
@@ -167,7 +167,7 @@ class ThreadSaver:
             live: Whether what tasks have finished after it counts, as at the latest checkpoint.
 
         Raises:
-            SaverError: What is saved makes no state.
+            SaverError: The saved data makes no state.
         """
         config = config_of(self.checked_id, "", None if live else head.id)
         config["configurable"][SAVER] = LineView(head, before)
@@ -261,7 +261,7 @@ class ThreadSaver:
         """Return the metadata of checkpoints of the root, newest first.
 
         Args:
-            metadata: What they have at least, as the saver compares; None for all.
+            metadata: The entries that they have at least, as the saver compares; None for all.
             limit: The greatest number of them.
         """
         config = config_of(self.checked_id, "")

@@ -78,7 +78,7 @@ Input = str | BaseMessage | Sequence[Any] | Mapping[str, Any] | Command[Any]
 As a LangGraph graph takes it: `{"messages": [...]}`, or `Command(resume=answer)`, which resumes."""
 
 _FOR_VALUES = ", and values of the run as values={...}"
-"""What an error adds for an input that is a mapping, as a LangGraph graph takes it."""
+"""The advice in an error for an input that is a mapping, as a LangGraph graph takes it."""
 
 UNFINISHED = "The call was not finished."
 """The result given to a tool call that an abandoned turn left without one."""
@@ -132,7 +132,7 @@ def _messages_of(state: Mapping[str, Any]) -> Input:
     """
     if others := [name for name in state if name != "messages"]:
         raise AgentGraphError(
-            f"the input has the keys {', '.join(map(shown, others))} besides 'messages'; pass "
+            f"the input has the keys {', '.join(map(shown, others))} in addition to 'messages'; pass "
             "{'messages': [...]} or the messages alone, and values={...} for the rest"
         )
     messages: Input = state["messages"]

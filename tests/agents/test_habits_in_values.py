@@ -104,8 +104,8 @@ def test_an_input_with_further_keys_is_answered_by_what_to_write() -> None:
     with pytest.raises(ag.AgentGraphError) as caught:
         runner.invoke({"messages": "Go.", "topic": "bees"})
     assert str(caught.value) == (
-        "the input has the keys 'topic' besides 'messages'; pass {'messages': [...]} or the messages "
-        "alone, and values={...} for the rest"
+        "the input has the keys 'topic' in addition to 'messages'; pass {'messages': [...]} or the "
+        "messages alone, and values={...} for the rest"
     )
     with pytest.raises(ag.AgentGraphError, match=r", and values of the run as values=\{\.\.\.\}$"):
         runner.invoke({"topic": "bees"})

@@ -10,7 +10,7 @@ from pathlib import Path
 Prose = Iterator[tuple[int, str]]
 """Lines by number, and the text that starts there."""
 QUOTES = re.compile(r"^[a-zA-Z]*(\"\"\"|'''|\"|')|(\"\"\"|'''|\"|')$")
-CODE = re.compile(r"`[^`]*`")
+CODE = re.compile(r"`[^`]*`|\"\w+\"|'\w+'")
 FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 VOID = re.compile(r"=> void\b|\bvoid: ")
 """The type, and the state of a bar, which is data."""
@@ -18,7 +18,7 @@ SCRIPT = re.compile(r"(?://|^\s*/?\*+)(?P<comment>.*)|(?P<text>\"[^\"]* [^\"]*\"
 
 
 def prose(file: Path) -> Prose:
-    """Yield the prose of a file; code in backticks is left out."""
+    """Yield the prose of a file; code in backticks and quoted words are left out."""
     for line, text in READERS[file.suffix](file.read_text()):
         yield line, CODE.sub("`x`", text)
 

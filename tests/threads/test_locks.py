@@ -21,7 +21,7 @@ def test_a_run_locks_its_thread_alone_until_it_is_closed() -> None:
         with pytest.raises(ag.ThreadBusyError) as caught:
             begin()
         assert str(caught.value) == (
-            "thread 't' is busy: another run is under way on it; wait for its end (an iterator that "
+            "thread 't' is busy: another run is active on it; wait for its end (an iterator that "
             "was left early ends when it is closed), or use another thread_id"
         )
     assert len(list(runner.run("Go.", thread_id="other"))) == 2

@@ -1,7 +1,7 @@
 """The node of an each: runs one lane for each of the items, which are known when it begins.
 
-The items are looked up in a task of their own, so that they are saved before the first of them runs: a
-run that is resumed goes on with the same items, whatever the value or the function would give then.
+The items are looked up in a separate task, so that they are saved before the first of them runs: a run
+that is resumed continues with the same items, whatever the value or the function would return then.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ class Items(TypedDict):
 def joining(
     agent: EachAgent, messages: Sequence[BaseMessage], known: Container[str | None]
 ) -> list[BaseMessage]:
-    """Return what an item said that joins the history, by the `output_mode`.
+    """Return the messages of an item that join the history, by the `output_mode`.
 
     Its changes of messages that were `known` before always do: those are not its own. The last message
     is that whose text is the result; if it is the result of a call, the call goes with it.
@@ -104,7 +104,7 @@ class ItemJobs(Sequence[Job]):
 
 
 class EachNode(LanesNode):
-    """Runs the lane of the worker for each item, and collects what the items gave."""
+    """Runs the lane of the worker for each item, and collects the results of the items."""
 
     first = 1  # the task that looks up the items is the first of the node
 
@@ -157,7 +157,7 @@ class EachNode(LanesNode):
         return [AIMessage(f"Failed: {error}")]
 
     def joining(self, activation: Activation, results: Iterable[LaneResult]) -> list[BaseMessage]:
-        """Return what the items said that joins the history, by the `output_mode`."""
+        """Return the messages of the items that join the history, by the `output_mode`."""
         known = {message.id for message in activation.view.state.messages}
         return [each for result in results for each in joining(self.agent, result["messages"], known)]
 
@@ -195,7 +195,7 @@ class EachNode(LanesNode):
         return [cast(Write, write) for write in left if write["values"]]
 
     def _collected(self, jobs: Sequence[Job], results: Results) -> object:
-        """Return what the items gave: a list, a mapping by key, or what the winner gave."""
+        """Return the results of the items: a list, a mapping by key, or the winner's result."""
         if self.agent.on_error == "first":
             return next((self._gave(result) for result in results.values()), None)
         each = [
@@ -206,7 +206,7 @@ class EachNode(LanesNode):
         return each
 
     def _gave(self, result: LaneResult) -> object:
-        """Return what an item gave: the value of its last output key, its answer, or its text."""
+        """Return the result of an item: the value of its last output key, its answer, or its text."""
         if "failed" in result:
             return None
         answer = result["answered"]["answer"]["data"] if "answered" in result else last_text(result)
@@ -340,8 +340,8 @@ class EachNode(LanesNode):
             is_text = isinstance(over, str | bytes | bytearray)
             hint = "; make a list of it" if isinstance(over, Iterable) and not is_text else ""
             raise InvalidOutputError(
-                f"{activation.address}: over={shown(self.agent.over)} gave {shown(over)}; it must be a "
-                f"list, a tuple or a mapping{hint}"
+                f"{activation.address}: over={shown(self.agent.over)} returned {shown(over)}; it must "
+                f"be a list, a tuple or a mapping{hint}"
             )
         if self.agent.key is not None:
             items["keys"] = await self._keys_of(activation, self.agent.key, items["values"])

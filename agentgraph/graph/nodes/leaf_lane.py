@@ -1,19 +1,19 @@
 """A lane that is one leaf: it runs in the task that would run its graph.
 
 A graph costs three checkpoints and five writes for each run of a lane, and half of its time. A leaf
-needs none of them: what it says and writes, and where, is in the result of its task, which LangGraph
-saves with the step of its node. So the events of an item carry the name of that step, by which a kill
-voids them; those of a branch or step a name of its own, made of the same checkpoint.
+needs none of them: its messages and writes, and its place, are in the result of its task, which
+LangGraph saves with the step of its node. So the events of an item carry the name of that step, by
+which a kill discards them; those of a branch or step a separate name, made of the same checkpoint.
 
 Two things need the graph, and are found out only as the leaf runs:
 
-- It asks by `Ask`, or by a node of another kind that follows it. Then the lane goes on in its graph,
-  whose first node returns what the leaf has returned already (`FirstNode`).
+- It asks by `Ask`, or by a node of another kind that follows it. Then the lane continues in its graph,
+  whose first node returns the leaf's earlier result (`FirstNode`).
 - It calls LangGraph's `interrupt`, which a task cannot answer by the question's address. Then it runs
   again in its graph, as a resume would run it again anyway. If its code names `interrupt`, or that of a
   function it calls, it runs there at once.
 
-A resume goes on in the graph where that has saved anything.
+A resume continues in the graph where that has saved anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,13 +75,13 @@ class FirstNode(FunctionNode):
         return self.agent.cache_policy is None and not names_interrupt(self.agent.fn)
 
     def invoke(self, input: LaneState, config: RunnableConfig | None = None, **_: object) -> Update:
-        """Return what the function has returned, or call it."""
+        """Return the earlier result of the function, or call it."""
         return _returned(input, config) or super().invoke(input, config)
 
     async def ainvoke(
         self, input: LaneState, config: RunnableConfig | None = None, **_: object
     ) -> Update:
-        """Return what the function has returned, or call it on the event loop."""
+        """Return the earlier result of the function, or call it on the event loop."""
         return _returned(input, config) or await super().ainvoke(input, config)
 
 
@@ -94,10 +94,10 @@ class _Run(NamedTuple):
     """One run of a leaf in a task.
 
     Attributes:
-        node: What runs: the node, with a run for tracers if somebody listens.
+        node: The runnable: the node, with a run for tracers if there are any.
         state: Its input.
         config: Its config.
-        sent: What its code sent to channels.
+        sent: The writes of its code to channels.
     """
 
     node: Runnable[LaneState, Update]

@@ -1,13 +1,13 @@
 """Runs the leaves of one node without a LangGraph task for each.
 
-A task costs more than a small leaf: LangGraph prepares its config in several merges, looks through
-all tasks of the node, makes four futures with locks, and hands over to two threads. Here a few workers
-take leaves from a queue, and in async runs each leaf is an asyncio task. What a leaf gives is saved
-under the id that LangGraph would have given its task (`graph/leaf_tasks.py`), before the next one
+A task costs more than a small leaf: LangGraph prepares its config in several merges, looks through all
+tasks of the node, makes four futures with locks, and passes work to two threads. Here a few workers
+take leaves from a queue, and in async runs each leaf is an asyncio task. The result of a leaf is saved
+under the id that LangGraph would have assigned to its task (`graph/leaf_tasks.py`), before the next one
 begins: a resume finds it, and so does LangGraph if it calls the task after all.
 
 It calls the task after all where a leaf needs one (`NeedsTask`): it asks, or it has begun in a graph in
-an earlier run. And there is no pool where somebody watches the tasks themselves, or has policies for
+an earlier run. And there is no pool where a consumer watches the tasks themselves, or has policies for
 them.
 """
 
@@ -49,9 +49,9 @@ class _Leaf(NamedTuple):
     Attributes:
         number: Its number in the schedule.
         place: The call number that its task would have.
-        task: What would be called.
+        task: The task that would be called.
         arguments: With which arguments.
-        future: Gets what it gives.
+        future: Receives its result.
     """
 
     number: int
@@ -69,7 +69,7 @@ class LeafPool:
 
         Args:
             schedule: Has the gates of the leaves.
-            tasks: Makes what stands in for their tasks.
+            tasks: Makes the stand-ins for their tasks.
         """
         self._schedule, self._tasks = schedule, tasks
         self._context = copy_context()
@@ -112,7 +112,7 @@ class LeafPool:
         self._is_coming = False
         with suppress(IndexError):
             while True:
-                leaf, began = self._queue.popleft(), time_ns() // 1000  # in order, whoever runs it
+                leaf, began = self._queue.popleft(), time_ns() // 1000  # in order in all threads
                 self._add_worker()
                 self._context.copy().run(self._run, leaf, began)
                 del leaf

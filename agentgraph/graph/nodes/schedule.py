@@ -94,7 +94,7 @@ class Found:
 
 
 Outcome = AnyFuture | Found
-"""What becomes of a task."""
+"""The outcome of a task."""
 Steps = Generator[int | Future[None], Outcome, None]
 """A generator that yields either the number of a task to call, and is sent its outcome; or a future for
 which the caller waits."""

@@ -153,7 +153,7 @@ class Use:
         user = object()
         with _guard:
             self.file = _file_of(path, user)
-        finalize(self, _leave, self.file, user).atexit = False  # other threads go on till then
+        finalize(self, _leave, self.file, user).atexit = False  # other threads continue till then
 
 
 _files: dict[str, LockFile] = {}

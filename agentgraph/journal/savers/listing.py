@@ -1,4 +1,4 @@
-"""What LangGraph's savers tell by their indexes, without decoding anything.
+"""Facts that LangGraph's savers return by their indexes, without decoding anything.
 
 When each thread began, and in which namespaces of a thread graphs keep their states.
 """

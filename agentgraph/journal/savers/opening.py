@@ -41,7 +41,7 @@ def open_saver(
 
     Args:
         name: The path or the URL.
-        allow: The types of your own whose objects are read too.
+        allow: Your own types whose objects are read too.
 
     Raises:
         SaverError: It cannot be opened.
@@ -63,10 +63,10 @@ def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSa
     ```
 
     It has a pool of one to 8 connections, which all runs on it share: one call at a time takes one.
-    Each run under way has a further connection, which locks its thread by an advisory lock, for all
+    Each active run has a further connection, which locks its thread by an advisory lock, for all
     processes and machines; up to four of these are kept for later runs. So the server's
-    `max_connections` must allow for 8 and as many as there are runs at a time, for each saver. The
-    lock needs a session: connect to the server itself, or to a pooler in its session mode.
+    `max_connections` must allow for 8 and as many as there are runs at a time, for each saver. The lock
+    needs a session: connect to the server itself, or to a pooler in its session mode.
 
     A run that loses the connection of its lock (the server restarts, the network is cut) does not
     save any more: it ends with a `SaverError`, and the thread can be resumed. A process that was
@@ -77,7 +77,7 @@ def postgres_saver(url: str, *, allow: Iterable[type | str] = ()) -> "DatabaseSa
     Args:
         url: "postgresql://user:password@host:port/database", with libpq's parameters after a `?`. A
             password may be left to PGPASSWORD or ~/.pgpass; errors do not show it.
-        allow: The types of your own whose objects are read too: classes, or "module:Name".
+        allow: Your own types whose objects are read too: classes, or "module:Name".
 
     Returns:
         The saver, ready to use; the end of a `with` block closes it.

@@ -49,7 +49,7 @@ WHERE pg_class.oid = 'checkpoints'::regclass
 
 
 class _Pool(ConnectionPool[psycopg.Connection[DictRow]]):
-    """A pool that gives no connection which is known to be lost, and says why it has none."""
+    """A pool that never returns a connection which is known to be lost, and says why it has none."""
 
     def __init__(self, database: Database, *, opens_late: bool = False) -> None:
         """Make it; it is opened by its first connection, or before."""
@@ -92,7 +92,7 @@ class _Pool(ConnectionPool[psycopg.Connection[DictRow]]):
 
 
 class DatabaseSaver(AsyncInThreads, PostgresSaver):
-    """A `PostgresSaver` that serves async calls too, and refuses to save for runs that lost their lock.
+    """A `PostgresSaver` that serves async calls too, and saves nothing for runs that lost their lock.
 
     Attributes:
         database: The URL of the database, without a password.
@@ -104,7 +104,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
     ) -> None:
         self._pool = _Pool(database)
         super().__init__(self._pool, serde=serializer)
-        self.lock = nullcontext()  # type: ignore[assignment]  # each call has a connection of its own
+        self.lock = nullcontext()  # type: ignore[assignment]  # type: ignore[assignment]  # each call has its own connection
         self.database = database.name
         self._where, self._process = (database, schema), OfProcess()
         self._has_index = has_index
@@ -118,7 +118,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
         self.thread_locks = AdvisoryLocks(*self._where, self._pool)
 
     def reopen(self) -> None:
-        """Take connections of its own in a process that was forked; those it has are the other's."""
+        """Take new connections in a process that was forked; the old ones are the other process's."""
         if self._pool.closed and not self._pool.opens_late:
             return
         self._process.keep((self._pool, self.threads, self.thread_locks))
@@ -180,7 +180,7 @@ class DatabaseSaver(AsyncInThreads, PostgresSaver):
             return [(row["thread_id"], row["began"]) for row in rows]
 
     def close(self) -> None:
-        """Close all connections but those of runs under way."""
+        """Close all connections but those of active runs."""
         self._pool.opens_late = False
         self._pool.close()
         self.thread_locks.close()
@@ -227,8 +227,8 @@ def opened(url: str, allow: Iterable[type | str]) -> DatabaseSaver:
 def _create_tables(connection: Connection) -> None:
     """Create the tables, or bring them up to date, one process at a time.
 
-    Who waits for its turn must not wait inside a statement: the indexes are created concurrently, and
-    that waits until every statement has ended which began before.
+    A caller that waits for its turn must not wait inside a statement: the indexes are created
+    concurrently, and that waits until every statement has ended which began before.
     """
     while _version(connection) < _LATEST:
         if _first(connection, f"SELECT pg_try_advisory_lock({_SETUP_LOCK})"):

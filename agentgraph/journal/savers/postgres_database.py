@@ -29,7 +29,7 @@ _DEFAULTS: Mapping[str, str | int] = {
 }
 """Parameters of connections that a URL may set otherwise; the last one in milliseconds."""
 _FEWER = (
-    "run fewer at a time, for each run under way holds one for its lock, and each saver up to eight; "
+    "run fewer at a time, because each active run holds one for its lock, and each saver up to eight; "
     "or raise the limit, such as the server's max_connections"
 )
 _ADVICE = {
@@ -49,7 +49,7 @@ class Database:
 
     Attributes:
         name: The URL without its password.
-        parameters: What it is connected with; it has the password.
+        parameters: The connection parameters, with the password.
     """
 
     def __init__(self, url: str) -> None:
@@ -85,7 +85,7 @@ class Database:
         """Return the error to raise from one of psycopg.
 
         Args:
-            what: What the database cannot be, or why it was asked.
+            what: The state that the database cannot have, or why it was asked.
             error: The error.
             thread_id: The thread that it is about.
         """

@@ -155,7 +155,8 @@ _UNABLE = (
     psycopg.errors.UndefinedFunction,
     psycopg.errors.SyntaxError,
 )
-"""What a server says that cannot have the index: it is old or busy, or its user may not create it."""
+"""The errors of a server that cannot have the index: it is old or busy, or its user may not create it.
+"""
 _NAMES = {
     "threads": "agentgraph_threads",
     "metadata": "agentgraph_metadata",

@@ -1,24 +1,25 @@
-"""The locks of threads in a PostgreSQL database: advisory locks, each on a connection of its own.
+"""The locks of threads in a PostgreSQL database: advisory locks, each on a separate connection.
 
-The problem: a run must not go on if another one may have begun on its thread, on whatever machine. An
-advisory lock of a session lasts as long as its connection: the server frees it when the connection
+The problem: a run must not continue if another one may have begun on its thread, on whatever machine.
+An advisory lock of a session lasts as long as its connection: the server frees it when the connection
 ends. That may be before its run ends: a restart, `pg_terminate_backend`, a network that is cut.
 
 The rules:
 
-- Each run has a connection of its own, which nothing else uses. So a failure of one run's connection is
+- Each run has a separate connection, which nothing else uses. So a failure of one run's connection is
   that of no other run.
 - Each save first looks whether that connection is whole: the operating system knows that without asking
-  the server. At most every `VERIFIED_SECONDS` it asks the server too, whether this session holds
-  the lock. If it does not, the save is refused, and the run ends: what was saved before is kept.
+  the server. At most every `VERIFIED_SECONDS` it asks the server too, whether this session holds the
+  lock. If it does not, the save is rejected, and the run ends: earlier saves are preserved.
 - If the client is silent (its network is cut, its machine is off), the server frees the lock after
   `FREED_SECONDS`. A save reaches the server sooner than that after it has confirmed the lock: at most
   `VERIFIED_SECONDS` pass until the look, `UNANSWERED_SECONDS` until the saver has a connection, and
   as many on the way. So the saves of two runs do not mix.
 
-What is not covered: a process that is halted (SIGSTOP, a machine that sleeps) for that long, exactly
-between that look and its save, may save once after its lock is gone. A pooler between here and the
-server must keep a session on one connection to the server: PgBouncer in its transaction mode does not.
+Cases that are not covered: a process that is halted (SIGSTOP, a machine that sleeps) for that long,
+exactly between that look and its save, may save once after its lock is gone. A pooler between here and
+the server must keep a session on one connection to the server: PgBouncer in its transaction mode does
+not.
 """
 
 import hashlib
@@ -49,7 +50,7 @@ FREED_SECONDS = 30
 assert VERIFIED_SECONDS + 2 * UNANSWERED_SECONDS < FREED_SECONDS
 
 _NOTICED = 6, 0.05
-"""How often a lock is tried, and the seconds between: a server takes a moment to notice that a process
+"""Number of times that a lock is tried, and the seconds between: a server notices late that a process
 was killed."""
 _AT_ONCE = 8
 """How many locks async code takes or releases at a time."""
@@ -74,7 +75,7 @@ class AdvisoryLocks:
     """The locks of the threads in a database.
 
     Attributes:
-        key: What names the database and the schema of its tables.
+        key: The identity of the database and of the schema of its tables.
         executor: Where async code makes the calls.
     """
 
@@ -191,7 +192,7 @@ class AdvisoryLocks:
 
 
 class AdvisoryLock:
-    """The lock of a thread, held by a connection of its own.
+    """The lock of a thread, held by a separate connection.
 
     Attributes:
         thread_id: The thread.

@@ -210,7 +210,7 @@ def _made_index(connection: sqlite3.Connection) -> bool:
     """Create the index of threads, and return whether that could be done; without it lists are slow."""
     try:
         connection.executescript(CREATE)
-    except sqlite3.DatabaseError:  # it may be damaged: who reads a thread there is told so
+    except sqlite3.DatabaseError:  # it may be damaged: a reader of a thread there gets an error
         connection.rollback()
         return False
     return True
@@ -219,12 +219,12 @@ def _made_index(connection: sqlite3.Connection) -> bool:
 def sqlite_saver(path: str | PathLike[str], *, allow: Iterable[type | str] = ()) -> _SqliteSaver:
     """Open LangGraph's `SqliteSaver` with WAL, `synchronous=NORMAL` and a busy timeout of 30 s.
 
-    What was written survives a crash of the process; a loss of power may take the last steps.
+    Finished writes survive a crash of the process; a loss of power may take the last steps.
 
-    A file from a stranger runs no code: read are plain data, messages, and LangGraph's safe types, such
-    as dates; further the types that `allow` names, and those that the tree and the `values=` of a
+    An untrusted file cannot execute code. It yields plain data, messages, and LangGraph's safe types,
+    such as dates; further the types that `allow` names, and those that the tree and the `values=` of a
     runner or a compiled graph on this saver name, with the types of their fields. Anything else is
-    refused: when it is written, and as a `SaverError` when it is read.
+    rejected: when it is written, and as a `SaverError` when it is read.
 
     ```
     with sqlite_saver("runs.db") as saver:
@@ -233,7 +233,7 @@ def sqlite_saver(path: str | PathLike[str], *, allow: Iterable[type | str] = ())
 
     Args:
         path: The database file, made if it is not there; `:memory:` for none.
-        allow: The types of your own whose objects are read too: classes, or "module:Name".
+        allow: Your own types whose objects are read too: classes, or "module:Name".
 
     Returns:
         The saver, ready to use; the end of a `with` block closes it.
@@ -264,7 +264,7 @@ class ReadingSaver(FileSaver):
 def reading_saver(path: str | PathLike[str], allow: Iterable[type | str] = ()) -> ReadingSaver:
     """Open a file that may not be written to, for a `Runner` that only reads.
 
-    A process that writes to it meanwhile is noticed only where SQLite may use the files beside it.
+    A process that writes to it meanwhile is noticed only where SQLite may use the files next to it.
 
     Raises:
         SaverError: It cannot be read, or is not a SQLite file.
@@ -272,7 +272,7 @@ def reading_saver(path: str | PathLike[str], allow: Iterable[type | str] = ()) -
     name = _named(path)
     url = f"{Path(os.path.realpath(name)).as_uri()}?mode=ro"
     fault: sqlite3.Error | None = None
-    for option in ("", "&immutable=1"):  # the latter if the files beside it cannot be made
+    for option in ("", "&immutable=1"):  # the latter if the files next to it cannot be made
         try:
             connection = _connected_to_read(url + option)
         except sqlite3.Error as error:
@@ -360,7 +360,7 @@ def async_sqlite_saver(
 
     Args:
         path: The database file, made if it is not there; `:memory:` for none.
-        allow: The types of your own whose objects are read too, as in `sqlite_saver`.
+        allow: Your own types whose objects are read too, as in `sqlite_saver`.
 
     Returns:
         The saver, to be awaited or used with `async with`, which also closes it. That, or its first

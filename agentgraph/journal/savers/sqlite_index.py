@@ -14,7 +14,7 @@ _STATUS = f"""CASE WHEN NEW.channel = '{NOTES}' AND EXISTS (
     SELECT 1 FROM checkpoints WHERE thread_id = NEW.thread_id AND checkpoint_ns = ''
     AND checkpoint_id = NEW.checkpoint_id
 ) THEN substr(NEW.task_id, {STATUS_AT}) ELSE '' END"""
-"""The status that a write tells; those of a copy are saved before their checkpoint, and tell none."""
+"""The status in a write; the writes of a copy are saved before their checkpoint, and have none."""
 _GONE = """thread_id = OLD.thread_id AND NOT EXISTS (
     SELECT 1 FROM checkpoints AS root WHERE root.thread_id = OLD.thread_id AND root.checkpoint_ns = ''
 )"""

@@ -1,9 +1,9 @@
 """The index of threads in files and databases that agentgraph opens: lists come from it by SQL alone.
 
-Triggers of the database keep it up, in the transaction of each save: whoever saves, deletes or copies a
-thread, in whatever process, changes the index with it, and no call is made for that. It has when each
-thread began, the metadata that its runs were given, and the status with which its last run ended.
-Anything that is saved later empties the status: then only the thread itself tells it.
+Triggers of the database maintain it, in the transaction of each save: each call that saves, deletes or
+copies a thread, in any process, changes the index with it, and no further call is made for that. It has
+when each thread began, the metadata of its runs, and the status with which its last run ended. Anything
+that is saved later empties the status: then only the thread itself has it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from agentgraph.errors import AgentGraphError
 from agentgraph.safe_repr import shown
 
 Scalar = str | int | float | bool
-"""What LangGraph stores of a run's metadata: entries with other values are left out."""
+"""The stored types of a run's metadata: entries with other values are left out."""
 Begun = tuple[str, str]
 """A thread's id, and the id of its first checkpoint."""
 Listed = list[Begun] | None
@@ -35,7 +35,7 @@ class ThreadQuery(NamedTuple):
     Attributes:
         status: Threads that ended a run with another status are left out; None leaves out none.
         metadata: Each pair was given to any run of the thread.
-        running: Threads that are listed whatever status the index has: a run is under way on them.
+        running: Threads that are listed whatever status the index has: a run is active on them.
     """
 
     status: str | None = None

@@ -1,4 +1,4 @@
-"""What LangGraph's savers tell without decoding a checkpoint.
+"""Facts that LangGraph's savers return without decoding a checkpoint.
 
 Another saver is asked by what all savers have, which takes longer.
 """
@@ -19,7 +19,7 @@ _COUNTS = (
 
 
 def changes_of(saver: Saver) -> Hashable | None:
-    """Return what differs if anything has been written to a saver; None if only its threads tell.
+    """Return a value that changes with each write to a saver; None if only its threads show it.
 
     SQLite counts what this connection has changed, and knows whether another one has written.
     """
@@ -31,7 +31,7 @@ def changes_of(saver: Saver) -> Hashable | None:
 
 
 def changes_in_memory(saver: Saver, thread_id: str) -> Hashable | None:
-    """Return what differs if anything has been saved of a thread in memory; None for other savers."""
+    """Return a value that changes with each save of a thread in memory; None for other savers."""
     if not isinstance(saver, InMemorySaver):
         return None
     saved = list(saver.storage.get(thread_id, {}).values())

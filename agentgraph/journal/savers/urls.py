@@ -1,4 +1,4 @@
-"""URLs of databases: what tells them from paths, and how they are shown without their passwords."""
+"""URLs of databases: how they differ from paths, and how they are shown without their passwords."""
 
 import re
 from urllib.parse import parse_qsl, urlencode
@@ -55,7 +55,7 @@ def is_ambiguous(url: str) -> bool:
 
 
 def _parts(text: str) -> tuple[str, str]:
-    """Return what stands before the first "@", unless that comes after a "/"; and the rest."""
+    """Return the text before the first "@", unless that comes after a "/"; and the rest."""
     found = re.match(r"([^/@]*)@", text)
     return (found[1], text[found.end() :]) if found else ("", text)
 
