@@ -209,7 +209,7 @@ TEXTS = {
         "+  function critic"
     ),
     "UnknownAddressError": (
-        "thread 't' has not visited 'critic'; the nearest that it has is 'writer'; visits() lists all"
+        "thread 't' has not visited 'critic'; the nearest address is 'writer'; visits() lists all"
     ),
     "UnknownInterruptError": (
         "thread 't': the question 'boss/critic' is not pending (was it answered already?); "
