@@ -100,7 +100,7 @@ def _tool_error_faults(option: object) -> Iterator[str]:
         is_known = is_hook(option)
     if not is_known:
         yield (
-            f"on_tool_error={shown(option)} is not known; use 'return' or 'raise', types of "
+            f"on_tool_error={shown(option)} is not known; choose one of: 'return', 'raise', types of "
             "exceptions, a sentence for the model, or a function of the exception"
         )
 
